@@ -221,9 +221,18 @@ def collectives(members: int) -> None:
 
 
 def gather(job: spotnik.Job, members: int) -> None:
-    """Step until so many take part; the steps are as those that follow, since others may be further."""
-    while job.size < members or job.status().joining:
-        spotnik.allreduce(np.ones(4))
+    """Step until so many take part, and this one would go on should the others die now.
+
+    To stand in the view is not enough for that. A newcomer may not have been served its last step yet, and two that come at
+    once hear each other only later: the end of one that was never heard proves nothing. The steps are as those that
+    follow, since others may be further.
+    """
+    while True:
+        step = job.step_begin()
+        job.samples_decline()
+        spotnik.start(np.ones(4), bucket=255)  # as spotnik.allreduce() does
+        if job.step_commit() and not step.replay and step.size == members and job.status().linked == members - 1:
+            return
         time.sleep(PACE_S)
 
 

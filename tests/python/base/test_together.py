@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -165,6 +167,8 @@ def test_a_forked_child_does_not_keep_a_dead_parent_alive(cluster: Cluster) -> N
     rest = cluster.start("steps")
     for worker in (*killed, rest):
         assert worker.hear() == "ready"
+    for worker in killed:  # that neither goes on with the third between the two deaths
+        worker.signal(signal.SIGSTOP)
     for worker in killed:
         worker.kill()
     while rest.hear()["losses"] < 2:
@@ -251,11 +255,15 @@ def test_spotnik_run_ends_with_75_when_interrupted() -> None:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Of this host; other processes are asked for ports by number only where they say so."""
-    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    doors = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
-    for server in servers:
-        server.close()
+    """Of this host; where some are left, at ports that the kernel gives to no connection meanwhile."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [port for port in range(10_000, 65_536) if not first <= port <= last] or list(range(10_000, 65_536))
+    random.SystemRandom().shuffle(ports)
+    doors: list[str] = []
+    while len(doors) < count:
+        port = ports.pop()
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            doors.append(f"127.0.0.1:{port}")
     return doors
 
 
@@ -341,17 +349,12 @@ def test_other_wire_version(cluster: Cluster) -> None:
                     connection.sendall(refusal)
 
         threading.Thread(target=serve, daemon=True).start()
-        here, there = f"127.0.0.1:{free_port()}", f"127.0.0.1:{server.getsockname()[1]}"
+        (here,), there = free_addresses(1), f"127.0.0.1:{server.getsockname()[1]}"
         said = cluster.start("join", {"SPOTNIK_PEERS": f"{here},{there}", "SPOTNIK_BIND": here}).hear()
         server.shutdown(socket.SHUT_RDWR)
     assert said["error"] == "VersionError"
     assert "speaks another wire version" in said["text"]
     assert "one version of spotnik everywhere" in said["text"]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def test_different_programs(cluster: Cluster) -> None:

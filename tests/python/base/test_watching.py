@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -18,7 +19,11 @@ from spotnik import watching
 
 def watchers() -> int:
     """Threads of this process that watch a job."""
-    return sum(path.read_text() == "spotnik-watch\n" for path in Path("/proc/self/task").glob("*/comm"))
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            names.append(path.read_text())
+    return names.count("spotnik-watch\n")
 
 
 def until_watched() -> bool:
