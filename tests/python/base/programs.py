@@ -95,7 +95,8 @@ def under(strategy: str, steps: int = 600, pause_s: float = PACE_S, killed: bool
     sync = spotnik.Sync(job, w, apply, strategy=None if rule else strategy, rule=rule)
     for step in job:
         indices = [index for part in step.ranges for index in part]
-        time.sleep(pause_s)
+        # One of three is lost: until another is in, slow enough for it to find the job however long it takes to start.
+        time.sleep(20 * pause_s if step.size < 3 and job.status().losses else pause_s)
         if killed and step.number > 30 and step.number % 4 == 3 and indices:
             os.kill(os.getpid(), signal.SIGKILL)
         gradient = np.zeros_like(w) + (w - target[indices].mean(axis=0) if indices else 0)
@@ -332,6 +333,7 @@ def job_step(job: spotnik.Job) -> None:
 
 def alone(members_min: int = 1, sigterm: bool = False) -> None:
     """Begin one step, which waits for others; then end without leaving."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     if sigterm:
         spotnik.leave_on_sigterm()
     job = spotnik.init(members_min=members_min)

@@ -92,13 +92,24 @@ def test_schedule(job: Job, killed: bool) -> None:
     """Synchronous for the first half of the work, then apart; all at the same step, whoever is lost."""
     options = ["--respawn"] if killed else []
     run = job.run("-n", "2:3", *options, "--sync", "auto:schedule=0.5", steps=300)
+
+    def pace(seconds: float) -> None:
+        for slot in range(3):
+            job.pace(slot, seconds)
+
+    def replace(victim: int) -> None:
+        """Its replacement takes part before the steps have run out, however long it takes to start."""
+        pace(JOINING_S)
+        run.replace(victim)
+        pace(MENDED_S)
+
     job.until_size(3)
     if killed:
-        run.replace(1)
+        replace(1)
     job.until_switches(1)
     check_switches(job, ("asynchronous", "the synchronous part of the work is done"))
     if killed:
-        run.replace(2)
+        replace(2)
     assert run.end() == 0
     assert len(job.switches) == 1
     at = job.switches[0][0]  # half is done with step 150, and agreed on in the next

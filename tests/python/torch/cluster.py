@@ -25,7 +25,8 @@ from typing import Any, Optional
 import torch
 import torch._dynamo  # optimisers import it, which takes seconds: once here, not in every member
 
-LIMIT_S = 120.0  #: ends a test that hangs
+LIMIT_S = 120.0  #: of silence: ends a test that hangs
+TOTAL = 5  #: times as long in all: ends one whose members go on for ever
 torch.set_num_threads(1)
 
 Tell = Callable[..., None]
@@ -118,12 +119,16 @@ class Cluster:
         os.kill(member.pid, number)
 
     def events(self, limit_s: float = LIMIT_S) -> Iterator[tuple[Member, dict[str, Any]]]:
-        """Lines as they come; ends when no member runs any more. A member that ends is told as {"ended": status}."""
-        until = time.monotonic() + limit_s
+        """Lines as they come; ends when no member runs any more. A member that ends is told as {"ended": status}.
+
+        Fails after `limit_s` of silence, and after TOTAL times as long in all.
+        """
+        until = time.monotonic() + TOTAL * limit_s
         while self._selector.get_map():
-            ready = self._selector.select(timeout=max(0.0, until - time.monotonic()))
-            if not ready:
-                raise TimeoutError(f"nothing happened; last words: {[(m.status, m.lines[-1:]) for m in self.members]}")
+            ready = self._selector.select(timeout=limit_s)
+            if not ready or time.monotonic() > until:
+                what = "it does not end" if ready else "nothing happens"
+                raise TimeoutError(f"{what}; last words: {[(m.status, m.lines[-1:]) for m in self.members]}")
             for key, _ in ready:
                 yield from self._hear(key.data)
 

@@ -27,6 +27,13 @@ def survivors(job: Cluster, killed: list[Member]) -> list[Member]:
     return [member for member in job.members if member.running and member not in killed and takes_part(member)]
 
 
+def tell_to_stop(stop: Path, step: int) -> None:
+    """Have the file say after which step the members are to end; whole, or it is not there."""
+    new = stop.with_suffix(".new")
+    new.write_text(str(step))
+    new.rename(stop)
+
+
 def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -> int:
     """Kill one every few steps and start a new one, which takes its part before the next; returns the last step.
 
@@ -36,7 +43,7 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
     killed: list[Member] = []
     for _ in range(3):
         start()
-    for _, line in job.events(2 * LIMIT_S * max(1, kills / 3)):
+    for _, line in job.events(LIMIT_S * max(1, kills / 3)):
         active = survivors(job, killed)
         # The death of a last one, whose newcomers have no part yet, would be a total loss.
         if line.get("step", 0) < due or line.get("members", 3) < 3 or len(active) < 3:
@@ -47,9 +54,7 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
             start()
             kills, due = kills - 1, line["step"] + 8
         elif not stop.exists():
-            new = stop.with_suffix(".new")
-            new.write_text(str(line["step"] + 100))  # which none of them has reached
-            new.rename(stop)
+            tell_to_stop(stop, line["step"] + 100)  # which none of them has reached
     assert not job.errors(), job.errors()
     assert kills == 0
     return int(stop.read_text())

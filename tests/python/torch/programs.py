@@ -41,6 +41,10 @@ def optimizer_for(model: nn.Module, kind: str) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=0.01)
 
 
+def last_step(steps: int, stop: str) -> int:
+    return int(Path(stop).read_text()) if stop and Path(stop).exists() else steps
+
+
 def elastic(
     tell: Tell,
     steps: int,
@@ -56,9 +60,13 @@ def elastic(
     dtype: str = "float64",
     compute_ms: float = 0,
     batch_mode: str = "global",
+    stop: str = "",
     **options: Any,
 ) -> None:
-    """Train until `steps` are committed; tells every begun share and every committed step with a digest."""
+    """Train until `steps` are committed; tells every begun share and every committed step with a digest.
+
+    The file `stop` may say meanwhile that they are fewer: a number that nobody has reached.
+    """
     kind = getattr(torch, dtype)
     net = network(model, kind, seed)
     opt = optimizer_for(net, optimizer)
@@ -100,7 +108,9 @@ def elastic(
             opt.zero_grad()
             if schedule is not None:
                 schedule.step()
-        if spotnik.job().status().step_committed >= steps:
+            if spotnik.step() >= last_step(steps, stop):
+                break
+        if spotnik.step() >= last_step(steps, stop):
             break
     torch.save([p.detach() for p in net.parameters()], Path(folder) / f"final.{spotnik.job().status().member}.pt")
     tell(done=spotnik.job().status().step_committed, digest=spotnik.job().digest, dropped=sharded.dropped)

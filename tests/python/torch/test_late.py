@@ -51,7 +51,7 @@ def train(tell: Tell, late: bool, progress: str, skips: bool = False) -> None:
             opt.step()
         if late and not batches:
             tell(over=epoch)
-            before, until = at.read_text(), time.monotonic() + 3  # ends the wait where the others wait for us
+            before, until = at.read_text(), time.monotonic() + 10  # ends the wait where the others wait for us
             while at.read_text() == before and time.monotonic() < until:
                 time.sleep(0.01)
             tell(others_went_on=at.read_text() != before)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,6 +61,9 @@ def train(tell: Tell, iterations: int, job_wide: bool, checkpoint: str = "", unt
         nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
         opt.step()
         opt.zero_grad()
+        status = spotnik.job().status()
+        if status.size < 2 and not status.joining:
+            time.sleep(0.01)  # a job that is not over before anybody can join it
         iteration = spotnik.step() if job_wide else iteration + 1
     tell(done=iteration, first=first, digest=spotnik.job().digest, warnings=warnings.seen)
 

@@ -176,7 +176,7 @@ def counted(tell: Tell, epochs: int, helper: bool) -> None:
             opt.step()
             report = spotnik.job().status()
             tell(step=report.step_committed, epoch=epoch, lr=opt.param_groups[0]["lr"], member=report.member)
-            if len(spotnik.job().members) < 2:
+            if report.size < 2 and not report.joining:
                 time.sleep(0.02)  # a job that is not over before anybody can join it
         schedule.step()
     tell(done=True)

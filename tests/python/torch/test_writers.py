@@ -60,7 +60,7 @@ def kill_seniors(job: Cluster, start: Callable[[], Member], stop: Path) -> int:
     job.gather(KILLS + 2)
     for _ in range(KILLS + 2):
         start()
-    for member, line in job.events(2 * LIMIT_S):
+    for member, line in job.events():
         active = [m for m in job.members if m.running and m.number not in killed and takes_part(m)]
         if len(active) < KILLS + 2 or line.get("step", 0) < due or line["rank"] != 0 or member not in active:
             continue
