@@ -97,8 +97,8 @@ class Status:
     losses: int
     joins: int
     leaves: int
-    #: Other members of the view that this one hears itself, so that their end proves itself to it. For a moment fewer than all
-    #: in a view that has just formed; always fewer in a large one.
+    #: Other members of the view that this one hears itself, so that their end proves itself to it. For a moment fewer
+    #: than all in a view that has just formed; always fewer in a large one.
     linked: int
     #: The last 16 at most, newest last.
     recoveries: list[Recovery]

@@ -224,9 +224,9 @@ def collectives(members: int) -> None:
 def gather(job: spotnik.Job, members: int) -> None:
     """Step until so many take part, and this one would go on should the others die now.
 
-    To stand in the view is not enough for that. A newcomer may not have been served its last step yet, and two that come at
-    once hear each other only later: the end of one that was never heard proves nothing. The steps are as those that
-    follow, since others may be further.
+    To stand in the view is not enough for that. A newcomer may not have been served its last step yet, and two that
+    come at once hear each other only later: the end of one that was never heard proves nothing. The steps are as those
+    that follow, since others may be further.
     """
     while True:
         step = job.step_begin()

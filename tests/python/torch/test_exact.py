@@ -59,7 +59,7 @@ def test_a_job_of_one_computes_the_same_bits_as_plain_pytorch(tmp_path: Path) ->
 
 
 def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
-    """Kill a random member and start another, `kills` times, every few steps; then they end. Returns how many were killed.
+    """Kill a random member and start another, `kills` times, every few steps; then they end. Returns how many it were.
 
     However slow newcomers are on a busy machine, the steps do not run out before.
     """

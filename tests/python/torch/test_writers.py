@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster import LIMIT_S, Cluster, Member, Tell, alone
+from cluster import Cluster, Member, Tell, alone
 from disturb import takes_part
 from programs import SAMPLES, data, network
 from torch import nn
