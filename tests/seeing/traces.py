@@ -48,8 +48,7 @@ def names(path: Path) -> list[str]:
 
 def run(folder: Path) -> str:
     """Three workers; one is held up for a moment, another one is killed. Returns the name of the first."""
-    settings = {"SPOTNIK_TRACE": str(folder), "SPOTNIK_HTTP": "", "SPOTNIK_SILENCE_MS": "30000"}  # who is held up is not lost, however long it takes
-    with Job(SPOTNIK, ["-n", "1:3"], [CHARLM, "--steps", "0", "--quiet"], settings) as job:
+    with Job(SPOTNIK, ["-n", "1:3"], [CHARLM, "--steps", "0", "--quiet"], {"SPOTNIK_TRACE": str(folder), "SPOTNIK_HTTP": ""}) as job:
         wait_for("three traces with steps", lambda: len([path for path in folder.glob("*.json") if len(spans(path, "commit")) > 60]) == 3)
         held, killed = job.workers()[:2]
         os.kill(held, signal.SIGSTOP)
