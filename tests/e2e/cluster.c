@@ -342,6 +342,18 @@ uint64_t cluster_step(const struct cluster *cluster)
     return step;
 }
 
+uint64_t cluster_longest_step_anew(struct cluster *cluster)
+{
+    uint64_t longest_ns = 0;
+
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        if (cluster->worker[i].longest_step_ns > longest_ns)
+            longest_ns = cluster->worker[i].longest_step_ns;
+        cluster->worker[i].longest_step_ns = 0;
+    }
+    return longest_ns;
+}
+
 bool cluster_is_together(const struct cluster *cluster, uint32_t size)
 {
     uint64_t epoch = 0;

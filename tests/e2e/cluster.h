@@ -98,6 +98,8 @@ void cluster_spend(struct cluster *cluster, uint64_t ns);
 
 uint32_t cluster_alive(const struct cluster *cluster);
 uint64_t cluster_step(const struct cluster *cluster); /* highest of living members */
+/* Of all members since the last call: the time between two commits. */
+uint64_t cluster_longest_step_anew(struct cluster *cluster);
 uint64_t cluster_now_ns(void);
 
 /* All living members are in one view of `size`. */

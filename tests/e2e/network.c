@@ -121,26 +121,13 @@ static void all_step(struct cluster *cluster, uint32_t steps)
     cluster_until(cluster, all_go_on, "all hosts in one view", PATIENCE_MS);
 }
 
-/* From now on; returns the longest until now. */
-static uint64_t longest_step_anew(struct cluster *cluster)
-{
-    uint64_t longest_ns = 0;
-
-    for (uint32_t i = 0; i < cluster->places; i++) {
-        if (cluster->worker[i].longest_step_ns > longest_ns)
-            longest_ns = cluster->worker[i].longest_step_ns;
-        cluster->worker[i].longest_step_ns = 0;
-    }
-    return longest_ns;
-}
-
 /* Wait until all hosts have stepped together for a while: a fresh view measures its jitter anew. So does the test: of the steps after that. */
 static void settle(struct cluster *cluster)
 {
     all_step(cluster, 100);
-    longest_step_anew(cluster);
+    cluster_longest_step_anew(cluster);
     all_step(cluster, 100);
-    uint64_t longest_ns = longest_step_anew(cluster);
+    uint64_t longest_ns = cluster_longest_step_anew(cluster);
     if (longest_ns > calm_ns)
         calm_ns = longest_ns;
 }
