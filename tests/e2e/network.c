@@ -2,7 +2,7 @@
 /* Five hosts (network namespaces on a switch of their own), one member each. Claims:
  *
  *   cut        a host vanishes from the network without FIN or RST: the others commit again within 500 ms of their last
- *              commit before, and of the cut (a machine whose undisturbed steps take longer than 25 ms is given more time, see allowed_ms())
+ *              commit before, and of the cut (a machine whose undisturbed steps take longer than 25 ms is given more time: cluster_allowed_ms())
  *   partition  2|3, the smallest id among the two: the three go on, the two say that they are parked; when it heals they
  *              are members again, and no step was ever committed twice with different results (P1, P3)
  *   mute       a host hears the others and nobody hears it; deaf: the other way round. The others go on without it within
@@ -41,7 +41,6 @@ static uint64_t step_wanted;
 static uint32_t size_wanted;
 static bool among[NETNS_HOSTS]; /* those that go on */
 static uint64_t told_step[NETNS_HOSTS]; /* what a member had committed when it said that it was parked */
-static uint64_t calm_ns; /* the longest step of this job while nothing was wrong */
 
 /* ---- what is waited for ---- */
 
@@ -78,15 +77,6 @@ static bool all_go_on(struct cluster *cluster)
     return cluster_is_whole(cluster);
 }
 
-/* The step a status tells, and at least `seen`. */
-static uint64_t said_step(const char *status, uint64_t seen)
-{
-    const char *at = strstr(status, "\"step_committed\":");
-    uint64_t step = at ? strtoull(strchr(at, ':') + 1, NULL, 10) : 0;
-
-    return step > seen ? step : seen;
-}
-
 /* Parked, or excluded and on the way in again: two cables are pulled one after the other, and a slow machine may make a view in
  * between, which the second to be cut off tells the first. */
 static bool all_are_parked(struct cluster *cluster)
@@ -101,7 +91,7 @@ static bool all_are_parked(struct cluster *cluster)
         if (!probe_status(cluster, i, &member, text, sizeof text)
             || (!strstr(text, "\"parked\":true") && !strstr(text, "\"joining\":true")))
             return false;
-        told_step[i] = said_step(text, cluster->worker[i].step);
+        told_step[i] = probe_step(text, cluster->worker[i].step);
     }
     return true;
 }
@@ -127,9 +117,7 @@ static void settle(struct cluster *cluster)
     all_step(cluster, 100);
     cluster_longest_step_anew(cluster);
     all_step(cluster, 100);
-    uint64_t longest_ns = cluster_longest_step_anew(cluster);
-    if (longest_ns > calm_ns)
-        calm_ns = longest_ns;
+    cluster_was_calm(cluster);
 }
 
 /* Those that go on are `size` members, past the step they were in when it happened. */
@@ -175,15 +163,6 @@ static void all_but(struct cluster *cluster, uint32_t a, uint32_t b)
 
 /* ---- what happens ---- */
 
-/* The limit is a promise for a machine that lets processes run when they have something to do. Half of it goes for the silence, and half for
- * the new view and its first step: ten times the longest step that this machine made while nothing was wrong, where that is more. */
-static uint64_t allowed_ms(uint64_t limit_ms)
-{
-    uint64_t ms = limit_ms / 2 + 10 * calm_ns / SPOTNIK_MS;
-
-    return ms > limit_ms ? ms : limit_ms;
-}
-
 /* Within the limit? */
 static bool cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
 {
@@ -206,7 +185,7 @@ static bool cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
     settle(cluster);
     printf("  plugged in again: a member of five for 100 steps after %" PRIu64 " ms\n",
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
-    return took_ms <= allowed_ms(limit_ms) && pause_ms <= allowed_ms(limit_ms);
+    return took_ms <= cluster_allowed_ms(cluster, limit_ms) && pause_ms <= cluster_allowed_ms(cluster, limit_ms);
 }
 
 /* The parked have learnt that they were excluded. */
@@ -279,7 +258,7 @@ static bool one_way_cut(struct cluster *cluster, uint32_t victim, bool mute, uin
            "mended\n",
            mute ? "mute (hears, is not heard)" : "deaf (is heard, hears not)", took_ms,
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
-    return took_ms <= allowed_ms(limit_ms);
+    return took_ms <= cluster_allowed_ms(cluster, limit_ms);
 }
 
 static bool cut_mute(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
@@ -299,8 +278,8 @@ static void within(struct cluster *cluster, bool (*cut)(struct cluster *, uint32
     for (int tries = 0; tries < TRIES; tries++)
         if (cut(cluster, victim, limit_ms))
             return;
-    cluster_fail(cluster, "that is more than %" PRIu64 " ms, %d times, and undisturbed steps took %" PRIu64 " ms at most", allowed_ms(limit_ms),
-                 TRIES, calm_ns / SPOTNIK_MS);
+    cluster_fail(cluster, "that is more than %" PRIu64 " ms, %d times, and undisturbed steps took %" PRIu64 " ms at most", cluster_allowed_ms(cluster, limit_ms),
+                 TRIES, cluster->calm_ns / SPOTNIK_MS);
 }
 
 static bool somebody_goes_on(struct cluster *cluster)

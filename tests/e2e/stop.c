@@ -31,7 +31,6 @@
 enum { MEMBERS = 5 };
 
 static uint64_t step_wanted, exclusions_before[MEMBERS], marked_ns;
-static uint64_t calm_ns; /* the longest step while nobody was stopped */
 static bool is_victim[MEMBERS];
 static uint32_t size_wanted;
 
@@ -52,18 +51,7 @@ static void settle(struct cluster *cluster)
     all_step(cluster, 50);
     cluster_longest_step_anew(cluster);
     all_step(cluster, 50);
-    uint64_t longest_ns = cluster_longest_step_anew(cluster);
-    if (longest_ns > calm_ns)
-        calm_ns = longest_ns;
-}
-
-/* Silence counts after what a quiet machine needs, or later where members were seen to be held up; and so is what comes after it: ten of the
- * longest steps of this machine, if they take longer than half of the limit. */
-static uint64_t allowed_ms(void)
-{
-    uint64_t ms = LIMIT_MS / 2 + 10 * calm_ns / SPOTNIK_MS;
-
-    return ms > LIMIT_MS ? ms : LIMIT_MS;
+    cluster_was_calm(cluster);
 }
 
 static bool others_go_on(struct cluster *cluster)
@@ -167,8 +155,9 @@ static void stop(struct cluster *cluster, const char *name, uint32_t stopped, ui
     cluster_until(cluster, others_go_on, "the others to go on without the stopped", PATIENCE_MS);
     uint64_t resumed = resumed_ms(cluster, stopped_ns), step = cluster_step(cluster);
 
-    if (resumed > allowed_ms())
-        cluster_fail(cluster, "%s: the others went on after %" PRIu64 " ms only, of %" PRIu64 " allowed", name, resumed, allowed_ms());
+    if (resumed > cluster_allowed_ms(cluster, LIMIT_MS))
+        cluster_fail(cluster, "%s: the others went on after %" PRIu64 " ms only, of %" PRIu64 " allowed", name, resumed,
+                     cluster_allowed_ms(cluster, LIMIT_MS));
     cluster_spend(cluster, stop_ms * SPOTNIK_MS);
     uint64_t steps = cluster_step(cluster) - step, continued_ns = cluster_now_ns();
 
