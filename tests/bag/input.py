@@ -127,8 +127,8 @@ def damaged_save(case):
     saves = sorted(case.names("saves"), key=lambda name: int(name.split(".")[1]))
     newest = next((case.bag / "saves" / saves[-1]).iterdir())
     newest.write_bytes(newest.read_bytes()[:-1])
-    older = next((case.bag / "saves" / saves[-2]).iterdir())
-    older.unlink()
+    for save in saves[:-1]:  # two are kept, and three are there while the oldest is about to go
+        next((case.bag / "saves" / save).iterdir()).unlink()
     done = case.command("join", case.bag, "--notice", "off")
     lib.check(
         done.returncode == 0 and "it is damaged" in done.stderr and "starts from the beginning" in done.stderr,
@@ -193,6 +193,7 @@ def page(case):
         "srun": 'exec "$@"',
         "scontrol": f'echo "$@" >>{case.dir}/requeued',
         "lmp": f"""while [ $# -gt 0 ]; do case $1 in -var) eval "$2=$3"; shift 3;; *) shift;; esac; done
+until [ -e {case.dir}/go ]; do sleep 0.01; done
 exec {case.sim} "$T" 100 10000 20 $file""",
     }
     (case.dir / "bin").mkdir()
@@ -214,8 +215,14 @@ exec {case.sim} "$T" 100 10000 20 $file""",
         case.workers.append(worker)
         return worker
 
+    def held(worker):
+        """By what the script has started."""
+        pid = subprocess.run(["pgrep", "-x", "-P", str(worker.pid), "spotnik"], capture_output=True, text=True).stdout.strip()
+        return pid and case.held(pid)
+
     first, second = element(1), element(2)
-    lib.wait_for("jobs of both", lambda: len(case.names("logs")) >= 8)
+    lib.wait_for("jobs of both", lambda: held(first) and held(second))
+    (case.dir / "go").touch()
     subprocess.run(["pkill", "-USR1", "-x", "-P", str(first.pid), "spotnik"], check=True)
     lib.wait_for("the first one leaves", lambda: first.poll() is not None)
     lib.check((case.dir / "requeued").read_text() == "requeue 7_1\n", "it was not requeued")

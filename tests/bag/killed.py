@@ -14,7 +14,6 @@ import lib
 
 JOBS, STEPS, PAUSE_US, EVERY = 24, 150, 5000, 20
 HOSTS = 3
-ENDS = ("done", "returned", "failed", "lost", "late")
 
 
 def terms(case, *more):
@@ -93,8 +92,11 @@ class Storm:
 
     def term(self):
         host = self.draw.choice(list(self.live))
+        worker = self.live[host]
+        # A process that was started just now is not a worker yet, and dies of the signal.
+        lib.wait_for("a worker has begun", lambda: worker.poll() is not None or self.case.records(worker.pid))
         before = len(self.ends("returned"))
-        self.live[host].terminate()
+        worker.terminate()
         lib.wait_for("a worker leaves at SIGTERM", lambda: self.live[host].poll() is not None)
         lib.check(self.live[host].returncode in (0, 75), f"SIGTERM: exit status {self.live[host].returncode}")
         self.told.append(f"term ({len(self.ends('returned')) - before} given back)")
@@ -104,7 +106,7 @@ class Storm:
         """Stopped until others have taken its jobs; then it goes on, a zombie that believes in its claims."""
         host = self.draw.choice(list(self.live))
         worker = self.live[host]
-        held = lib.wait_for("a worker holds a job", lambda: self.held(worker.pid) or self.done())
+        held = lib.wait_for("a worker holds a job", lambda: self.case.held(worker.pid) or self.done())
         worker.send_signal(signal.SIGSTOP)
         heirs = [f"{job}@{int(attempt) + 1}" for job, attempt in (claim.split("@") for claim in held or [])]
         lib.wait_for(
@@ -113,14 +115,6 @@ class Storm:
         )
         worker.send_signal(signal.SIGCONT)
         self.told.append("stop")
-
-    def held(self, pid):
-        """The claims of the worker with this pid that have not ended."""
-        workers = {name: (self.case.bag / "workers" / name).read_text() for name in self.case.names("workers")}
-        own = [name for name, text in workers.items() if f" {pid} " in text.split("process ")[1].split("\n")[0]]
-        names = self.case.names("claims")
-        claims = [name for name in names if "." not in name and not any(name + "." + end in names for end in ENDS)]
-        return [name for name in claims if own and own[0] in (self.case.bag / "claims" / name).read_text()]
 
     def away(self):
         """The folder's host is gone for a while."""

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 PATIENCE_S = 120  # only a limit: everything is waited for
+ENDS = ("done", "returned", "failed", "lost", "late")
 
 
 class Case:
@@ -74,6 +75,17 @@ class Case:
             return sorted(name for name in os.listdir(self.bag / part) if not name.startswith("."))
         except FileNotFoundError:
             return []
+
+    def records(self, pid):
+        """The names of the worker with this pid; none: its record is not there yet."""
+        texts = {name: (self.bag / "workers" / name).read_text() for name in self.names("workers")}
+        return [name for name, text in texts.items() if f" {pid} " in text.split("process ")[1].split("\n")[0]]
+
+    def held(self, pid):
+        """The claims of the worker with this pid that have not ended."""
+        own, names = self.records(pid), self.names("claims")
+        claims = [name for name in names if "." not in name and not any(name + "." + end in names for end in ENDS)]
+        return [name for name in claims if own and own[0] in (self.bag / "claims" / name).read_text()]
 
     def results(self, bag=None):
         bag = bag or self.bag

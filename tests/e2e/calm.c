@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     cluster_use(&cluster, argv[1], "-c", "100000", "-x", "3000", NULL);
     for (uint32_t i = 0; i < places; i++)
         cluster_start(&cluster, i);
-    cluster_until(&cluster, cluster_is_whole, "everybody in one view", 120000);
+    cluster_until(&cluster, cluster_is_whole, "everybody in one view", 400000); /* beside a load of 130 two minutes were too few */
     uint64_t step = cluster_step(&cluster), begun_ns = cluster_now_ns();
     uint32_t starvations = cluster.starvations;
 

@@ -342,6 +342,33 @@ uint64_t cluster_step(const struct cluster *cluster)
     return step;
 }
 
+uint64_t cluster_longest_step_anew(struct cluster *cluster)
+{
+    uint64_t longest_ns = 0;
+
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        if (cluster->worker[i].longest_step_ns > longest_ns)
+            longest_ns = cluster->worker[i].longest_step_ns;
+        cluster->worker[i].longest_step_ns = 0;
+    }
+    return longest_ns;
+}
+
+void cluster_was_calm(struct cluster *cluster)
+{
+    uint64_t longest_ns = cluster_longest_step_anew(cluster);
+
+    if (longest_ns > cluster->calm_ns)
+        cluster->calm_ns = longest_ns;
+}
+
+uint64_t cluster_allowed_ms(const struct cluster *cluster, uint64_t limit_ms)
+{
+    uint64_t ms = limit_ms / 2 + 10 * cluster->calm_ns / SPOTNIK_MS;
+
+    return ms > limit_ms ? ms : limit_ms;
+}
+
 bool cluster_is_together(const struct cluster *cluster, uint32_t size)
 {
     uint64_t epoch = 0;

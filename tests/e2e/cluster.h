@@ -69,6 +69,7 @@ struct cluster {
     uint64_t step_highest; /* stable */
     uint64_t commits;
     uint64_t last_recovery_ns, recoveries, recovery_max_ns; /* detected to committed */
+    uint64_t calm_ns; /* the longest step while nothing was wrong */
     bool tolerant;                                          /* exclusions are expected */
 };
 
@@ -98,6 +99,13 @@ void cluster_spend(struct cluster *cluster, uint64_t ns);
 
 uint32_t cluster_alive(const struct cluster *cluster);
 uint64_t cluster_step(const struct cluster *cluster); /* highest of living members */
+/* Of all members since the last call: the time between two commits. */
+uint64_t cluster_longest_step_anew(struct cluster *cluster);
+/* Nothing has been wrong since the last cluster_longest_step_anew(). */
+void cluster_was_calm(struct cluster *cluster);
+/* A limit is a promise for a machine that lets processes run when they have something to do. Half of it goes for the silence that counts as loss, and
+ * half for the new view and its first step: ten times the longest step that this machine made while nothing was wrong, where that is more. */
+uint64_t cluster_allowed_ms(const struct cluster *cluster, uint64_t limit_ms);
 uint64_t cluster_now_ns(void);
 
 /* All living members are in one view of `size`. */

@@ -119,7 +119,13 @@ class Worker:
         self.process = subprocess.Popen(
             words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        threading.Thread(target=self.read, daemon=True).start()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def rest(self) -> None:
+        """Wait for its end, and until all that it said is heard."""
+        self.process.wait()
+        self.reader.join()
 
     def read(self) -> None:
         assert self.process.stdout is not None
@@ -132,9 +138,9 @@ class Worker:
                 if self.before and int(words[1]) == self.before + 1:
                     self.world.settle(self, self.before, self.digest)
                 self.digest = words[2]
-                self.step, self.size = int(words[1]), int(words[4])
-                self.before = self.step
-                self.steps.append(self.step)
+                self.before = int(words[1])
+                self.steps.append(self.before)  # first, so that whoever sees a step finds it here
+                self.step, self.size = self.before, int(words[4])
             elif words[0] in ("excluded", "joined"):
                 self.exclusions += words[0] == "excluded"
                 self.before = 0

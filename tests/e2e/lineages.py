@@ -14,6 +14,7 @@
 
     lineages.py SPOTNIK WORKER [only]"""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -67,7 +68,8 @@ def set_up():
 def tear_down():
     for name in [f"{NAME}-{i}" for i in HOSTS] + [f"{NAME}-sw"]:
         for pid in ip("netns", "pids", name, check=False).stdout.split():
-            os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                os.kill(int(pid), signal.SIGKILL)
         ip("netns", "del", name, check=False)
 
 
@@ -110,7 +112,8 @@ class Worker:
         self.name, self.step, self.size, self.errors, self.last, self.steps = f"{host}:{len(Worker.all)}", 0, 0, [], "", []
         self.process = subprocess.Popen(on(host, *words), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         Worker.all.append(self)
-        threading.Thread(target=self.read, daemon=True).start()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
 
     def read(self):
         for line in self.process.stdout:
@@ -126,6 +129,11 @@ class Worker:
     def end(self):
         self.process.kill()
         self.process.wait()
+
+    def rest(self):
+        """Wait for its end, and until all that it said is heard."""
+        self.process.wait()
+        self.reader.join()
 
 
 def until(what, true):
@@ -175,9 +183,9 @@ def parked(root):
     until("the two others to go on", lambda: all(w.size == 2 for w in old[1:]))
     for worker in old[1:]:
         worker.end()
-    had = old[0].step
     new = [Worker(i, environment(folder, peers, at(i)), command(200000)) for i in HOSTS[1:]]
     until("an accidental job", lambda: all(w.step >= 2 and w.size == 2 for w in new))
+    had = old[0].step  # it is parked for long, and has told of all that it had committed
     if new[0].step >= had:
         fail(f"the accident is at step {new[0].step} already, the parked member at {had}")
     plug(1, True)
@@ -227,6 +235,7 @@ def running(root):
     (younger,) = set(checkpoints(saved)[0]) - {elder}
     newcomer = Worker(2, environment(folder, f"{peers},{stray}", at(2, 4200), **more), command(10000))
     until("the younger job to end, all of it", lambda: run.process.poll() is not None and ended_with_lineage(beside))
+    run.rest()
     if run.process.returncode != 76 or not ended_with_lineage(run) or len(run.errors) != 1:
         fail(f"spotnik run ended with {run.process.returncode}, and its workers with {run.errors}")
     until("all others in one view", lambda: all(w.size == 3 for w in [*old, newcomer]))

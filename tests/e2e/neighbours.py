@@ -125,14 +125,14 @@ def containers(world: World) -> None:
         if len(world.foundings()) != 1:
             world.fail(f"another {name}: {world.foundings()}")
         member.process.kill()
-        member.process.wait()
+        member.rest()
         world.digests = {}
         took = founds_after(world, newcomer)
         print(f"    {name}: alive, it waits; dead, the newcomer founds after {took:.1f} s (T = {stale_s:.0f} s)")
         if (took < stale_s / 2) == (name == "namespace"):
             world.fail(f"{name}: founded after {took:.1f} s")
         newcomer.process.kill()
-        newcomer.process.wait()
+        newcomer.rest()
 
 
 def prohibited(world: World) -> None:
@@ -262,8 +262,10 @@ def junk(world: World) -> None:
     os.mkfifo(world.peers / f"member-{4:032x}")
     (world.peers / f"member-{5:032x}").symlink_to("/dev/zero")
     (world.peers / "genesis-1").symlink_to("/dev/zero")
+    begun = time.monotonic()
     worker = world.start(0)
-    took = world.until("the founding", lambda: worker.step > 0)
+    world.until("the founding", lambda: worker.step > 0)
+    took = time.monotonic() - begun
     if took < STALE_MS / 1000:
         world.fail(f"it founded after {took:.1f} s")
     print(f"    it founds after {took:.1f} s (T = {STALE_MS / 1000:.0f} s): {world.foundings()}")
@@ -365,18 +367,18 @@ def torn(world: World) -> None:
     for host in (0, 1):
         world.hosts.power_off(host)
     for worker in members:
-        worker.process.wait()
+        worker.rest()
     *_, (before, _), (newest, path) = complete(saved)
     part = sorted(path.glob("part-*"))[0]
     os.truncate(part, part.stat().st_size - 1)
     world.forget_after(before)
     new = [world.start(2), world.start(3)]
     took = world.until("new machines to go on", lambda: any(w.step for w in new))
-    first = min(w.steps[0] for w in new if w.steps)
+    world.go_on(new)
+    first = min(w.steps[0] for w in new)
     if first != before + 1:
         world.fail(f"they go on with step {first}; the torn checkpoint is of {newest}, the one before of {before}")
     print(f"    new machines go on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s), at step {first}")
-    world.go_on(new)
     for host in (0, 1):
         world.hosts.power_on(host)
 
@@ -404,11 +406,12 @@ def reboot(world: World) -> None:
     saved = world.root / "checkpoints"
     world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50"}
     members = [world.start(0), world.start(1)]
+    founded = world.until("a founding, in a folder made for it", lambda: any(w.step for w in members))
     world.until("a checkpoint", lambda: saved.exists() and len(complete(saved)) > 0)
     for host in (0, 1):
         world.hosts.power_off(host)
     for worker in members:
-        worker.process.wait()
+        worker.rest()
     newest = complete(saved)[-1][0]
     world.forget_after(newest)
     for host in (0, 1):
@@ -417,8 +420,8 @@ def reboot(world: World) -> None:
     took = world.until("the first machine to go on", lambda: first.step > 0)
     if first.steps[0] != newest + 1:
         world.fail(f"it goes on with step {first.steps[0]} after checkpoint {newest}")
-    if took > STALE_MS / 1000 + 10:
-        world.fail(f"it took {took:.1f} s")
+    if took > STALE_MS / 1000 + max(10, 10 * founded):  # a machine on which a founding without T takes long is given more
+        world.fail(f"it took {took:.1f} s; a founding without T took {founded:.1f} s")
     print(f"    the first machine goes on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s)")
     world.go_on([first, world.start(1)])
 

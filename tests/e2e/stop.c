@@ -30,7 +30,7 @@
 
 enum { MEMBERS = 5 };
 
-static uint64_t step_wanted, exclusions_before[MEMBERS];
+static uint64_t step_wanted, exclusions_before[MEMBERS], marked_ns;
 static bool is_victim[MEMBERS];
 static uint32_t size_wanted;
 
@@ -39,11 +39,19 @@ static bool is_settled(struct cluster *cluster)
     return cluster_is_whole(cluster) && cluster_step(cluster) > step_wanted;
 }
 
-/* Five members, for long enough that they know each other's rhythm. */
+static void all_step(struct cluster *cluster, uint32_t steps)
+{
+    step_wanted = cluster_step(cluster) + steps;
+    cluster_until(cluster, is_settled, "five members in one view", PATIENCE_MS);
+}
+
+/* Five members, for long enough that they know each other's rhythm, and we theirs. */
 static void settle(struct cluster *cluster)
 {
-    step_wanted = cluster_step(cluster) + 50;
-    cluster_until(cluster, is_settled, "five members in one view", PATIENCE_MS);
+    all_step(cluster, 50);
+    cluster_longest_step_anew(cluster);
+    all_step(cluster, 50);
+    cluster_was_calm(cluster);
 }
 
 static bool others_go_on(struct cluster *cluster)
@@ -76,7 +84,7 @@ static void expect_exclusions(struct cluster *cluster, bool of_victims)
         const struct worker *worker = &cluster->worker[i];
         uint64_t more = worker->exclusions - exclusions_before[i];
 
-        if (!is_victim[i] && more)
+        if (!is_victim[i] && more && worker->starved_ns < marked_ns) /* it was stopped by the machine, else */
             cluster_fail(cluster, "w%u was excluded although it was never stopped", worker->number);
         if (is_victim[i] && of_victims && !more)
             cluster_fail(cluster, "w%u came back without having noticed anything", worker->number);
@@ -85,6 +93,7 @@ static void expect_exclusions(struct cluster *cluster, bool of_victims)
 
 static void mark(struct cluster *cluster, uint32_t a, uint32_t b)
 {
+    marked_ns = cluster_now_ns();
     for (uint32_t i = 0; i < MEMBERS; i++) {
         is_victim[i] = i == a || i == b;
         exclusions_before[i] = cluster->worker[i].exclusions;
@@ -105,8 +114,10 @@ static uint64_t resumed_ms(const struct cluster *cluster, uint64_t since_ns)
 static void stop_short(struct cluster *cluster)
 {
     settle(cluster);
+    cluster->tolerant = true; /* a machine that wakes us late makes it a long one */
     for (int tries = 1; tries <= SHORT_TRIES; tries++) {
-        uint64_t epoch = cluster->worker[0].epoch, stopped_ns = cluster_now_ns();
+        uint64_t epoch = cluster->worker[0].epoch, exclusions = cluster->worker[1].exclusions, stopped_ns = cluster_now_ns();
+        uint32_t starvations = cluster->starvations;
 
         cluster_kill(cluster, 1, SIGSTOP);
         cluster_spend(cluster, SHORT_NS);
@@ -114,9 +125,9 @@ static void stop_short(struct cluster *cluster)
         uint64_t took_ns = cluster_now_ns() - stopped_ns;
 
         settle(cluster);
-        if (took_ns > SHORT_ENOUGH_NS)
+        if (took_ns > SHORT_ENOUGH_NS || cluster->starvations > starvations)
             continue;
-        if (cluster->worker[0].epoch != epoch || cluster->worker[1].exclusions)
+        if (cluster->worker[0].epoch != epoch || cluster->worker[1].exclusions != exclusions)
             cluster_fail(cluster, "a stop of %" PRIu64 " ms cost a membership", took_ns / SPOTNIK_MS);
         printf("short: nobody was excluded by a stop of %" PRIu64 " ms\n", took_ns / SPOTNIK_MS);
         return;
@@ -144,8 +155,9 @@ static void stop(struct cluster *cluster, const char *name, uint32_t stopped, ui
     cluster_until(cluster, others_go_on, "the others to go on without the stopped", PATIENCE_MS);
     uint64_t resumed = resumed_ms(cluster, stopped_ns), step = cluster_step(cluster);
 
-    if (resumed > LIMIT_MS)
-        cluster_fail(cluster, "%s: the others went on after %" PRIu64 " ms only", name, resumed);
+    if (resumed > cluster_allowed_ms(cluster, LIMIT_MS))
+        cluster_fail(cluster, "%s: the others went on after %" PRIu64 " ms only, of %" PRIu64 " allowed", name, resumed,
+                     cluster_allowed_ms(cluster, LIMIT_MS));
     cluster_spend(cluster, stop_ms * SPOTNIK_MS);
     uint64_t steps = cluster_step(cluster) - step, continued_ns = cluster_now_ns();
 

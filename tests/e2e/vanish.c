@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -122,18 +123,22 @@ static bool founder_steps(struct cluster *cluster)
 static void joining(const char *worker, uint64_t mib)
 {
     static struct cluster cluster;
-    char bytes[32];
+    char bytes[32], go[300];
 
     snprintf(bytes, sizeof bytes, "%" PRIu64, mib << 20);
     start(&cluster, 3, 2, worker, bytes);
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", cluster.dir);
     go_on(&cluster, 2, "two members in one view");
     joiner = 2;
+    snprintf(go, sizeof go, "%s/go", cluster.dir);
+    setenv("WORKER_HOLD", go, 1);
     cluster_start(&cluster, joiner);
+    unsetenv("WORKER_HOLD");
     cluster_until(&cluster, joiner_knows, "the joiner to know of the job", PATIENCE_MS);
     if (cluster.worker[joiner].entered_ns)
-        cluster_fail(&cluster, "the joiner was in before the directory went; give it more mib");
+        cluster_fail(&cluster, "the joiner was in before the directory went");
     move(&cluster, cluster.peers, elsewhere);
+    close(open(go, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     go_on(&cluster, 3, "a joiner to be in although the directory went");
     printf("joining: with %" PRIu64 " MiB to copy when the directory went, the joiner got in\n", mib);
     move(&cluster, elsewhere, cluster.peers);

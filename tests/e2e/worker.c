@@ -12,6 +12,7 @@
  * With WORKER_ALL_KINDS there are collectives of every kind in its steps (all_kinds.h).
  * With WORKER_ONES there is a bucket of so many ones in each, whose sum must be the same whole number everywhere.
  * With WORKER_APART it goes on after each of them outside of steps (apart.h).
+ * With WORKER_HOLD it waits, when it has joined and before it is given the state, until there is a file of that name.
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
 #include <errno.h>
 #include <getopt.h>
@@ -323,6 +324,13 @@ static int train(struct worker *worker, uint64_t *ret_step)
     return rc;
 }
 
+/* Nothing is copied before it has said what its state is. */
+static void hold(const char *until)
+{
+    while (until && access(until, F_OK) != 0)
+        rest_ns(1000000); /* between two looks; nothing rests on it */
+}
+
 static int enrol(struct worker *worker)
 {
     spotnik_config config;
@@ -339,6 +347,7 @@ static int enrol(struct worker *worker)
     noticed_job = worker->job;
     spotnik_status(worker->job, &status);
     tell_member(worker, &status);
+    hold(getenv("WORKER_HOLD"));
     if (getenv("WORKER_APART")) {
         worker->apart = apart_new(worker->job, (uint32_t)atoi(getenv("WORKER_APART")));
         if (!worker->apart)

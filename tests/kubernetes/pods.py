@@ -9,6 +9,7 @@ and made anew go on at the very next step.
 
     pods.py SPOTNIK WORKER MANIFEST"""
 
+import contextlib
 import json
 import os
 import re
@@ -100,7 +101,8 @@ class Pod:
         self.address = None
         self.ip("link set eth0 down")
         for pid in subprocess.run(["ip", "netns", "pids", self.netns], capture_output=True, text=True).stdout.split():
-            os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                os.kill(int(pid), signal.SIGKILL)
         self.process.wait(PATIENCE_S)
         self.process = None
         self.cluster.publish()
@@ -231,7 +233,8 @@ class Cluster:
             self.server.wait()
         for name in [self.switch] + [pod.netns for pod in self.pods]:
             for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split():
-                os.kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended since
+                    os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
             shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
 

@@ -76,7 +76,8 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="spotnik-seeing-")
         self.out = open(os.path.join(self.folder, "out"), "wb")
         self.err = open(os.path.join(self.folder, "err"), "wb")
-        settings = {**os.environ, "SPOTNIK_HTTP": "127.0.0.1:0", **(environment or {})}
+        # Nobody is lost but who is killed: a loaded machine may not let a member speak for long.
+        settings = {**os.environ, "SPOTNIK_HTTP": "127.0.0.1:0", "SPOTNIK_SILENCE_MS": "30000", **(environment or {})}
         self.process = subprocess.Popen(
             [spotnik, "run", *options, "--", *command], stdout=self.out, stderr=self.err, env=settings, cwd=self.folder
         )

@@ -39,7 +39,7 @@ class Recorded(Job):
         self.dumps = Path(self.top) / "dumps"
         os.mkdir(f"{self.top}/job")
         ask("key", f"{self.top}/key")
-        settings = {"SPOTNIK_DUMP": str(self.dumps), "SPOTNIK_HTTP": ""}
+        settings = {"SPOTNIK_DUMP": str(self.dumps), "SPOTNIK_HTTP": "", "SPOTNIK_SILENCE_MS": "250"}  # one that stands still is lost
         super().__init__(SPOTNIK, ["-n", "2:4", *self.at, *options], [CHARLM, "--steps", "0", "--quiet"], settings)
 
     def __exit__(self, *what: object) -> None:

@@ -95,7 +95,7 @@ def look_at(tab: chromium.Browser, page: str, pictures: str) -> None:
 def check_real(spotnik: str, charlm: str, python: str, pictures: str) -> None:
     with Job(spotnik, ["-n", "2:3", "--respawn", "--kill-every", "1500ms", "--seed", "3"],
              [charlm, "--quiet", "--steps", "1500", "--batch", "64"], {"SPOTNIK_HTTP": "", "SPOTNIK_CHECKPOINT": "checkpoints"}) as job:
-        assert job.process.wait(90) == 0, job.said()
+        assert job.process.wait(300) == 0, job.said()
         killed = job.said().count("lost (SIGKILL)")
         text = report(spotnik, job.folder, job.path("checkpoints"), python)
         assert "| Last committed step | 1,500 |" in text, text

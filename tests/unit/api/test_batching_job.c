@@ -34,7 +34,7 @@ struct member {
     struct meeting *meeting;
     pthread_t thread;
     uint32_t number, slowness;
-    uint64_t share, smallest, largest; /* in the last step with three members */
+    uint64_t share, drawn; /* in the last step with three members, and in all of them */
     spotnik_batch_info info;
     double model, sum[SIZE + 1], mean[SIZE];
     char failure[256];
@@ -113,6 +113,7 @@ static bool one(struct member *member, spotnik_job *job)
         member->info.size = sizeof member->info;
         spotnik_batch_status(job, &member->info);
         member->share = step.sample_count;
+        member->drawn += step.sample_count;
     }
     return !member->failure[0];
 }
@@ -155,9 +156,12 @@ static void test_uneven_members(void **state)
         pthread_join(member[i].thread, NULL);
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_string_equal(member[i].failure, "");
-    /* 33:33:4, give or take what a busy machine adds to the time of every sample. */
+    /* 33:33:4, but in the first steps. A busy machine holds up one or the other, and the shares follow that, too, for a few steps: of all
+     * samples it takes little away. */
     assert_int_equal(member[0].share + member[1].share + member[2].share, BATCH);
-    assert_true(2 * member[2].share < member[0].share && 2 * member[2].share < member[1].share);
+    print_message("samples drawn: %llu, %llu, and %llu by the slow one\n", (unsigned long long)member[0].drawn,
+                  (unsigned long long)member[1].drawn, (unsigned long long)member[2].drawn);
+    assert_true(2 * member[2].drawn < member[0].drawn && 2 * member[2].drawn < member[1].drawn);
     assert_true(member[0].info.dynamic && member[0].info.adjustments >= 1);
     double expected = SPREAD * SPREAD / (GRADIENT * GRADIENT);
     assert_true(member[0].info.noise_steps > 20);
