@@ -26,33 +26,52 @@ static inline char *put(char *at, const char *text)
     return at + size;
 }
 
-static char *put_number(char *at, uint64_t number)
-{
-    char digits[20];
-    char *first = digits + sizeof digits;
+static const char pairs[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
 
-    for (; number >= 100; number /= 100) { /* two digits a division: each waits for the one before */
-        unsigned pair = (unsigned)(number % 100);
-        *--first = (char)('0' + pair % 10);
-        *--first = (char)('0' + pair / 10);
-    }
+static inline char *put_pair(char *at, uint64_t below_hundred)
+{
+    memcpy(at, pairs + 2 * below_hundred, 2);
+    return at + 2;
+}
+
+static inline unsigned digits_of(uint64_t number)
+{
+    static const uint64_t powers[20] = { 0,         10,         100,         1000,         10000,         100000,         1000000,
+                                         10000000,  100000000,  1000000000,  10000000000,  100000000000,  1000000000000,  10000000000000,
+                                         100000000000000, 1000000000000000, 10000000000000000, 100000000000000000,
+                                         1000000000000000000, 10000000000000000000u };
+    unsigned bits = 64 - (unsigned)__builtin_clzll(number | 1);
+    unsigned least = bits * 1233 >> 12; /* bits times the logarithm of two */
+
+    return least + (number >= powers[least]);
+}
+
+/* Two digits a division, from the end: where the end is has been counted, so nothing is moved. */
+static inline char *put_number(char *at, uint64_t number)
+{
+    char *end = at + digits_of(number), *first = end;
+
+    for (; number >= 100; number /= 100)
+        put_pair(first -= 2, number % 100);
     if (number >= 10)
-        *--first = (char)('0' + number % 10);
-    *--first = (char)('0' + (number >= 10 ? number / 10 : number));
-    size_t count = (size_t)(digits + sizeof digits - first);
-    memcpy(at, first, count);
-    return at + count;
+        put_pair(at, number);
+    else
+        *at = (char)('0' + number);
+    return end;
 }
 
 /* Microseconds, with three places. */
-static char *put_us(char *at, uint64_t ns)
+static inline char *put_us(char *at, uint64_t ns)
 {
     uint64_t rest = ns % 1000;
 
     at = put_number(at, ns / 1000);
     *at++ = '.';
-    *at++ = (char)('0' + rest / 100);
-    *at++ = (char)('0' + rest / 10 % 10);
+    at = put_pair(at, rest / 10);
     *at++ = (char)('0' + rest % 10);
     return at;
 }
@@ -74,8 +93,8 @@ static inline char *put_field(char *at, const char *name, uint64_t number)
 static inline char *event_begin(char *at, const char *kind, uint32_t pid, enum row row, uint64_t at_ns)
 {
     at = put_field(put(at, kind), ",\"pid\":", pid);
-    at = put_field(at, ",\"tid\":", (uint64_t)row);
-    return put_us(put(at, ",\"ts\":"), at_ns);
+    at = put(at, row == ROW_STEP ? ",\"tid\":1,\"ts\":" : ",\"tid\":2,\"ts\":");
+    return put_us(at, at_ns);
 }
 
 static inline char *span_begin(char *at, uint32_t pid, const struct spotnik_trace_mark *mark, enum row row, const char *name, const char *category)

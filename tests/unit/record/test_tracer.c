@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,29 @@ static void test_texts(void **state)
 }
 
 /* The longest numbers fit. */
+static void number_check(uint64_t number)
+{
+    char text[SPOTNIK_TRACE_TEXT_MAX + 1], wanted[64];
+    struct spotnik_trace_mark mark = { .kind = SPOTNIK_TRACE_LOST, .from_ns = number, .more = number };
+
+    *spotnik_trace_text(text, 1, &mark) = '\0';
+    snprintf(wanted, sizeof wanted, "\"name\":\"%" PRIu64 " marks lost\"", number);
+    assert_non_null(strstr(text, wanted));
+    snprintf(wanted, sizeof wanted, "\"ts\":%" PRIu64 ".%03u,", number / 1000, (unsigned)(number % 1000));
+    assert_non_null(strstr(text, wanted));
+}
+
+/* Where the number of digits changes, and between. */
+static void test_numbers_are_those_of_printf(void **state)
+{
+    (void)state;
+    for (uint64_t power = 1; power != 0; power = power > UINT64_MAX / 10 ? 0 : 10 * power)
+        for (uint64_t part = 1; part <= 9 && part <= UINT64_MAX / power; part++)
+            for (uint64_t near = 0; near < 3; near++)
+                number_check(part * power - 1 + near);
+    number_check(UINT64_MAX);
+}
+
 static void test_no_text_is_longer_than_said(void **state)
 {
     char text[4 * SPOTNIK_TRACE_TEXT_MAX];
@@ -155,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_nothing_is_dropped_unsaid, set_up, tear_down),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_numbers_are_those_of_printf),
         cmocka_unit_test(test_no_text_is_longer_than_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
