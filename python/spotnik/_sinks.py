@@ -6,11 +6,13 @@ Each is one run over all lives of the job: what names the run is kept, and the n
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
 import secrets
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional, Protocol
 
@@ -84,20 +86,25 @@ class WandB:
 
 
 class MLflow:
-    """Metrics under ``spotnik/`` in one run of an experiment; needs mlflow. MLFLOW_TRACKING_URI says where."""
+    """Metrics under ``spotnik/`` in one run of an experiment; needs mlflow, or mlflow-skinny and a server.
+
+    MLFLOW_TRACKING_URI says where. OSError when it does not take them, as with every sink.
+    """
 
     def __init__(self, experiment: str, run: str, name: str) -> None:
         try:
             entities: Any = importlib.import_module("mlflow.entities")
             tracking: Any = importlib.import_module("mlflow.tracking")
+            self._refused: type[Exception] = importlib.import_module("mlflow.exceptions").MlflowException
         except ImportError:
-            raise SystemExit("spotnik.tracking: MLflow is missing: pip install mlflow") from None
+            raise SystemExit("spotnik.tracking: MLflow is missing: pip install mlflow-skinny, or mlflow") from None
         self._client, self._metric = tracking.MlflowClient(), entities.Metric
-        found = self._client.get_experiment_by_name(experiment)
-        number = found.experiment_id if found else self._client.create_experiment(experiment)
-        self.run = run or self._client.create_run(number, run_name=name).info.run_id
-        self._client.update_run(self.run, status="RUNNING")
         self._held: list[Any] = []
+        with self._told():
+            found = self._client.get_experiment_by_name(experiment)
+            number = found.experiment_id if found else self._client.create_experiment(experiment)
+            self.run = run or self._client.create_run(number, run_name=name).info.run_id
+            self._client.update_run(self.run, status="RUNNING")
 
     def scalar(self, name: str, value: float, step: int, date: float) -> None:
         """Hold one number back; MLflow takes a thousand at once."""
@@ -108,9 +115,18 @@ class MLflow:
 
     def close(self) -> None:
         """Send what was held back."""
-        for first in range(0, len(self._held), 1000):
-            self._client.log_batch(self.run, metrics=self._held[first : first + 1000])
-        self._client.update_run(self.run, status="FINISHED")
+        with self._told():
+            for first in range(0, len(self._held), 1000):
+                self._client.log_batch(self.run, metrics=self._held[first : first + 1000])
+            self._client.update_run(self.run, status="FINISHED")
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Make an OSError of what MLflow says of a server that is away, so that a reader goes on."""
+        try:
+            yield
+        except self._refused as error:
+            raise OSError(str(error)) from error
 
 
 class OpenTelemetry:

@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 import threading
+import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -186,8 +187,98 @@ def two_lives(folder: Path, *arguments: str, **settings: str) -> str:
     return run
 
 
+class MLflowServer:
+    """Stands in for an MLflow server: experiments, runs and metrics by its REST interface; 404 for anything else."""
+
+    def __init__(self) -> None:
+        self.experiments: dict[str, str] = {}
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.metrics: list[tuple[str, str, float, int, int]] = []
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                url = urllib.parse.urlsplit(self.path)
+                self.answer(url.path, dict(urllib.parse.parse_qsl(url.query)))
+
+            def do_POST(self) -> None:
+                self.answer(self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def answer(self, path: str, asked: dict[str, Any]) -> None:
+                name = path.removeprefix("/api/2.0/mlflow/").replace("/", "_").replace("-", "_")
+                method = getattr(server, name, None)
+                found = method(asked) if path.startswith("/api/2.0/mlflow/") and method else None
+                missing = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": path}
+                body = json.dumps(missing if found is None else found).encode()
+                self.send_response(404 if found is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def experiments_get_by_name(self, asked: dict[str, Any]) -> Optional[dict[str, Any]]:
+        number = self.experiments.get(asked["experiment_name"])
+        told = {"experiment_id": number, "name": asked["experiment_name"], "lifecycle_stage": "active"}
+        return {"experiment": told} if number else None
+
+    def experiments_create(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self.experiments[asked["name"]] = str(len(self.experiments) + 1)
+        return {"experiment_id": self.experiments[asked["name"]]}
+
+    def runs_create(self, asked: dict[str, Any]) -> Optional[dict[str, Any]]:
+        run = f"run{len(self.runs)}"
+        self.runs[run] = {"run_id": run, "run_uuid": run, "status": "RUNNING", "lifecycle_stage": "active", **asked}
+        return self.runs_get({"run_id": run})
+
+    def runs_get(self, asked: dict[str, Any]) -> Optional[dict[str, Any]]:
+        found = self.runs.get(asked["run_id"])
+        return found and {"run": {"info": found, "data": {}}}
+
+    def runs_update(self, asked: dict[str, Any]) -> Optional[dict[str, Any]]:
+        found = self.runs.get(asked["run_id"])
+        return found and {"run_info": found.update(status=asked["status"]) or found}
+
+    def runs_log_batch(self, asked: dict[str, Any]) -> Optional[dict[str, Any]]:
+        if asked["run_id"] not in self.runs:
+            return None
+        for metric in asked["metrics"]:
+            self.metrics.append((asked["run_id"], *(metric[name] for name in ("key", "value", "timestamp", "step"))))
+        return {}
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 def test_mlflow_has_one_run(tmp_path: Path) -> None:
+    """MLflow's own client (mlflow, or mlflow-skinny, which has no database) against a server that stands in."""
+    pytest.importorskip("mlflow.tracking")
+    nobody = Collector()
+    nobody.close()
+    (tmp_path / "0.jsonl").write_text(line(1700000000, "sample", steps_per_s=0.5))
+    retries = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    away = track(str(tmp_path), "--mlflow", "churn", MLFLOW_TRACKING_URI=nobody.url, **retries)
+    assert away.returncode == 1 and "not passed on" in away.stdout and "Traceback" not in away.stderr, away
+    server = MLflowServer()
+    run = two_lives(tmp_path, "--mlflow", "churn", MLFLOW_TRACKING_URI=server.url)
+    server.close()
+    assert list(server.experiments) == ["churn"]
+    told = [(name, found["status"], found["run_name"]) for name, found in server.runs.items()]
+    assert told == [(run, "FINISHED", tmp_path.name)]
+    speeds = [metric[2:] for metric in server.metrics if metric[:2] == (run, "spotnik/steps_per_s")]
+    assert speeds == [(value, 1000 * date, date) for value, date in zip((0.5, 1.0, 2.0), range(1700000000, 1700000003))]
+
+
+def test_mlflow_on_a_database(tmp_path: Path) -> None:
     client = pytest.importorskip("mlflow.tracking").MlflowClient
+    pytest.importorskip("sqlalchemy", reason="mlflow-skinny has no database")
     place = f"sqlite:///{tmp_path}/mlflow.db"
     run = two_lives(tmp_path, "--mlflow", "churn", MLFLOW_TRACKING_URI=place)
     told = client(tracking_uri=place)
