@@ -31,6 +31,7 @@ How the others are set (by their own documents):
 
 Steps are whole: a worker that goes in the middle of one loses its share of it, a newcomer waits for the next one, and the step that runs at the end
 does not count. *Of whole steps* is the goodput of a job that loses nothing else; no way can have more, but by luck of where in a step a change falls.
+A way whose newcomers copy the state at a boundary cannot give them a share of the step that begins there: *and a step of each newcomer* is the most for it.
 
 A way whose packages are not installed is left out, and the page says so. What OUT.json already has from the same settings is not run
 again, so a run that was cut off goes on; delete the file to begin anew. At the defaults a way takes about 4 minutes.
@@ -245,27 +246,30 @@ def could_do(run: dict[str, Any], rates: dict[int, float]) -> float:
     return could
 
 
-def whole_steps(run: dict[str, Any], rates: dict[int, float], batch: int, phase: float) -> int:
+def whole_steps(run: dict[str, Any], rates: dict[int, float], batch: int, phase: float, late: int = 0) -> int:
     """Samples of a job that loses nothing but shares that are not whole: at the end, of workers that go in the middle of a step, and
-    of newcomers that wait for the next one. `phase`: how far the running step is at the beginning, 0 to 1."""
+    of newcomers that wait for the next one, and then for `late` more. `phase`: how far the running step is at the beginning, 0 to 1."""
     changes, seconds = changes_of_live(run), run["seconds"]
     live, useful, at = run["live"], 0, 0.0
+    waiting = [0] * late  # newcomers that have no share yet: of this step, of the next one, ...
     while at < seconds:
-        length = batch * live / interpolated(rates, live) if live else min((t for t, _ in changes if t > at), default=seconds) - at
+        works = max(0, live - sum(waiting))
+        length = batch * works / interpolated(rates, works) if works else min((t for t, _ in changes if t > at), default=seconds) - at
         begin, at = at, at + length * (1 - phase)
         phase = 0.0
         inside = [more for t, more in changes if begin < t <= at]
         gone = -sum(more for more in inside if more < 0)
         if at <= seconds:
-            useful += batch * max(0, live - gone)
+            useful += batch * max(0, works - gone)
         live += sum(inside)
+        waiting = [*waiting, sum(more for more in inside if more > 0)][1:]
     return useful
 
 
-def best(run: dict[str, Any], rates: dict[int, float], batch: int) -> float:
+def best(run: dict[str, Any], rates: dict[int, float], batch: int, late: int = 0) -> float:
     """Goodput of such a job, the mean over where in a step the run begins."""
     phases = 20
-    return statistics.mean(whole_steps(run, rates, batch, i / phases) for i in range(phases)) / could_do(run, rates)
+    return statistics.mean(whole_steps(run, rates, batch, i / phases, late) for i in range(phases)) / could_do(run, rates)
 
 
 def reckon(run: dict[str, Any], rates: dict[int, float], options: argparse.Namespace) -> dict[str, Any]:
@@ -275,7 +279,7 @@ def reckon(run: dict[str, Any], rates: dict[int, float], options: argparse.Names
     could, useful, changes = could_do(run, rates), sum(line["count"] for line in inside), len(run["done"])
     again, skipped = coverage(kept)
     losses = sorted((line["t"] - run["begun"], line["loss"]) for line in inside)
-    return {"goodput": useful / could, "best": best(run, rates, options.batch), "useful": useful, "could": could, "changes": changes, "seconds": run["seconds"],
+    return {"goodput": useful / could, "best": best(run, rates, options.batch), "best_late": best(run, rates, options.batch, 1), "useful": useful, "could": could, "changes": changes, "seconds": run["seconds"],
             "lost_s_per_change": (could - useful) / (could / run["seconds"]) / max(1, changes),
             "steps_lost": len({(line.get("life", 0), line["step"]) for line in gone}), "samples_lost": sum(line["count"] for line in gone),
             "start_s": start_up(run), "samples_again": again, "samples_skipped": skipped, "time_to_loss_s": time_to(losses, options.loss)}
@@ -297,13 +301,13 @@ def percent(part: Optional[float]) -> str:
 
 
 def page(results: dict[str, Any], options: argparse.Namespace) -> str:
-    head = ["trace", "speed", "way", "goodput", "of whole steps", "seconds lost a change", "changes", "steps made again", "samples of them", "trained twice", "skipped",
+    head = ["trace", "speed", "way", "goodput", "of whole steps", "and a step of each newcomer", "seconds lost a change", "changes", "steps made again", "samples of them", "trained twice", "skipped",
             f"seconds to loss {options.loss:g}", "seconds to start a node"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for key, found in sorted(results["runs"].items()):
         trace, speed, way = key.split(" ")
         reached = found["time_to_loss_s"]
-        rows.append(f"| {trace} | x{speed} | {way} | {100 * found['goodput']:.1f} % | {percent(found.get('best'))} | {found['lost_s_per_change']:.2f} | {found['changes']} | "
+        rows.append(f"| {trace} | x{speed} | {way} | {100 * found['goodput']:.1f} % | {percent(found.get('best'))} | {percent(found.get('best_late'))} | {found['lost_s_per_change']:.2f} | {found['changes']} | "
                     f"{found['steps_lost']} | {found['samples_lost']} | {found['samples_again']} | {found['samples_skipped']} | "
                     f"{'never' if reached is None else f'{reached:.0f}'} | {'-' if found['start_s'] is None else format(found['start_s'], '.1f')} |")
     rates = [f"{way}: " + ", ".join(f"{rate:.1f} with {size}" for size, rate in found.items()) + "." for way, found in results["rates"].items()]
