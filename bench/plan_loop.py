@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The loop closed: a job on spot machines of a trace, at 1000 times speed, that is planned for again while it runs.
-Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [docs/results] [--clock X] [--starts N].
+Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [docs/results] [--clock X] [--starts N] [--follow 15m].
 
 Each start is run twice: `spotnik fleet` follows plans that `spotnik plan --from-status` makes anew, or keeps the first
 one. Machines are processes (plan_loop_worker); the market here starts and kills them as the trace says, and keeps the
@@ -177,7 +177,7 @@ class Market:
         return now
 
 
-def inputs(market, deadline_s, climates):
+def inputs(market, deadline_s, climates, more=()):
     """The command that plans, with all but the status."""
     market.write("prices.csv", "instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\n"
                  f"{TYPE},us-east-1,{ZONE},V100,1,8,{USD[ON_DEMAND]},{USD[SPOT]}\n")
@@ -187,7 +187,7 @@ def inputs(market, deadline_s, climates):
         "checkpoint_every_s": 600, "error": 0.05}))
     return [market.spotnik, "plan", "--profile", market.path("profile.json"), "--prices", market.path("prices.csv"), "--deadline",
             f"{deadline_s:.0f}s", "--machines", "8", "--confidence", "0.9", "--best", "--release", "--availability",
-            f"{TYPE}@{ZONE}={market.path('seen.json')}", *[word for name in climates for word in ("--climates", name)], "-o", "json"]
+            f"{TYPE}@{ZONE}={market.path('seen.json')}", *[word for name in climates for word in ("--climates", name)], "-o", "json", *more]
 
 
 def replan_command(market, plan, steps):
@@ -203,14 +203,14 @@ status=
     return f"sh {shlex.quote(market.path('replan.sh'))} 2>>{shlex.quote(market.path('replan.log'))}"
 
 
-def play(build, trace, start_s, work_h, deadline_h, clock, climates, replans):
-    """One job. `work_h`: of four machines. Without `replans`, the first plan is kept."""
+def play(build, trace, start_s, work_h, deadline_h, clock, climates, replans, more=()):
+    """One job. `work_h`: of four machines. Without `replans`, the first plan is kept. `more`: words for the planner."""
     steps = round(work_h * HOUR / (ALONE_S / MACHINES))
     with tempfile.TemporaryDirectory(prefix="spotnik-loop-") as folder:
         market = Market(os.path.abspath(build), folder, trace, start_s, steps, clock)
         engine = f"exec:printf %s \"$SPOTNIK_FLEET_KINDS\" >{folder}/w && mv {folder}/w {folder}/wanted && cat {folder}/have"
         keeper = [market.spotnik, "fleet", "--engine", engine, "--folder", folder, "--plan", market.path("plan.json"), "--every", "50ms"]
-        first = replan_command(market, inputs(market, deadline_h * HOUR, climates), steps)
+        first = replan_command(market, inputs(market, deadline_h * HOUR, climates, more if replans else ()), steps)
         subprocess.run(first, shell=True, check=True, env=market.env)
         market.begun = market.now = time.monotonic()
         if replans:
@@ -329,11 +329,13 @@ def main():
     options.add_argument("--starts", type=int, default=8)
     options.add_argument("--work", type=float, default=9)
     options.add_argument("--deadline", type=float, default=14)
+    options.add_argument("--follow", help="plans made anew know that they are followed by others, after this time at most")
     given = options.parse_args()
     data = os.environ["SPOTNIK_DATA"]
     rows = []
     for name, trace, begin in starts(data, given.starts):
-        pair = [play(given.build, trace, begin, given.work, given.deadline, given.clock, climates_of(data), anew) for anew in (True, False)]
+        pair = [play(given.build, trace, begin, given.work, given.deadline, given.clock, climates_of(data), anew,
+                     ("--follow", given.follow) if given.follow else ()) for anew in (True, False)]
         rows.append((name, begin / 24 / HOUR, *pair))
         for row in pair:
             for point in row["points"]:

@@ -26,7 +26,7 @@ static const char usage[] =
     "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE "
     "[--cap 24h]]\n"
     "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]]... [--release] [--best]\n"
-    "                    [--batch N] [--elapsed 2h] [--spent X] [--clock X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
+    "                    [--follow 15m] [--batch N] [--elapsed 2h] [--spent X] [--clock X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
     "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
@@ -37,8 +37,10 @@ static const char usage[] =
     "machines, every run from another instant (from its beginning with ,start=0s). --from-status re-plans from what\n"
     "`spotnik status --json` printed, with what the job has measured of its steps, losses, recoveries and price: --running\n"
     "says what the members are rented as (2/4: two of four that are wanted), and they stay, unless --release lets them be\n"
-    "given back. --best plans for the best chance when nothing is sure enough; --clock X is for a job that runs X times as\n"
-    "fast as its trace. docs/reference/traces.md and docs/reference/plan-files.md have the formats of all files.\n"
+    "given back. --best plans for the best chance when nothing is sure enough. --follow 15m says that you plan anew that\n"
+    "often (spotnik fleet --replan-every): chance and cost then count on machines on demand that take over when spot\n"
+    "machines would be late, so the plan need not rent them before. It implies --release. --clock X is for a job that runs\n"
+    "X times as fast as its trace. docs/reference/traces.md and docs/reference/plan-files.md have the formats of all files.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
@@ -61,12 +63,14 @@ struct call {
     bool explain;
 };
 
+static const char target_kinds[] = "--target is epochs=N, steps=N or samples=N";
+
 static int target_read(struct call *call, struct spotnik_fault *fault)
 {
     static const char *const kinds[] = { "epochs=", "steps=", "samples=" };
     double value;
 
-    for (size_t i = 0; call->target && i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         if (strncmp(call->target, kinds[i], strlen(kinds[i])))
             continue;
         if (!spotnik_number_parse(call->target + strlen(kinds[i]), &value) || !(value > 0))
@@ -77,8 +81,7 @@ static int target_read(struct call *call, struct spotnik_fault *fault)
         call->wish.work.epochs = i == 0 ? value : samples / call->profile.samples_per_epoch;
         return 0;
     }
-    return spotnik_fault_set(fault, "--target is epochs=N, steps=N or samples=N%s%s",
-                             call->target ? ", not " : "", call->target ? call->target : "");
+    return spotnik_fault_set(fault, "%s, not %s", target_kinds, call->target);
 }
 
 /* A profile from a description file or from a store ("run.db" or "run.db#name"). */
@@ -276,7 +279,7 @@ static bool data_read(struct call *call)
     return spotnik_cli_number("plan", "--data", optarg, 0, 1e9, &call->wish.work.data_gb);
 }
 
-enum { DATA = 512, EGRESS, STORAGE, CLOCK, RELEASE, BEST };
+enum { DATA = 512, EGRESS, STORAGE, CLOCK, RELEASE, BEST, FOLLOW };
 enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
 
 static bool read_filter(struct call *call, int option)
@@ -309,6 +312,10 @@ static bool read_filter(struct call *call, int option)
         return call->wish.release = true;
     case BEST:
         return call->wish.best = true;
+    case FOLLOW:
+        return spotnik_cli_duration("plan", "--follow", optarg, false, &call->wish.follow_s)
+               && ((call->wish.release = call->wish.follow_s > 0)
+                   || spotnik_cli_refuse("plan", 0, "--follow is not above zero"));
     case PRICES_AGE:
         return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
@@ -384,6 +391,29 @@ static size_t word_quote(const char *word, char *to, size_t room)
     return used + (size_t)snprintf(to + used, room - used, "'");
 }
 
+/* What would be passed over in silence, or can mean nothing. */
+static bool call_is_whole(const struct call *call, int argc, char **argv)
+{
+    const struct spotnik_standing *standing = &call->standing;
+    bool running = !isnan(standing->elapsed_s) || !isnan(standing->spent_usd) || standing->batch > 0
+                   || standing->clock != 1;
+
+    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+        spotnik_cli_refuse("plan", 0, "what is '%s'? A command comes after --, behind all options", argv[optind]);
+    else if (!call->target)
+        spotnik_cli_refuse("plan", 0, "how much work is it? %s", target_kinds);
+    else if (running && !standing->path)
+        spotnik_cli_refuse("plan", 0,
+                           "--elapsed, --spent, --batch and --clock are about a running job: give its status too, "
+                           "with --from-status");
+    else if (call->wish.follow_s > 0 && !call->wish.on_demand)
+        spotnik_cli_refuse("plan", 0,
+                           "--follow counts on machines on demand that take over: leave --only spot out");
+    else
+        return true;
+    return false;
+}
+
 /* The words after "--" as one shell command; false when they are too long to keep. */
 static bool command_join(struct call *call, int argc, char **argv)
 {
@@ -420,6 +450,7 @@ static const struct option options[] = {
     { "clock", 1, 0, CLOCK },
     { "release", 0, 0, RELEASE },
     { "best", 0, 0, BEST },
+    { "follow", 1, 0, FOLLOW },
     { "spent", 1, 0, 'X' },
     { "churn", 1, 0, 'C' },
     { "availability", 1, 0, 'A' },
@@ -475,6 +506,8 @@ int spotnik_cmd_plan(int argc, char **argv)
     int done = spotnik_cli_options(argc, argv, "+o:h", options, usage, read_option, &call);
     if (done >= 0)
         return done;
+    if (!call_is_whole(&call, argc, argv))
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE, "spotnik plan --help tells all options");
     spotnik_plan_printer print =
         call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
     if (!print)

@@ -96,6 +96,20 @@ static void print_as_it_runs(const struct spotnik_plan_context *x, FILE *out)
             c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.both);
 }
 
+/* A chance that counts on new plans is not one of a fleet that is left alone. */
+static void print_rescue(const struct spotnik_plan_context *x, FILE *out)
+{
+    char fleet[192], every[32];
+
+    if (!x->plan->rescue.fleet.group_count)
+        return;
+    spotnik_fleet_describe(&x->plan->rescue.fleet, fleet, sizeof(fleet));
+    spotnik_duration_print(x->plan->rescue.every_s, every, sizeof(every));
+    fprintf(out,
+            "\nchances count on a new plan every %s: where spot machines will be late, they give way to %s\n",
+            every, fleet);
+}
+
 static const struct spotnik_candidate *first_with_spot(const struct spotnik_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++)
@@ -153,6 +167,7 @@ int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
         fprintf(out, "\n%s: %s\n", x->plan->found ? "the best there is, and not sure enough" : "no plan",
                 x->plan->binding);
     print_as_it_runs(x, out);
+    print_rescue(x, out);
     print_doubt(x, out);
     return 0;
 }
@@ -239,13 +254,12 @@ static json_t *limit_json(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *candidate_json(const struct spotnik_candidate *c)
+static json_t *machines_json(const struct spotnik_fleet *fleet)
 {
-    const struct spotnik_outcome *o = &c->outcome;
     json_t *machines = json_array();
 
-    for (size_t i = 0; i < c->fleet.group_count; i++) {
-        const struct spotnik_group *g = &c->fleet.groups[i];
+    for (size_t i = 0; i < fleet->group_count; i++) {
+        const struct spotnik_group *g = &fleet->groups[i];
         json_array_append_new(
             machines,
             json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:f, s:b}", "instance", g->offer->instance, "region",
@@ -254,9 +268,16 @@ static json_t *candidate_json(const struct spotnik_candidate *c)
                       g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h, "kept",
                       g->running > 0));
     }
+    return machines;
+}
+
+static json_t *candidate_json(const struct spotnik_candidate *c)
+{
+    const struct spotnik_outcome *o = &c->outcome;
+
     return json_pack(
         "{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
-        "machines", machines, "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
+        "machines", machines_json(&c->fleet), "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
         "time_h_range", limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600), "cost_usd",
         limit_json(o->cost_mean_usd), "cost_usd_range", limit_json(o->cost_low_usd),
         limit_json(o->cost_high_usd), "chance_by_thirds", o->third_both[0], o->third_both[1],
@@ -284,13 +305,14 @@ int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
     for (size_t i = 0; i < x->plan->count; i++)
         json_array_append_new(list, candidate_json(&x->plan->candidates[i]));
     json_t *json = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o*, s:o*, s:o}", "profile", x->profile->name,
+        "{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o*, s:o*, s:o*, s:o}", "profile", x->profile->name,
         "prices", x->catalog->source, "example_profile", (int)x->profile->example, "deadline_s",
         limit_json(x->wish->deadline_s), "budget_usd", limit_json(x->wish->budget_usd), "confidence",
         x->wish->confidence, "epochs", x->wish->work.epochs, "found", (int)x->plan->found, "binding",
         x->plan->binding, "looked_at", (json_int_t)x->plan->looked_at, "plan",
         x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "as_it_runs",
-        x->plan->as_it_runs.fleet.group_count ? candidate_json(&x->plan->as_it_runs) : NULL, "measured",
+        x->plan->as_it_runs.fleet.group_count ? candidate_json(&x->plan->as_it_runs) : NULL, "rescue",
+        x->plan->rescue.fleet.group_count ? machines_json(&x->plan->rescue.fleet) : NULL, "measured",
         measured_json(x->standing), "candidates", list);
     int rc = json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER) : -1;
     fputc('\n', out);

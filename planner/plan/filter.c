@@ -67,6 +67,6 @@ int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik
     return kept || !before
                ? 0
                : spotnik_fault_set(fault,
-                                   "no offer of %zu passes the filters; the last went out as one of the %s",
+                                   "no offer of %zu passes the filters; the last to go were %s",
                                    before, last);
 }

@@ -8,7 +8,10 @@
  * (pool.h): it goes for all machines of a pool at once. Machines that are lost by themselves take others
  * along with probability `together` (each with one half). When nobody is left, work since the last
  * checkpoint is lost. A spot machine with a price history is billed by the second at the prices of the
- * moment, each run from a random moment of the history on. */
+ * moment, each run from a random moment of the history on.
+ *
+ * Where the job is followed by new plans, a run need not end with the fleet that it began with: a rescue, a fleet on
+ * demand, takes over at the last moment from which it still ends in time. */
 #ifndef SPOTNIK_PLAN_FLEET_H
 #define SPOTNIK_PLAN_FLEET_H
 
@@ -38,6 +41,12 @@ struct spotnik_fleet {
     double batch;
 };
 
+/* The fleet that takes over. A plan is made anew every `every_s` at most, so the moment may be missed by that. */
+struct spotnik_rescue {
+    struct spotnik_fleet fleet; /* its batch is that of the fleet before */
+    double every_s, by_s;       /* by_s: the deadline */
+};
+
 struct spotnik_work {
     double epochs;       /* at the reference batch */
     double losses_per_h; /* of single machines, for offers that do not say; NAN: unknown */
@@ -46,6 +55,7 @@ struct spotnik_work {
         *churn; /* replayed for all spot machines, whatever else is known; NULL: draw */
     const struct spotnik_weather *weather; /* for pools of which nothing is known; NULL: the built-in one */
     const struct spotnik_survival *lives;  /* lifetimes of spot machines; NULL: unknown */
+    const struct spotnik_rescue *rescue;   /* NULL: every run ends with the fleet of its beginning */
     double cap_s;                          /* the provider ends spot machines at this age; 0: it does not */
     double data_gb, egress_usd_per_gb;     /* paid once for every other region that the fleet is in */
     const char *data_region;               /* where the data are; NULL: nothing is paid */

@@ -2,7 +2,7 @@
 /* Runs of one fleet, drawn or replayed. Every machine is out, starting or up. Capacity of a pool that
  * falls below what is held takes machines away at once; when it returns, those that are out are asked for
  * again and start up. Machines also end by themselves (rates, lifetimes, caps), and take others with them.
- * Between two events the fleet steps evenly. */
+ * Between two events the fleet steps evenly. A rescue is the end of the simulation: on demand nothing happens. */
 #include "plan/draw.h"
 #include "plan/fleet.h"
 
@@ -36,6 +36,7 @@ struct run {
     unsigned count, up[SPOTNIK_FLEET_GROUPS], held[SPOTNIK_FLEET_GROUPS], losses;
     double now_s, stalled_until_s, left, kept, cost_usd, slowness, machine_s, short_s;
     double history_from_s[SPOTNIK_FLEET_GROUPS]; /* where in its price history the run starts */
+    double rescue_step_s; /* infinite: nobody comes to the rescue */
     struct machine machines[MACHINES_MAX];       /* last: cleared one by one */
 };
 
@@ -247,13 +248,72 @@ static void run_events(struct run *run)
         group_fit(run, i);
 }
 
+/* Seconds from now on for which the rescue may wait. */
+static double rescue_slack_s(const struct run *run)
+{
+    const struct spotnik_rescue *rescue = run->work->rescue;
+    double margin_s = rescue->every_s + run->profile->startup_s + run->profile->join_s;
+
+    return rescue->by_s - run->now_s - margin_s - run->left * run->rescue_step_s;
+}
+
+/* Only spot machines are rescued, and only by a fleet that could be in time at the beginning. */
+static void rescue_start(struct run *run)
+{
+    const struct spotnik_rescue *rescue = run->work->rescue;
+    unsigned alive[SPOTNIK_FLEET_GROUPS] = { 0 };
+    bool spot = false;
+
+    run->rescue_step_s = INFINITY;
+    for (size_t i = 0; i < run->fleet->group_count; i++)
+        spot = spot || run->fleet->groups[i].spot;
+    if (!rescue || !spot)
+        return;
+    struct spotnik_fleet fleet = rescue->fleet;
+    fleet.batch = run->fleet->batch;
+    for (size_t i = 0; i < fleet.group_count; i++)
+        alive[i] = fleet.groups[i].machines;
+    run->rescue_step_s = spotnik_fleet_step_s(run->profile, &fleet, alive) * run->slowness;
+    if (!(rescue_slack_s(run) >= 0))
+        run->rescue_step_s = INFINITY;
+}
+
+/* When the rescue takes over if nothing else happens. Slack goes with the time while the fleet stalls, and after that by what
+ * the fleet is slower than the rescue. A fleet that will be in time as it is needs none. */
+static double rescue_s(const struct run *run, double step_s, double done_s)
+{
+    if (!isfinite(run->rescue_step_s) || done_s <= run->work->rescue->by_s)
+        return INFINITY;
+    double slack_s = fmax(0, rescue_slack_s(run)), stall_s = fmax(0, run->stalled_until_s - run->now_s);
+    if (slack_s <= stall_s || !isfinite(step_s))
+        return run->now_s + slack_s;
+    double falls = 1 - run->rescue_step_s / step_s;
+    return falls > 0 ? run->now_s + stall_s + (slack_s - stall_s) / falls : INFINITY;
+}
+
+/* What ran is given back, and the rescue is paid from its start-up on. */
+static void rescue_run(struct run *run)
+{
+    double stretch_s = run->profile->startup_s + run->profile->join_s + run->left * run->rescue_step_s;
+
+    run->now_s += stretch_s;
+    run->machine_s += stretch_s * spotnik_fleet_machines(&run->work->rescue->fleet);
+    run->cost_usd += stretch_s / 3600 * spotnik_fleet_usd_per_h(&run->work->rescue->fleet);
+    run->left = 0;
+}
+
 /* True at the end of the job. */
 static bool run_step(struct run *run)
 {
     double step_s = spotnik_fleet_step_s(run->profile, run->fleet, run->up) * run->slowness;
     double done_s = isfinite(step_s) ? fmax(run->now_s, run->stalled_until_s) + run->left * step_s : INFINITY;
-    double next_s = next_event_s(run);
+    double next_s = next_event_s(run), rescued_s = rescue_s(run, step_s, done_s);
 
+    if (rescued_s <= next_s && rescued_s < done_s) {
+        run_pass(run, rescued_s - run->now_s, step_s);
+        rescue_run(run);
+        return true;
+    }
     if (done_s <= next_s) {
         bool never = isinf(done_s);
         if (never)
@@ -292,6 +352,7 @@ static struct spotnik_run run_once(const struct spotnik_profile *profile, const 
     spotnik_prng_seed(&run.prng, seed);
     run.slowness = exp(error * spotnik_draw_normal(&run.prng) - error * error / 2);
     run_start(&run, from_s);
+    rescue_start(&run);
     while (!run_step(&run))
         if (++events == EVENTS_MAX) {
             run_extend(&run, steps);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define YEARS_MOST 10
+#define RESCUE_DEARER 1.25 /* a rescue costs at most this much of what the cheapest machines on demand cost */
 #define PAIRED 24 /* options that are tried in pairs */
 #define KINDS 3   /* spot only, both, on-demand only */
 #define BINS 46   /* time bins of the first pass, per kind; the cheapest fleet of each is kept */
@@ -460,14 +461,33 @@ static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *p
                  ceil(fastest_in_budget->outcome.time_high_s / 36) / 100);
 }
 
+/* The fastest of the fleets on demand that are not much dearer than the cheapest: it may begin last, and until then spot
+ * machines may come back. */
+static bool rescue_find(const struct search *s, struct spotnik_rescue *ret)
+{
+    const struct kept *kept = &s->kinds[KINDS - 1];
+    const struct spotnik_candidate *best = kept->any ? &kept->cheapest : NULL;
+
+    for (size_t i = 0; best && i < BINS; i++)
+        if (kept->filled[i] && kept->bins[i].estimate.time_s < best->estimate.time_s
+            && kept->bins[i].estimate.cost_usd <= RESCUE_DEARER * kept->cheapest.estimate.cost_usd)
+            best = &kept->bins[i];
+    if (best)
+        *ret = (struct spotnik_rescue){ best->fleet, s->wish->follow_s, s->wish->deadline_s };
+    return best != NULL;
+}
+
 static void simulate_all(struct search *s, struct spotnik_plan *plan)
 {
     const struct spotnik_wish *wish = s->wish;
+    struct spotnik_work work = wish->work;
 
+    if (wish->follow_s > 0 && isfinite(wish->deadline_s) && rescue_find(s, &plan->rescue))
+        work.rescue = &plan->rescue;
     for (size_t i = 0; i < plan->count; i++) {
         struct spotnik_candidate *c = &plan->candidates[i];
-        c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &wish->work, wish->deadline_s,
-                                            wish->budget_usd, wish->runs, wish->seed);
+        c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &work, wish->deadline_s, wish->budget_usd,
+                                            wish->runs, wish->seed);
         c->feasible = c->outcome.both >= wish->confidence;
     }
     bool time_only = !isfinite(wish->deadline_s) && isfinite(wish->budget_usd);

@@ -22,6 +22,7 @@ struct spotnik_wish {
     size_t kept_count;
     double kept_batch; /* of the running job */
     bool release;      /* what runs may be given back; else it stays in every fleet */
+    double follow_s;   /* above zero: plans are made anew that often, so that machines on demand may take over */
     bool best;         /* when nothing is sure enough, what has the best chance is the plan */
     struct {
         const char *type; /* pattern */
@@ -42,6 +43,7 @@ struct spotnik_candidate {
 
 struct spotnik_plan {
     struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES]; /* the winner first, when there is one */
+    struct spotnik_rescue rescue;        /* what takes over when spot machines will be late; with wish.follow_s */
     struct spotnik_candidate as_it_runs; /* the fleet of now, left alone; with wish.kept */
     size_t count, looked_at, offers;
     struct spotnik_drop left[SPOTNIK_DROPS_MAX],

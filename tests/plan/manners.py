@@ -11,7 +11,7 @@ import tempfile
 
 
 def run(*words, code=0):
-    done = subprocess.run([sys.argv[1], *words], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([sys.argv[1], *words], capture_output=True, text=True,
                           env={**os.environ, "SPOTNIK_PRICES": "/nowhere/prices.csv"})
     assert done.returncode == code, (words, done.returncode, done.stderr)
     return done.stderr if code else done.stdout
@@ -21,6 +21,11 @@ def main(folder):
     plan = ("plan", "--deadline", "40h", "--target")
     # members without a job
     assert "--from-status" in run(*plan, "epochs=9", "--running", "p3.2xlarge=spot", code=1)
+    for words, why in (((), "how much work"), (("--target", "epochs=9", "6h", "--deadline", "1s"), "what is '6h'"),
+                       (("--target", "epochs=9", "--elapsed", "2h"), "--from-status"), (("--target", "epochs=9", "--batch", "7"), "--from-status"),
+                       (("--target", "epochs=9", "--follow", "5m", "--only", "spot"), "leave --only spot out")):
+        assert why in run("plan", *words, code=2), words
+    assert "the last to go were offers by --region" in run(*plan, "epochs=9", "--region", "moon", code=1)
     # a target without an end is refused at once, with what it would take
     assert re.search(r"needs .* years", run("plan", "--target", "epochs=1e30", code=1))
     # hours are hours: no difference of more than 90 minutes is told in minutes
