@@ -95,6 +95,42 @@ static void stop_one(void)
     victim->paused_until_ns = task_now_ns() + ns;
 }
 
+/* Its launcher, or its machine, tells it to go. */
+static void notice(struct spotnik_engine *process)
+{
+    world_tell("%u is told to go", process->number);
+    process->noticed = true;
+}
+
+static void notice_one(void)
+{
+    struct spotnik_engine *one = somebody();
+
+    if (one != NULL)
+        notice(one);
+}
+
+/* All that one member reaches, as when a scheduler takes a partition away: who is cut off from them stays. */
+static void notice_side(void)
+{
+    struct spotnik_engine *one = somebody();
+
+    for (uint32_t i = 0; one != NULL && i < world.process_count; i++)
+        if (world.process[i].alive && (&world.process[i] == one || world_reach(one, &world.process[i])))
+            notice(&world.process[i]);
+}
+
+/* All steps of one job are committed. */
+static void finish(void)
+{
+    struct spotnik_engine *one = somebody();
+
+    if (one == NULL || one->lineage == NULL || !one->lineage->goes)
+        return;
+    world_tell("%016llx: the work is done", (unsigned long long)one->lineage->founding.id);
+    one->lineage->done = true;
+}
+
 /* ---- ways ---- */
 
 static void cut_pair(void)
@@ -194,26 +230,41 @@ static void clean_records(void)
     clean("member-", task_below(3) == 0);
 }
 
-/* How often, of 100, what happens. */
-static const struct {
-    uint32_t often;
+static void clean_ends(void)
+{
+    bool half = task_below(3) == 0;
+
+    clean("stopped-", half);
+    clean("over-", half);
+    if (task_below(2) == 0)
+        clean_records();
+}
+
+struct happening {
+    uint32_t often; /* of 100 */
     void (*does)(void);
-} happening[] = {
+};
+
+static const struct happening always[] = {
     { 12, kill_one }, { 2, kill_all }, { 5, power_off_one }, { 9, power_on_one },   { 14, stop_one },   { 6, cut_pair },      { 6, cut_off },
     { 10, split },    { 3, reject },   { 9, mend_paths },    { 8, folder_trouble }, { 7, folder_mend }, { 3, clean_genesis }, { 6, clean_records },
 };
 
-static void something(void)
+/* Where members leave. */
+static const struct happening leaving[] = { { 15, notice_one }, { 45, notice_side }, { 15, finish }, { 25, clean_ends } };
+
+static void one_of(const struct happening *happening)
 {
     uint64_t at = task_below(100);
 
-    for (size_t i = 0; i < sizeof happening / sizeof *happening; i++) {
-        if (at < happening[i].often) {
-            happening[i].does();
-            return;
-        }
-        at -= happening[i].often;
-    }
+    while (at >= happening->often)
+        at -= happening++->often;
+    happening->does();
+}
+
+static void something(void)
+{
+    one_of(world.leaves && task_below(8) == 0 ? leaving : always);
 }
 
 void *fault_main(void *unused)

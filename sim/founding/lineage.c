@@ -3,6 +3,7 @@
  * decided by the witness, or by the smallest id where there is none. And the promise that is watched here: a job is one lineage (P1). */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/time.h"
 #include "task.h"
 #include "world.h"
@@ -11,6 +12,7 @@
 #define PARKS_NS (500 * SPOTNIK_MS)
 #define TIE_NS SPOTNIK_S
 #define BESIDE_NS (10 * SPOTNIK_S)
+#define WRITES_NS (3 * SPOTNIK_S / 2) /* a record is refreshed once a second */
 #define IN_SIGHT_NS (4 * SPOTNIK_S) /* the writer of a record refreshed this lately sees the folder */
 
 struct side {
@@ -220,6 +222,45 @@ static void part(struct side *side)
     }
 }
 
+static bool goes_away(const struct lineage *lineage, const struct spotnik_engine *member)
+{
+    return lineage->done || member->noticed;
+}
+
+/* All of the view have left. */
+static void end(struct lineage *lineage, const struct side *left)
+{
+    lineage->stopped = !lineage->done;
+    lineage->goes = false;
+    world.stops += lineage->stopped;
+    for (uint32_t i = 0; i < left->size; i++)
+        left->member[i]->left = lineage;
+    for (uint32_t i = 0; i < world.process_count; i++)
+        world.survivors += lineage->stopped && world.process[i].lineage == lineage;
+    world_tell("%016llx: all have left, %s", (unsigned long long)lineage->founding.id, lineage->done ? "the work is done" : "told to go");
+}
+
+/* Those that were told to go leave by another view, and so do all when the work is done. True: there is another view. */
+static bool let_go(struct lineage *lineage)
+{
+    struct side stay = { .size = 0 }, left = { .size = 0 };
+
+    for (uint32_t i = 0; i < lineage->size; i++) {
+        struct side *side = goes_away(lineage, lineage->member[i]) ? &left : &stay;
+        side->member[side->size++] = lineage->member[i];
+    }
+    if (left.size == 0)
+        return false;
+    install(lineage, &stay);
+    for (uint32_t i = 0; i < left.size; i++) {
+        left.member[i]->ended = lineage->done ? SPOTNIK_ERR_DONE : SPOTNIK_ERR_LEAVING;
+        lineage_leave(left.member[i]);
+    }
+    if (stay.size == 0)
+        end(lineage, &left);
+    return true;
+}
+
 /* True: there is another view. */
 static bool side_act(struct lineage *lineage, struct side *side)
 {
@@ -230,7 +271,7 @@ static bool side_act(struct lineage *lineage, struct side *side)
     if (side->size == lineage->size) {
         lineage->changing_ns = 0;
         commit(lineage);
-        return false;
+        return let_go(lineage);
     }
     lineage->changing_ns = lineage->changing_ns != 0 ? lineage->changing_ns : task_now_ns();
     if (spotnik_time_since(task_now_ns(), lineage->changing_ns) < NOTICED_NS)
@@ -294,6 +335,20 @@ static void beside(struct lineage *elder, struct lineage *younger)
     elder->beside_ns = elder->beside_ns != 0 ? elder->beside_ns : task_now_ns();
     if (spotnik_time_since(task_now_ns(), elder->beside_ns) > BESIDE_NS)
         world_break("two lineages go on side by side for %.0f s, though all their members see the folder", (double)BESIDE_NS / 1e9);
+}
+
+/* A newcomer founds. A member of the lineage before, cut off when all others were told to go, has the newest memory: it is waited for
+ * as long as it writes. */
+void lineage_survivors_check(const struct lineage *newer)
+{
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        const struct spotnik_engine *one = &world.process[i];
+        if (one->alive && one->parked && one->ended == 0 && world_runs(one) && one->lineage != NULL && one->lineage->stopped
+            && one->lineage->founding.generation + 1 == newer->founding.generation
+            && spotnik_time_since(task_now_ns(), one->refreshed_ns) < WRITES_NS)
+            world_break("%016llx is founded beside %u, which was cut off when all others were told to go, and writes its record",
+                        (unsigned long long)newer->founding.id, one->number);
+    }
 }
 
 /* A younger one has made steps: no older one may. */

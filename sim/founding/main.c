@@ -138,7 +138,8 @@ static void empty(void)
 static void world_make(uint64_t seed, bool trace, const char *folder)
 {
     world = (struct world){ .seed = seed, .trace = trace, .lease = seed % 3 == 0, .fixed_ports = seed % 4 < 2, .stale_ns = STALE_NS,
-                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0 };
+                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0,
+                             .leaves = seed % 7 < 4 };
     snprintf(world.folder, sizeof world.folder, "%s", folder);
     setenv("SPOTNIK_STALE_MS", "20000", 1);
     if (world.lease)
@@ -181,7 +182,7 @@ int main(int argc, char **argv)
 {
     uint64_t first = strtoull(value(argc, argv, "--seed", "1"), NULL, 10), count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
     bool trace = has(argc, argv, "--trace"), all = has(argc, argv, "--keep-going");
-    uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, excused = 0, broken = 0, played = 0;
+    uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, stops = 0, survivors = 0, excused = 0, broken = 0, played = 0;
     char folder[64];
 
     /* In memory where there is such a place: the files are many and small. */
@@ -199,13 +200,16 @@ int main(int argc, char **argv)
         parkings += world.parkings;
         yields += world.yields;
         totals += world.totals;
+        stops += world.stops;
+        survivors += world.survivors;
         excused += world.excused > 0;
     }
     empty();
     rmdir(folder);
-    printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu yielded; %llu worlds excused (section 16); "
-           "%llu broke a promise\n",
+    printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu jobs told to go with %llu members left behind, "
+           "%llu yielded; %llu worlds excused (section 16); %llu broke a promise\n",
            (unsigned long long)played, (unsigned long long)foundings, (unsigned long long)refoundings, (unsigned long long)parkings,
-           (unsigned long long)totals, (unsigned long long)yields, (unsigned long long)excused, (unsigned long long)broken);
+           (unsigned long long)totals, (unsigned long long)stops, (unsigned long long)survivors, (unsigned long long)yields,
+           (unsigned long long)excused, (unsigned long long)broken);
     return broken != 0;
 }

@@ -58,6 +58,24 @@ static void leave_view(struct spotnik_engine *self)
     self->credentials.self.id.low++; /* a process that comes again is another member */
 }
 
+static bool is_noticed(void *context)
+{
+    return ((const struct spotnik_engine *)context)->noticed;
+}
+
+/* A member that was cut off reads that the job is over. That must be true. */
+static bool is_over(struct spotnik_engine *self)
+{
+    if (!spotnik_peers_is_over(self->peers))
+        return false;
+    for (uint32_t i = 0; i < world.lineage_count; i++)
+        if (world.lineage[i].founding.id == self->past.id && !world.lineage[i].done)
+            world_break("%u ends, since the job is over, and its work is not done", self->number);
+    world_tell("%u ends: the job is over", self->number);
+    self->ended = SPOTNIK_ERR_DONE;
+    return true;
+}
+
 /* In a job that goes on elsewhere, or alone from memory. */
 static void come_again(struct spotnik_engine *self)
 {
@@ -76,12 +94,18 @@ static void come_again(struct spotnik_engine *self)
     }
     leave_view(self);
     uint64_t until_ns = task_now_ns() + FIND_NS;
-    while (self->lineage == NULL && self->ended == 0 && !spotnik_peers_is_over(self->peers)) {
+    while (self->lineage == NULL && self->ended == 0) {
+        if (is_over(self))
+            return;
+        if (self->noticed) {
+            self->ended = SPOTNIK_ERR_LEAVING;
+            return;
+        }
         if (task_now_ns() >= until_ns) { /* its launcher starts another, which may follow any lineage */
             self->ended = SPOTNIK_ERR_PEERS;
             return;
         }
-        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), NULL, NULL, &found, &sponsor) == 0)
+        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self, &found, &sponsor) == 0)
             (void)join(self, &sponsor);
         self->joining = false;
         task_sleep(100 * SPOTNIK_MS);
@@ -98,14 +122,14 @@ static bool begin(struct spotnik_engine *self)
     snprintf(spec, sizeof spec, "file:%s", world.folder);
     if (spotnik_peers_new(spec, self, &self->peers) != 0)
         return false;
-    if (spotnik_peers_find(self->peers, true, FIND_NS, NULL, NULL, &found, &sponsor) != 0) {
+    if (spotnik_peers_find(self->peers, true, FIND_NS, is_noticed, self, &found, &sponsor) != 0) {
         world_tell("%u gives up: %s", self->number, spotnik_last_error());
         return false;
     }
     if (found) {
         struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
         spotnik_peers_founding_set(self->peers, founding.id);
-        lineage_found(self, &founding, 0);
+        lineage_survivors_check(lineage_found(self, &founding, 0));
     } else if (!join(self, &sponsor)) {
         self->out = true; /* it tries again, as one that may not found */
     }
@@ -123,6 +147,8 @@ static void *process_main(void *context)
                 come_again(self);
             task_sleep(TICK_NS);
         }
+    if (self->left != NULL)
+        spotnik_peers_over_set(self->peers, self->left->stopped);
     spotnik_peers_free(self->peers);
     self->alive = false;
     lineage_leave(self);

@@ -42,6 +42,8 @@ struct lineage {
     uint64_t epoch, step;
     uint64_t founded_ns, begun_step; /* world time; the step that it was founded after */
     bool goes; /* it committed a step in the last tick */
+    bool done;    /* all its steps are committed: its members leave */
+    bool stopped; /* all of its last view left because they were told to go, before that */
     uint64_t excuses; /* a bit for each older lineage: when this one was founded, all of its members had been cut off from the folder for T */
     uint64_t beside_ns; /* since when it goes on beside another, both with the folder in sight; 0: it does not */
     uint64_t changing_ns; /* since when those that reach each other are not the view; 0: they are */
@@ -61,6 +63,8 @@ struct spotnik_engine {
     bool parked, joining;
     bool out;  /* it was told that its view goes on, or has ended, without it */
     int ended; /* SPOTNIK_ERR_*: it must not go on */
+    bool noticed; /* it is told to go */
+    const struct lineage *left; /* the lineage that it left with the last of its members; NULL: it did not */
     struct spotnik_founding past;
     uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
     uint64_t lease_until_ns; /* of its host's clock; 0: there is no lease */
@@ -75,6 +79,7 @@ struct spotnik_engine {
 struct world {
     uint64_t seed;
     bool trace, lease, healing;
+    bool leaves; /* members are told to go, and jobs end */
     bool fixed_ports; /* the next process of a host listens where one that died did */
     uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */
     uint64_t stale_ns;
@@ -85,7 +90,7 @@ struct world {
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
     bool healed;
-    uint32_t foundings, parkings, refoundings, yields, totals, excused; /* what happened */
+    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused; /* what happened */
     char broken[200]; /* the promise that was broken; "" none */
 };
 
@@ -106,6 +111,7 @@ void process_kill(struct spotnik_engine *process);
 struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotnik_founding *founding, uint64_t step);
 bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner, const struct spotnik_engine *sponsor);
 void lineage_leave(struct spotnik_engine *process);
+void lineage_survivors_check(const struct lineage *newer);
 void lineages_tick(void);
 
 /* fault.c */
