@@ -251,6 +251,8 @@ void token_returned(struct spotnik_core *core)
     core->token_at = (struct spotnik_id){0};
     evidence_learn(core, &core->token);
     token_sign(core);
+    if (path_visit(core))
+        return; /* nobody else is left who hears it */
     core->status.reconciled_ns = core->now_ns;
     if (!may_decide(core)) {
         if (!witness_is_awaited(core))

@@ -64,6 +64,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->rumoured = carve(carver, members * sizeof(*core->rumoured));
     core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
     core->quiet_by = carve(carver, members * sizeof(*core->quiet_by));
+    core->deaf = carve(carver, members * sizeof(*core->deaf));
     core->fenced = carve(carver, members * sizeof(*core->fenced));
     core->holder = carve(carver, members * sizeof(*core->holder));
     core->consumed = carve(carver, members * sizeof(*core->consumed));

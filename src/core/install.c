@@ -115,6 +115,7 @@ static void forget_decision(struct spotnik_core *core)
     memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
     memset(core->quiet_until_ns, 0, core->limits.members_max * sizeof(*core->quiet_until_ns));
     memset(core->quiet_by, 0, core->limits.members_max * sizeof(*core->quiet_by));
+    memset(core->deaf, 0, core->limits.members_max * sizeof(*core->deaf));
     memset(core->fenced, 0, core->limits.members_max * sizeof(*core->fenced));
 }
 

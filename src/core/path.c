@@ -59,10 +59,37 @@ void on_path_down(struct spotnik_core *core, const struct spotnik_event *event)
         ballot_start(core);
 }
 
-/* A member that we do not reach: silent to us, yet it has promised in this very ballot; or a path to it broke not long ago. */
+/* Called silent by somebody on the way of the token, and not asked. */
+static bool is_passed_over(const struct spotnik_token *token, uint32_t rank)
+{
+    return token->report[rank].evidence == SPOTNIK_EVIDENCE_SILENT && !token->report[rank].promised;
+}
+
+static bool is_called(uint64_t bits, uint32_t rank)
+{
+    return bits >> rank % 64 & 1;
+}
+
+/* Of those that are called silent: do two live on different hosts? */
+static bool calls_two_hosts(const struct spotnik_core *core, const struct spotnik_token *token, uint64_t called)
+{
+    uint32_t first = SPOTNIK_NO_RANK;
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (!is_called(called, rank) || !is_passed_over(token, rank))
+            continue;
+        if (first != SPOTNIK_NO_RANK && !spotnik_hosts_mate(&core->view, first, rank))
+            return true;
+        first = rank;
+    }
+    return false;
+}
+
+/* Members that we do not reach: silent to us, and yet they have promised in this very ballot; or a path to them broke not long ago. Where members of
+ * several hosts are silent to us we say which, promise or not: then it may be us who hear nothing. */
 uint64_t path_sign(struct spotnik_core *core)
 {
-    uint64_t bits = 0;
+    uint64_t bits = 0, silent = 0;
 
     if (!are_enough(core))
         return 0;
@@ -71,53 +98,48 @@ uint64_t path_sign(struct spotnik_core *core)
         uint32_t rank = peer->used ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
         if (rank == SPOTNIK_NO_RANK || rank == core->rank || !is_far(core, rank))
             continue;
-        if (core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT && core->token.report[rank].promised)
+        bool is_silent = core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT;
+        if (is_silent && core->token.report[rank].promised)
             cut(core, peer);
         if (core->now_ns < peer->cut_until_ns)
             bits |= UINT64_C(1) << rank % 64;
+        if (is_silent)
+            silent |= UINT64_C(1) << rank % 64;
     }
-    return bits;
+    return calls_two_hosts(core, &core->token, silent) ? bits | silent : bits;
 }
 
-/* In a token of its own it called members of two hosts silent: it is the one that hears nothing. */
-static bool is_deaf(const struct spotnik_core *core, uint32_t rank)
+/* Whose own report calls members of two hosts silent is asked nothing out of turn, and nobody for its sake: what is sent to it may be lost. */
+void path_learn(struct spotnik_core *core, const struct spotnik_token *token)
 {
-    uint32_t first = SPOTNIK_NO_RANK;
+    uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
 
-    for (uint32_t other = 0; other < core->view.size; other++) {
-        if (!spotnik_id_equal(core->quiet_by[other], core->view.entry[rank].member.id))
-            continue;
-        if (first != SPOTNIK_NO_RANK && !spotnik_hosts_mate(&core->view, first, other))
-            return true;
-        first = other;
+    if (origin != SPOTNIK_NO_RANK)
+        core->deaf[origin] = calls_two_hosts(core, token, token->report[origin].cut);
+}
+
+static bool is_fresh(const struct spotnik_core *core, uint32_t rank)
+{
+    for (uint32_t i = 0; i < core->peer_top; i++) {
+        const struct peer *peer = &core->peer[i];
+        if (peer->used && peer->linked && spotnik_id_equal(peer->member.id, core->view.entry[rank].member.id))
+            return spotnik_time_since(core->now_ns, peer->detector.heard_ns) < core->limits.silence_floor_ns / 2;
     }
     return false;
 }
 
 /* Somebody on the way of the token calls it silent; but we hear it, more freshly than any silence is old. It is asked before the token goes on, or
- * it would be passed over. One host at a time: when a whole side is silent to somebody, that is no matter of one path. */
+ * it would be passed over. So it is with each of several: of a side that is cut off, or of members that have died together, nobody hears one so freshly. */
 static uint32_t doubtful(const struct spotnik_core *core)
 {
-    uint32_t found = SPOTNIK_NO_RANK;
+    uint32_t origin = spotnik_view_rank(&core->view, core->token.ballot.initiator);
 
-    if (!are_enough(core))
+    if (!are_enough(core) || core->deaf[origin])
         return SPOTNIK_NO_RANK;
-    for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        const struct spotnik_report *report = &core->token.report[rank];
-        if (report->evidence != SPOTNIK_EVIDENCE_SILENT || report->promised)
-            continue;
-        if (found != SPOTNIK_NO_RANK && !spotnik_hosts_mate(&core->view, found, rank))
-            return SPOTNIK_NO_RANK;
-        found = found == SPOTNIK_NO_RANK ? rank : found;
-    }
-    if (found == SPOTNIK_NO_RANK || core->rumoured[found] || core->book[found].evidence != SPOTNIK_EVIDENCE_NONE || is_deaf(core, found))
-        return SPOTNIK_NO_RANK;
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        const struct peer *peer = &core->peer[i];
-        if (peer->used && peer->linked && spotnik_id_equal(peer->member.id, core->view.entry[found].member.id))
-            return spotnik_time_since(core->now_ns, peer->detector.heard_ns) < core->limits.silence_floor_ns / 2 ? found
-                                                                                                              : SPOTNIK_NO_RANK;
-    }
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (is_passed_over(&core->token, rank) && !core->rumoured[rank] && core->book[rank].evidence == SPOTNIK_EVIDENCE_NONE
+            && !core->deaf[rank] && is_fresh(core, rank))
+            return rank;
     return SPOTNIK_NO_RANK;
 }
 
@@ -139,6 +161,7 @@ bool path_visit(struct spotnik_core *core)
     if (rank == SPOTNIK_NO_RANK || spotnik_ballot_compare(core->visit.ballot, core->token.ballot) == 0)
         return false;
     core->visit.ballot = core->token.ballot;
+    core->visit.rank = rank;
     core->visit.until_ns = spotnik_time_add(core->now_ns, visit_limit(core, rank));
     pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
     return true;
@@ -161,10 +184,11 @@ void path_return(struct spotnik_core *core, struct peer *visitor)
         send_message(core, visitor, SPOTNIK_MESSAGE_RECONCILE);
 }
 
-/* The token that we took to somebody, with its promise. */
+/* The token that we took to somebody, with its promise. Another copy of it may come by: its visitors pass it on twice. */
 bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token)
 {
-    if (spotnik_ballot_compare(token->ballot, core->visit.ballot) != 0 || core->visit.until_ns == SPOTNIK_NEVER || !is_out(core))
+    if (spotnik_ballot_compare(token->ballot, core->visit.ballot) != 0 || core->visit.until_ns == SPOTNIK_NEVER || !is_out(core)
+        || !token->report[core->visit.rank].promised)
         return false;
     core->visit.until_ns = SPOTNIK_NEVER;
     return true;

@@ -118,8 +118,10 @@ struct spotnik_core {
     bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
     uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then, */
     struct spotnik_id *quiet_by;      /* or until a token of the same initiator does not say so any more */
+    bool *deaf;                       /* per rank: the last token of its own that we saw called members of two hosts silent */
     struct spotnik_visit {
         struct spotnik_ballot ballot; /* in which somebody was asked out of turn, */
+        uint32_t rank;                /* who, */
         uint64_t until_ns;            /* and how long the token waits for it; NEVER: it does not */
     } visit;
     struct spotnik_witness {
@@ -277,6 +279,7 @@ void token_returned(struct spotnik_core *core);
 void on_kernel(struct spotnik_core *core, const struct spotnik_event *event);
 void on_path_down(struct spotnik_core *core, const struct spotnik_event *event);
 uint64_t path_sign(struct spotnik_core *core);
+void path_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool path_visit(struct spotnik_core *core);
 void path_return(struct spotnik_core *core, struct peer *visitor);
 bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token);
