@@ -138,7 +138,7 @@ typedef struct spotnik_config {
                                       towards members of the same host, whose kernel proves a death faster */
     uint64_t silence_ceiling_ns; /**< maximum of that limit as it adapts to jitter. Default 2 s */
     enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|continue|stop */
-    uint64_t minority_wait_ns;   /**< patience of SPOTNIK_MINORITY_STOP. Default 60 s */
+    uint64_t minority_wait_ns;   /**< patience of SPOTNIK_MINORITY_STOP, and of a parked member that has a notice. Default 60 s */
     const char *checkpoint_dir;  /**< SPOTNIK_CHECKPOINT: directory that all members share; NULL: none. The founder of a
                                       job loads the newest complete checkpoint in it, in its first step_begin */
     uint64_t checkpoint_steps;   /**< SPOTNIK_CHECKPOINT_STEPS: steps between two checkpoints. 0: by time. Default 0 */
@@ -370,8 +370,9 @@ SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
  * Finish the step: wait for every bucket started in it. On 0 all of them hold the result, with the same bits on every member.
  *
  * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, AGAIN, EXCLUDED (skip the update and go on
- * with spotnik_step_begin()), ROOT (broadcasts only: the step is committed). Never LEAVING: a begun step is always
- * finished. After an error other than ROOT the buckets hold the caller's inputs.
+ * with spotnik_step_begin()), ROOT (broadcasts only: the step is committed), LEAVING (a notice came to a member that is cut off
+ * from the majority, and minority_wait_ns have passed since: the step is not committed; a begun step is finished otherwise, notice or
+ * not). After an error other than ROOT the buckets hold the caller's inputs.
  *
  * A commit is final once the next one has also succeeded (step_stable). A member that is cut off in this very step may commit it alone,
  * with data that it had received before. The others repeat the step without it; its next commit returns EXCLUDED, before it takes over

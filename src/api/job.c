@@ -212,8 +212,8 @@ int spotnik_leave(spotnik_job *job)
 
     if (!job || rc)
         return rc;
-    uint64_t patience_ns =
-        job->config.on_minority == SPOTNIK_MINORITY_STOP ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
+    bool hurries = job->config.on_minority == SPOTNIK_MINORITY_STOP || spotnik_job_is_noticed(job);
+    uint64_t patience_ns = hurries ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
 
     spotnik_job_status status;
 

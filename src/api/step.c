@@ -252,7 +252,7 @@ int spotnik_step_commit(spotnik_job *job)
         spotnik_job_exclude(job);
         return spotnik_error_return(SPOTNIK_ERR_EXCLUDED, "the others went on without this member");
     }
-    job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN; /* still ours to finish */
+    job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN || rc == SPOTNIK_ERR_LEAVING; /* still ours to finish, or to go without */
     if (!rc) {
         job->committed = job->step;
         spotnik_noise_committed(job);

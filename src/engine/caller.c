@@ -341,12 +341,24 @@ static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
     }
 }
 
+/* Told to go, with a step that cannot be finished: those who would let us go do not hear us. As long as spotnik_leave() waits for them at a
+ * boundary, and no longer: then we are killed, and nobody has learnt that we went. */
+static bool is_stranded(struct spotnik_engine *engine)
+{
+    if (engine->parked_ns == 0 || !noticed(engine))
+        return false;
+    uint64_t since_ns = engine->parked_ns > engine->noticed_ns ? engine->parked_ns : engine->noticed_ns;
+    return spotnik_time_since(spotnik_clock_ns(), since_ns) >= engine->config.minority_wait_ns;
+}
+
 static int commit_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
     int rc = 0;
     while (rc == 0 && engine->stand.committed < engine->stand.begun_step) {
         rc = trouble(engine);
+        if (rc == 0 && is_stranded(engine))
+            rc = spotnik_error_return(SPOTNIK_ERR_LEAVING, "a notice came to this member, which is cut off from the majority: its step is not finished");
         if (rc == 0 && until_ns != SPOTNIK_NEVER && spotnik_clock_ns() >= until_ns)
             rc = SPOTNIK_ERR_AGAIN;
         if (rc == 0)

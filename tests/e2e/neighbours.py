@@ -35,6 +35,7 @@ In all of them no step has two results. Claims:
               on from the checkpoint within T and 10 s
   leaving     two members do not reach each other, and one leaves on a notice: the other goes on
   leaving3    two of three leave while the third is cut off: it goes on
+  stranded    a member that is parked, with a step begun, goes when it is told to
   shrinking   four hosts lose two at once, then one more: the witness names those that are left
 
     neighbours.py SPOTNIK WORKER [only]"""
@@ -460,6 +461,23 @@ def leaving3(world: World) -> None:
     leave_apart(world, 3, 2)
 
 
+def stranded(world: World) -> None:
+    world.more = {"WORKER_PATIENCE_MS": "1500"}
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    rules = [world.hosts.drop(0, 1), world.hosts.drop(1, 0)]
+    world.until("the one that the witness names to go on alone", lambda: any(w.size == 1 for w in members))
+    staying, parked = sorted(members, key=lambda w: w.size)
+    parked.process.send_signal(signal.SIGTERM)
+    took = world.until("the parked one to go", lambda: parked.process.poll() is not None)
+    if parked.process.returncode != 75:
+        world.fail(f"it ended with {parked.process.returncode}")
+    print(f"    the parked one went after {took:.1f} s: {parked.last}")
+    world.go_on([staying])
+    world.hosts.undo(rules)
+    world.go_on([staying, world.start(1 if staying is members[0] else 0)])
+
+
 SCENARIOS = (
     own,
     twins,
@@ -482,10 +500,10 @@ SCENARIOS = (
     reboot,
     leaving,
     leaving3,
+    stranded,
+    disjoint,
     shrinking,
 )
-
-BY_NAME_ONLY = (disjoint,)  # not promised: often two members are excluded, and come back (docs/design/0025)
 
 
 def main() -> None:
@@ -498,7 +516,7 @@ def main() -> None:
     failed = []
     try:
         with tempfile.TemporaryDirectory() as root:
-            for scenario in (one for one in SCENARIOS + BY_NAME_ONLY if one.__name__ in only):
+            for scenario in (one for one in SCENARIOS if one.__name__ in only):
                 world = World(hosts, Path(root), scenario.__name__)
                 begun = time.monotonic()
                 try:

@@ -340,6 +340,8 @@ static int enrol(struct worker *worker)
     config.samples = worker->samples;
     config.batch = worker->batch;
     config.steps_max = worker->steps;
+    if (getenv("WORKER_PATIENCE_MS"))
+        config.minority_wait_ns = strtoull(getenv("WORKER_PATIENCE_MS"), NULL, 10) * 1000000;
     int rc = spotnik_join(&config, &worker->job);
 
     if (rc)
@@ -389,7 +391,7 @@ static int run(struct worker *worker)
     uint64_t last = digest(worker);
     int left = spotnik_leave(worker->job);
 
-    if (left)
+    if (left && !(rc == SPOTNIK_ERR_LEAVING && left == SPOTNIK_ERR_PARKED)) /* told to go, it goes without agreement, too */
         return fail(worker, left, "leave");
     tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, last);
     return rc == SPOTNIK_ERR_DONE || worker->quits ? 0 : 75;
