@@ -99,7 +99,7 @@ static void stop_one(void)
 static void notice(struct spotnik_engine *process)
 {
     world_tell("%u is told to go", process->number);
-    process->noticed = true;
+    process->noticed_ns = process->noticed_ns != 0 ? process->noticed_ns : task_now_ns();
 }
 
 static void notice_one(void)

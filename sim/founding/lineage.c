@@ -224,7 +224,7 @@ static void part(struct side *side)
 
 static bool goes_away(const struct lineage *lineage, const struct spotnik_engine *member)
 {
-    return lineage->done || member->noticed;
+    return lineage->done || member->noticed_ns != 0;
 }
 
 /* All of the view have left. */

@@ -4,7 +4,8 @@
  *     founding [--seed N] [--seeds COUNT] [--keep-going] [--trace]
  *
  * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as excused; with a lease nothing is allowed);
- * and when everything has healed, all processes stand in one view of one lineage before 3 T + 40 s are over. */
+ * a member ends because the job is over only where its work was done; and when everything has healed, all processes stand in one view of one
+ * lineage before 3 T + 40 s are over, but for those that are left to an operator. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -82,6 +83,19 @@ static void *agent_main(void *unused)
     return NULL;
 }
 
+/* All others of its lineage were told to go, and a cleaner took the genesis: those that founded anew know of no lineage before theirs, and are
+ * not as far. Neither yields, and both say so: an operator chooses (docs/design/0028-lineages.md). */
+static bool is_left_to_operator(const struct spotnik_engine *process)
+{
+    if (process->lineage == NULL || !process->parked || !process->lineage->stopped)
+        return false;
+    for (uint32_t i = 0; i < world.lineage_count; i++)
+        if (world.lineage[i].goes && world.lineage[i].founding.root != process->lineage->founding.root
+            && process->step > world.lineage[i].begun_step)
+            return true;
+    return false;
+}
+
 static const struct spotnik_engine *odd_one(void)
 {
     const struct lineage *common = NULL;
@@ -89,7 +103,7 @@ static const struct spotnik_engine *odd_one(void)
 
     for (uint32_t i = 0; i < world.process_count; i++) {
         const struct spotnik_engine *process = &world.process[i];
-        if (!process->alive || process->ended != 0)
+        if (!process->alive || process->ended != 0 || is_left_to_operator(process))
             continue;
         common = common != NULL ? common : process->lineage;
         if (process->lineage == NULL || process->lineage != common || process->parked)

@@ -60,7 +60,7 @@ static void leave_view(struct spotnik_engine *self)
 
 static bool is_noticed(void *context)
 {
-    return ((const struct spotnik_engine *)context)->noticed;
+    return ((const struct spotnik_engine *)context)->noticed_ns != 0;
 }
 
 /* A member that was cut off reads that the job is over. That must be true. */
@@ -97,7 +97,7 @@ static void come_again(struct spotnik_engine *self)
     while (self->lineage == NULL && self->ended == 0) {
         if (is_over(self))
             return;
-        if (self->noticed) {
+        if (self->noticed_ns != 0) {
             self->ended = SPOTNIK_ERR_LEAVING;
             return;
         }
@@ -137,6 +137,12 @@ static bool begin(struct spotnik_engine *self)
     return true;
 }
 
+/* Told to go, and cut off from those who would let it: it goes as it is (src/engine/caller.c). */
+static bool is_stranded(const struct spotnik_engine *self)
+{
+    return self->noticed_ns != 0 && self->parked && task_now_ns() - self->noticed_ns >= 3 * world.stale_ns;
+}
+
 static void *process_main(void *context)
 {
     struct spotnik_engine *self = context;
@@ -145,6 +151,8 @@ static void *process_main(void *context)
         while (self->ended == 0) {
             if (self->out)
                 come_again(self);
+            else if (is_stranded(self))
+                self->ended = SPOTNIK_ERR_LEAVING;
             task_sleep(TICK_NS);
         }
     if (self->left != NULL)

@@ -63,7 +63,7 @@ struct spotnik_engine {
     bool parked, joining;
     bool out;  /* it was told that its view goes on, or has ended, without it */
     int ended; /* SPOTNIK_ERR_*: it must not go on */
-    bool noticed; /* it is told to go */
+    uint64_t noticed_ns; /* when it was told to go; 0: it was not */
     const struct lineage *left; /* the lineage that it left with the last of its members; NULL: it did not */
     struct spotnik_founding past;
     uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
