@@ -27,6 +27,8 @@ check "systemd" python3 tests/notice/systemd.py "$spotnik" "$worker" docs/guide/
 check "all machines at once" "$build/tests/e2e/e2e-farewell" "$worker"
 check "Slurm: an array" python3 tests/slurm/elements.py "$spotnik" "$worker"
 check "Slurm: an allocation" python3 tests/slurm/allocation.py "$spotnik" "$worker"
+check "Slurm: the page" python3 tests/slurm/page.py "$spotnik" "$worker"
+check "Slurm: the time limit" python3 tests/slurm/page.py "$spotnik" "$worker" limit
 check "Slurm: steps" python3 tests/slurm/steps.py "$spotnik" "$worker"
 check "Slurm: a fleet" python3 tests/slurm/fleet.py "$spotnik" "$worker"
 check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" examples/kubernetes/indexed-job.yaml

@@ -128,6 +128,8 @@ int spotnik_cmd_notice(int argc, char **argv)
         notice_watch_new(request.from, request.count, request.interval_ns, tell, &request, &error);
     if (!watch)
         return option_refuse("notice", "%s", error);
+    if (request.watch)
+        notice_watch_share(watch);
     while (any && !ferror(stdout) && (request.watch || !notice_watch_has_looked(watch)))
         any = notice_watch_turn(watch, TURN_MS);
     notice_watch_present(watch, present, sizeof(present));

@@ -183,6 +183,7 @@ static void give_token(struct mock_cloud *cloud, const struct mock_question *que
         uint32_t place = cloud->tokens < MOCK_TOKENS ? cloud->tokens++ : (uint32_t)random() % MOCK_TOKENS;
         snprintf(cloud->token[place].value, sizeof(cloud->token[place].value), "AQAEA%08lx%08lx==", random(),
                  random());
+        cloud->tokens_given++;
         cloud->token[place].until_ns = cloud->now_ns + (uint64_t)ttl_s * SPOTNIK_S;
         reply(ret, 200, "text/plain", cloud->token[place].value);
         snprintf(ret->headers, sizeof(ret->headers), "X-aws-ec2-metadata-token-ttl-seconds: %ld\r\n", ttl_s);
@@ -318,8 +319,8 @@ void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *que
     *ret = (struct mock_answer){ .wait_ns = SPOTNIK_NEVER };
     if (!strcmp(question->path, "/mock/seen")) { /* for tests, whatever else is said */
         reply(ret, 200, "application/json", "");
-        snprintf(ret->body, sizeof(ret->body), "{\"asked\":%" PRIu64 ",\"acknowledged\":%u}", cloud->asked,
-                 cloud->acknowledged);
+        snprintf(ret->body, sizeof(ret->body), "{\"asked\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"acknowledged\":%u}",
+                 cloud->asked, cloud->tokens_given, cloud->acknowledged);
         return;
     }
     if (cloud->hang)

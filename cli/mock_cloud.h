@@ -34,7 +34,7 @@ struct mock_cloud {
     uint64_t preempted_tag, maintenance_tag; /* change with the values */
     struct mock_event event[MOCK_EVENTS];
     uint32_t events, incarnation, acknowledged;
-    uint64_t asked; /* questions so far */
+    uint64_t asked, tokens_given; /* so far */
     int fail;       /* status to answer everything with; 0: none */
     bool hang;      /* answer nothing at all */
 };

@@ -10,8 +10,8 @@
 #define NOTICE_NEVER UINT64_MAX
 #define NOTICE_MS UINT64_C(1000000)
 #define NOTICE_S (1000 * NOTICE_MS)
-/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. */
-#define NOTICE_SEEK_MS 300
+/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. With the start of the process it is 300 ms at most. */
+#define NOTICE_SEEK_MS 250
 #define NOTICE_ANSWER_MS 3000
 
 enum notice_presence { NOTICE_SEEKING, NOTICE_PRESENT, NOTICE_ABSENT };
@@ -26,12 +26,27 @@ struct notice_source {
     uint64_t interval_ns; /* between two looks */
     enum notice_presence presence;
     bool wanted; /* the user named it: look for ever */
+    bool shared; /* one process of a host asks for all */
     bool answered;
     uint32_t seeks, failures;
     bool standing; /* a notice to leave */
+    bool rumour;   /* it stood for a process that asked before us; we have not looked yet */
+    int64_t deadline_ms;
     char told[200], risk[200];
     char base[300]; /* of URLs */
     void *own;
+};
+
+struct notice_watch {
+    struct notice_http *http;
+    int epoll;
+    uint32_t count;
+    struct notice_source source[NOTICE_SOURCES_MAX + 1];
+    struct notice_source *host; /* the one behind them, host.c; NULL: this watch asks for itself alone */
+    bool asleep;                /* another process asks what the shared sources would */
+    uint64_t interval_ns;
+    notice_teller *tell;
+    void *context;
 };
 
 /* ---- one file each: fill in what the source is; false: no memory ---- */
@@ -40,6 +55,10 @@ bool notice_gcp_open(struct notice_source *source, bool maintenance);
 bool notice_azure_open(struct notice_source *source);
 bool notice_exec_open(struct notice_source *source, const char *command);
 bool notice_file_open(struct notice_source *source, const char *path);
+bool notice_host_open(struct notice_source *self);
+
+/* Other processes of this host hear it from us, if we are the one that asks. */
+void notice_host_tell(const struct notice_source *source, const struct notice *notice);
 
 /* ---- watch.c ---- */
 uint64_t notice_clock_ns(void);

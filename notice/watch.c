@@ -17,16 +17,6 @@
 static const uint64_t seek_pauses_ns[] = { 2 * NOTICE_S, 10 * NOTICE_S, 60 * NOTICE_S };
 #define SEEKS (sizeof(seek_pauses_ns) / sizeof(*seek_pauses_ns))
 
-struct notice_watch {
-    struct notice_http *http;
-    int epoll;
-    uint32_t count;
-    struct notice_source source[NOTICE_SOURCES_MAX];
-    uint64_t interval_ns;
-    notice_teller *tell;
-    void *context;
-};
-
 uint64_t notice_clock_ns(void)
 {
     struct timespec now;
@@ -49,7 +39,9 @@ static void tell(struct notice_source *source, const struct notice *notice)
     struct notice told = *notice;
 
     memcpy(told.source, source->name, sizeof(told.source));
-    source->watch->tell(source->watch->context, &told);
+    notice_host_tell(source, &told);
+    if (!source->rumour) /* the end of what we never told is no news for us */
+        source->watch->tell(source->watch->context, &told);
 }
 
 static void over(struct notice_source *source)
@@ -57,9 +49,9 @@ static void over(struct notice_source *source)
     struct notice notice = { .kind = NOTICE_OVER };
 
     snprintf(notice.text, sizeof(notice.text), "%s", source->told);
-    source->standing = false;
-    source->told[0] = 0;
     tell(source, &notice);
+    source->standing = source->rumour = false;
+    source->told[0] = 0;
 }
 
 void notice_source_say(struct notice_source *source, const struct notice *seen)
@@ -67,9 +59,11 @@ void notice_source_say(struct notice_source *source, const struct notice *seen)
     source->answered = true;
     source->failures = 0;
     if (seen->kind == NOTICE_LEAVE) {
-        if (source->standing && !strcmp(source->told, seen->text))
+        if (source->standing && !source->rumour && !strcmp(source->told, seen->text))
             return;
         source->standing = true;
+        source->rumour = false;
+        source->deadline_ms = seen->deadline_ms;
         snprintf(source->told, sizeof(source->told), "%s", seen->text);
         tell(source, seen);
         return;
@@ -96,6 +90,15 @@ static bool another_is_present(const struct notice_watch *watch)
     return false;
 }
 
+static void lose(struct notice_source *source)
+{
+    struct notice nothing = { .kind = NOTICE_NONE };
+
+    source->presence = NOTICE_ABSENT;
+    memcpy(nothing.source, source->name, sizeof(nothing.source));
+    notice_host_tell(source, &nothing);
+}
+
 void notice_source_missing(struct notice_source *source)
 {
     source->failures++;
@@ -111,7 +114,7 @@ void notice_source_missing(struct notice_source *source)
     else if (seek < SEEKS && !another_is_present(source->watch))
         notice_source_again(source, seek_pauses_ns[seek]);
     else
-        source->presence = NOTICE_ABSENT;
+        lose(source);
 }
 
 void notice_source_found(struct notice_source *source)
@@ -156,11 +159,12 @@ static struct notice_source *add(struct notice_watch *watch, const char *name, u
     return source;
 }
 
-static void base_set(struct notice_source *source, const char *variable, const char *prefix)
+static void cloud_set(struct notice_source *source, const char *variable, const char *prefix)
 {
     const char *all = getenv("SPOTNIK_IMDS_ENDPOINT"), *own = getenv(variable);
     bool has_all = all && *all, has_own = own && *own;
 
+    source->shared = true;
     snprintf(source->base, sizeof(source->base), "%s%s", !has_all && has_own ? prefix : "",
              has_all   ? all
              : has_own ? own
@@ -178,7 +182,7 @@ static bool add_aws(struct notice_watch *watch, bool wanted)
 
     if (!source)
         return false;
-    base_set(source, "AWS_EC2_METADATA_SERVICE_ENDPOINT", "");
+    cloud_set(source, "AWS_EC2_METADATA_SERVICE_ENDPOINT", "");
     return notice_aws_open(source);
 }
 
@@ -189,7 +193,7 @@ static bool add_gcp(struct notice_watch *watch, bool wanted)
         struct notice_source *source = add(watch, "gcp", NOTICE_S, wanted);
         if (!source)
             return false;
-        base_set(source, "GCE_METADATA_HOST", "http://");
+        cloud_set(source, "GCE_METADATA_HOST", "http://");
         if (!notice_gcp_open(source, maintenance))
             return false;
     }
@@ -202,7 +206,7 @@ static bool add_azure(struct notice_watch *watch, bool wanted)
 
     if (!source)
         return false;
-    base_set(source, "SPOTNIK_AZURE_ENDPOINT", "");
+    cloud_set(source, "SPOTNIK_AZURE_ENDPOINT", "");
     return notice_azure_open(source);
 }
 
@@ -276,13 +280,34 @@ void notice_watch_free(struct notice_watch *watch)
     free(watch);
 }
 
+bool notice_watch_share(struct notice_watch *watch)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < watch->count; i++)
+        any |= watch->source[i].shared;
+    if (!any)
+        return true;
+    struct notice_source *self = &watch->source[watch->count++];
+    *self = (struct notice_source){ .watch = watch, .name = "host", .due_ns = notice_clock_ns() };
+    if (notice_host_open(self))
+        return true;
+    watch->count--;
+    return false;
+}
+
 /* ---- the loop ---- */
+
+static bool is_idle(const struct notice_source *source)
+{
+    return source->presence == NOTICE_ABSENT || (source->shared && source->watch->asleep);
+}
 
 static void do_due(struct notice_watch *watch)
 {
     for (uint32_t i = 0; i < watch->count; i++) {
         struct notice_source *source = &watch->source[i];
-        if (source->presence == NOTICE_ABSENT || source->due_ns > notice_clock_ns())
+        if (is_idle(source) || source->due_ns > notice_clock_ns())
             continue;
         source->due_ns = NOTICE_NEVER;
         source->due(source);
@@ -294,15 +319,15 @@ static int wait_ms(const struct notice_watch *watch, int timeout_ms)
     uint64_t now_ns = notice_clock_ns(), least_ns = now_ns + (uint64_t)timeout_ms * NOTICE_MS;
 
     for (uint32_t i = 0; i < watch->count; i++)
-        if (watch->source[i].presence != NOTICE_ABSENT && watch->source[i].due_ns < least_ns)
+        if (!is_idle(&watch->source[i]) && watch->source[i].due_ns < least_ns)
             least_ns = watch->source[i].due_ns;
     return least_ns <= now_ns ? 0 : (int)((least_ns - now_ns) / NOTICE_MS + 1);
 }
 
 static void read_pipes(struct notice_watch *watch, int timeout_ms)
 {
-    struct epoll_event event[NOTICE_SOURCES_MAX];
-    int count = epoll_wait(watch->epoll, event, NOTICE_SOURCES_MAX, timeout_ms);
+    struct epoll_event event[NOTICE_SOURCES_MAX + 1];
+    int count = epoll_wait(watch->epoll, event, NOTICE_SOURCES_MAX + 1, timeout_ms);
 
     for (int i = 0; i < count; i++) {
         struct notice_source *source = event[i].data.ptr;
@@ -322,7 +347,7 @@ bool notice_watch_turn(struct notice_watch *watch, int timeout_ms)
     }
     read_pipes(watch, wait);
     for (uint32_t i = 0; i < watch->count; i++)
-        any |= watch->source[i].presence != NOTICE_ABSENT;
+        any |= &watch->source[i] != watch->host && watch->source[i].presence != NOTICE_ABSENT;
     return any;
 }
 
@@ -342,7 +367,7 @@ void notice_watch_present(const struct notice_watch *watch, char *text, uint32_t
     for (uint32_t i = 0; i < watch->count; i++) {
         const struct notice_source *source = &watch->source[i];
         size_t used = strlen(text);
-        if (source->presence == NOTICE_PRESENT && !strstr(text, source->name))
+        if (source->presence == NOTICE_PRESENT && source != watch->host && !strstr(text, source->name))
             snprintf(text + used, size - used, "%s%s", used ? ", " : "", source->name);
     }
 }

@@ -386,6 +386,13 @@ SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
 SPOTNIK_API void spotnik_notice(spotnik_job *job);
 
 /**
+ * For a process that a member has made to help it, such as one that loads data: call it there. From then on SIGTERM does what it did
+ * before only if the parent sends it, and SIGUSR1 no longer ends the process. Slurm and systemd signal every process: the member
+ * leaves after its step, and ends its helpers itself. Programs that the process executes have the default actions.
+ */
+SPOTNIK_API void spotnik_helper_shield(void);
+
+/**
  * Leave the job: wait until all members that need the last committed step have it, say goodbye, free the job.
  * When every member leaves, the job is over. Always frees @p job. Returns 0; SPOTNIK_ERR_PARKED if it had to go without
  * agreement; SPOTNIK_ERR_MISMATCH if another member runs another program and could not finish the last step with it.

@@ -56,6 +56,7 @@ from .job import (
     Recovery,
     Status,
     Step,
+    helper_shield,
     leave_on_sigterm,
 )
 from .sync import Numbers, Rule, Sync, SyncReport, Vectors
@@ -111,6 +112,7 @@ __all__ = [
     "current",
     "exchange",
     "fetch",
+    "helper_shield",
     "init",
     "leave",
     "leave_on_sigterm",

@@ -378,6 +378,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_request_wait": (c_int, [_REQUEST, c_uint64, POINTER(NativeArrival)]),
     "spotnik_request_free": (None, [_REQUEST]),
     "spotnik_notice": (None, [_JOB]),
+    "spotnik_helper_shield": (None, []),
     "spotnik_leave": (c_int, [_JOB]),
     "spotnik_abandon": (None, [_JOB]),
     "spotnik_status": (None, [_JOB, POINTER(NativeStatus)]),

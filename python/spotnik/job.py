@@ -34,6 +34,7 @@ __all__ = [
     "Recovery",
     "Status",
     "Step",
+    "helper_shield",
     "leave_on_sigterm",
 ]
 
@@ -326,6 +327,16 @@ def leave_on_sigterm() -> None:
     the process, and the others go on without it.
     """
     signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def helper_shield(_worker: int = 0) -> None:
+    """Let SIGTERM end this process only if its parent sends it, and SIGUSR1 not at all.
+
+    For processes that help a member, such as those of a loader:
+    ``DataLoader(..., worker_init_fn=spotnik.helper_shield)``. Slurm and systemd signal every process; the member leaves
+    after its step, and ends its helpers itself. Loaders that ``spotnik.torch.shard`` has got do this by themselves.
+    """
+    _native.load().spotnik_helper_shield()
 
 
 def _on_sigterm(_number: int, _frame: Optional[FrameType]) -> None:

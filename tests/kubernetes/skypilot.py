@@ -3,7 +3,8 @@
 """The tasks of examples/skypilot as SkyPilot reads them. Claims: SkyPilot accepts them, and understands four spot
 nodes, or one, and the exit code; a misspelt field is refused; what `run` of either says starts a job of two nodes, with
 the variables that SkyPilot sets. SkyPilot's own command line takes what `spotnik fleet --engine skypilot` calls, and the fleet
-counts jobs in every state that SkyPilot has as SkyPilot prints them.
+counts jobs in every state that SkyPilot has as SkyPilot prints them. It takes the launch lines of the pages, too, and they give it
+each secret that their task asks for.
 
     skypilot.py FOLDER SPOTNIK WORKER"""
 
@@ -105,6 +106,35 @@ def fleet(folder):
     print(f"the fleet's calls: SkyPilot's command line takes them; {alive} of {len(states)} states hold a machine or wait for one")
 
 
+def launches():
+    """Where they stand, and the launch lines of the pages and of the examples."""
+    root = f"{FOLDER}/../.."
+    for where in ("docs/guide", "examples/skypilot"):
+        for name in sorted(name for name in os.listdir(f"{root}/{where}") if name.endswith((".md", ".yaml"))):
+            with open(f"{root}/{where}/{name}") as file:
+                for line in re.findall(r"sky jobs launch ([^`\n]*)", file.read()):
+                    yield f"{where}/{name}", line
+
+
+def pages(folder):
+    os.mkdir(folder)
+    with open(f"{folder}/job.key", "w") as file:
+        file.write("1" * 64 + "\n")
+    launch, count = sky_command.cli.commands["jobs"].commands["launch"], 0
+    for where, line in launches():
+        said = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], cwd=folder, check=True, capture_output=True, text=True)
+        given = launch.make_context("launch", said.stdout.splitlines()).params
+        name = os.path.basename(given["entrypoint"][0])
+        wanted = read("one-machine.yaml" if name == "task.yaml" else name)["secrets"]
+        missing = wanted.keys() - dict(given["secret"]).keys()
+        if missing or not all(dict(given["secret"]).values()):
+            fail(f"{where}: the task has no {missing}: {line}")
+        count += 1
+    if count < 3:
+        fail(f"{count} launch lines were found")
+    print(f"{count} launch lines of the pages: SkyPilot's command line takes them, and the tasks get their secrets")
+
+
 def two_nodes(rank):
     return {"SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3", "SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NUM_NODES": "2"}
 
@@ -116,3 +146,4 @@ with tempfile.TemporaryDirectory(prefix="spotnik-sky-") as scratch:
     run("one-machine.yaml", f"{scratch}/one", lambda _: {})
     os.environ["SPOTNIK_KEY"] = "0" * 64
     fleet(f"{scratch}/fleet")
+    pages(f"{scratch}/pages")

@@ -3,14 +3,13 @@
 """One allocation of three nodes, as docs/guide/slurm.md says it. Claims: the workers meet by the list of
 nodes alone, which no DNS knows; a node that is set down costs its member and nothing else; a second job that
 names the first joins it; a node that is given back (scontrol) leaves the others training; scancel ends both
-jobs in good order. Without --peers a step of two tasks finds the list, too, and says so in one line. After a notice to
-all nodes the batch script ends with 75 and requeues its job, which goes on at the next step.
+jobs in good order. Without --peers a step of two tasks finds the list, too, and says so in one line. page.py runs the page's
+own lines.
 
     allocation.py SPOTNIK WORKER"""
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,24 +40,6 @@ def page(out, work, nodes):
             fail(f"the guide's allocation has {text.count(theirs)} times '{theirs}': {text}")
         text = text.replace(theirs, ours)
     return text
-
-
-def total_loss(lab, out, train, folder):
-    """All nodes get a notice, as before the end of the time limit; the same job goes on when Slurm has requeued it."""
-    job = lab.run("bash", "-c", page(out, train, 2), cwd=folder).stdout.strip()
-    both = [Element(f"{out}/{job}-{i}.log") for i in range(2)]
-    lab.until("two in one view", lambda: all(element.size() == 2 for element in both))
-    lives = [element.lives() for element in both]
-    lab.run("scancel", "--signal=USR1", job)
-    lab.until("the job to be requeued", lambda: all(element.lives() > had for element, had in zip(both, lives)))
-    lab.until("it to go on", lambda: all(element.steps_after(had) for element, had in zip(both, lives)))
-    last = max(max(element.steps_before(had)) for element, had in zip(both, lives))
-    again = min(element.steps_after(had)[0] for element, had in zip(both, lives))
-    if again != last + 1 or any(element.count(r"left \(75\)") != 1 for element in both):
-        fail(f"step {last} was the last, and they went on with {again}: " + " | ".join(both[0].lines()[-5:]))
-    print(f"a notice to all nodes: 75, requeued as job {job}, and on with step {again} after {last}")
-    lab.run("scancel", job)
-    lab.until("the last job to end", lambda: not lab.tell("squeue", "-h").strip())
 
 
 def main():
@@ -122,8 +103,6 @@ def main():
         print(f"job {auto}: without --peers the two nodes met by Slurm's list, and said so in a line each")
         lab.run("scancel", auto)
         lab.until("that job to end", lambda: not lab.tell("squeue", "-h").strip())
-        shutil.rmtree(f"{folder}/checkpoints")  # of the first job
-        total_loss(lab, out, train, folder)
 
 
 if __name__ == "__main__":

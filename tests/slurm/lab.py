@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm of four nodes on this machine, in a network namespace of its own: slurmctld, four slurmd, munged.
-Test code only."""
+"""A Slurm of four nodes, or more, on this machine, in a network namespace of its own: slurmctld, a slurmd for each node, munged.
+Nodes say that they have a GPU each. Test code only."""
 
 import glob
 import os
@@ -43,9 +43,10 @@ SlurmdTimeout=60
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmdParameters=config_overrides
-NodeName=n[0-3] NodeHostname={host} NodeAddr=10.99.1.1 Port=[17001-17004] CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=100 State=UNKNOWN
-PartitionName=spot Nodes=n[0-3] Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE OverSubscribe=EXCLUSIVE
-PartitionName=prio Nodes=n[0-3] MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF OverSubscribe=EXCLUSIVE
+GresTypes=gpu
+NodeName=n[0-{last}] NodeHostname={host} NodeAddr=10.99.1.1 Port=[17001-1700{count}] CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=100 Gres=gpu:1 State=UNKNOWN
+PartitionName=spot Nodes=n[0-{last}] Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE OverSubscribe=EXCLUSIVE
+PartitionName=prio Nodes=n[0-{last}] MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF OverSubscribe=EXCLUSIVE
 """
 PATIENCE_S = 90
 
@@ -56,12 +57,13 @@ def skip(why):
 
 
 class Lab:
-    def __init__(self, folder):
+    def __init__(self, folder, nodes=4):
         for tool in ("slurmctld", "slurmd", "munged", "srun", "sbatch", "ip", "nsenter"):
             if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
                 skip(f"there is no {tool} (Debian: slurm-wlm, munge, iproute2)")
         if os.geteuid() != 0:
             skip("only root can make a network namespace for Slurm")
+        self.nodes = nodes  # nine at most: their ports
         self.dir, self.netns, self.daemons = folder, f"spotnik-slurm-{os.getpid()}", []
         # Slurm signals workers, too: they do what most programs do.
         self.env = {**os.environ, "WORKER_DEAF": "1", "SLURM_CONF": f"{folder}/slurm.conf", "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
@@ -70,12 +72,14 @@ class Lab:
 
     def __enter__(self):
         os.chmod(self.dir, 0o755)
-        for name in ("run", "state", "log", *(f"spool/n{i}" for i in range(4))):
+        for name in ("run", "state", "log", *(f"spool/n{i}" for i in range(self.nodes))):
             os.makedirs(f"{self.dir}/{name}")
         with open(f"{self.dir}/slurm.conf", "w") as file:
-            file.write(CONF.format(dir=self.dir, host=socket.gethostname()))
+            file.write(CONF.format(dir=self.dir, host=socket.gethostname(), count=self.nodes, last=self.nodes - 1))
         with open(f"{self.dir}/cgroup.conf", "w") as file:
             file.write("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+        with open(f"{self.dir}/gres.conf", "w") as file:
+            file.write("Name=gpu File=/dev/null\n")
         with open(f"{self.dir}/munge.key", "wb") as file:
             file.write(os.urandom(1024))
         os.chmod(f"{self.dir}/munge.key", 0o400)
@@ -122,10 +126,10 @@ class Lab:
         )
         self.until("munged to listen", lambda: os.path.exists(f"{run}/munge.socket"))
         self.daemon("slurmctld", "-D", "-f", f"{self.dir}/slurm.conf")
-        for i in range(4):
+        for i in range(self.nodes):
             self.daemon("slurmd", "-D", "-f", f"{self.dir}/slurm.conf", "-N", f"n{i}")
         self.until(
-            "four idle nodes", lambda: self.tell("sinfo", "-h", "-N", "-p", "spot", "-o", "%T").split() == ["idle"] * 4
+            "idle nodes", lambda: self.tell("sinfo", "-h", "-N", "-p", "spot", "-o", "%T").split() == ["idle"] * self.nodes
         )
 
     def until(self, what, is_true, patience_s=PATIENCE_S):

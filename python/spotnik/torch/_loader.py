@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from ..errors import ArgumentError
-from ..job import Step
+from ..job import Step, helper_shield
 from ._exchange import mix
 from ._sampler import Course, Order, Piece, is_sequence
 from ._session import Session, find, seeded
@@ -57,6 +57,18 @@ class _Collate:
 
     def __call__(self, samples: Optional[list[Any]]) -> Any:
         return None if samples is None else self.collate(samples)
+
+
+class _Beginning:
+    """What a worker does first: a notice to every process, as batch systems send it, is for the member alone."""
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+
+    def __call__(self, worker: int) -> None:
+        helper_shield()
+        if self.own is not None:
+            self.own(worker)
 
 
 class _Requests:
@@ -135,7 +147,7 @@ class Shard(Generic[T]):
             num_workers=loader.num_workers,
             collate_fn=_Collate(loader.collate_fn),
             pin_memory=loader.pin_memory,
-            worker_init_fn=loader.worker_init_fn,
+            worker_init_fn=_Beginning(loader.worker_init_fn),
             generator=loader.generator,
             **workers,
         )
