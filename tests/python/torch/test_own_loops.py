@@ -115,3 +115,78 @@ def test_a_resumed_loop_goes_on_where_it_was(tmp_path: Path) -> None:
     again = alone(train, tmp_path, **settings)  # a finished job repeats nothing
     assert [line for line in again if "step" in line] == []
     assert again[-1]["first"] == again[-1]["done"] == 12
+
+
+class Agent(nn.Module):
+    """As reinforcement learning has it: the program calls its parts, never itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.actor = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+        self.critics = nn.ModuleList([nn.Linear(6, 1), nn.Linear(6, 1)])
+
+    def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        values = sum(critic(x).squeeze(1) for critic in self.critics)
+        return nn.functional.cross_entropy(self.actor(x), y) + (values - y).pow(2).mean()
+
+
+def in_parts(tell: Tell, stop: str) -> None:
+    net = Agent()
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+
+    def committed(report: spotnik.StepReport) -> None:
+        tell(
+            step=report.number,
+            samples=report.samples,
+            members=report.members,
+            contributors=report.contributors,
+            digest=spotnik.job().digest,
+            member=spotnik.job().status().member,
+        )
+
+    net, opt = spotnik.prepare(net, opt, on_step=committed, metrics=("stop",))
+    x, y = data(torch.float32).tensors
+    ends = False
+    while not ends:
+        batch = torch.randint(0, SAMPLES, (8,))
+        with torch.no_grad():
+            net.actor(x[batch])  # a look that trains nothing
+        net.loss(x[batch], y[batch]).backward()
+        spotnik.tell("stop", Path(stop).exists())
+        opt.step()
+        opt.zero_grad()
+        ends = spotnik.told("stop") > 0
+    tell(done=spotnik.job().digest)
+
+
+def test_a_model_whose_parts_are_called_by_themselves_trains_and_is_joined(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(2)
+    for _ in range(2):
+        job.start(in_parts, stop=str(stop))
+    for _, line in job.events():
+        if line.get("step", 0) >= 3 and len(job.members) == 2:
+            job.start(in_parts, stop=str(stop))
+        if line.get("members") == 3:
+            stop.touch()
+    assert not job.errors(), job.errors()
+    steps = ledger.agreed(job)
+    assert max(line["members"] for line in steps.values()) == 3
+    assert len({line["done"] for line in job.lines("done")}) == 1
+
+
+def test_hooks_of_parts_are_gone_when_the_model_itself_is_called() -> None:
+    net = Agent()
+    net.forward = net.loss  # type: ignore[method-assign]
+    opt = torch.optim.Adam(net.parameters())
+    net, opt = spotnik.prepare(net, opt)
+    try:
+        x, y = data(torch.float32).tensors
+        assert net.actor._forward_pre_hooks
+        with torch.no_grad():
+            net(x[:4], y[:4])
+        assert not net.actor._forward_pre_hooks
+        assert not net.critics[0]._forward_pre_hooks
+    finally:
+        spotnik.leave()
