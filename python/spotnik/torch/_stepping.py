@@ -105,7 +105,10 @@ class SteppingSession(Session):
             assert self.job is not None
             self.job.samples_decline()
             step = dataclasses.replace(step, sample_count=0, ranges=[])
-        self._weight = step.sample_count if self.turn == 0 else self._weight
+        if self.data is None:
+            self._weight = 1
+        elif self.turn == 0:
+            self._weight = step.sample_count
         super()._armed(step)
 
     def _repeats(self, step: Step) -> bool:
@@ -138,7 +141,7 @@ class SteppingSession(Session):
         own.zero_grad(set_to_none=True)
 
     def _begin_turn(self) -> None:
-        """The step of an optimiser that is not the first of its batch."""
+        """The step of an optimiser whose gradients are there: not the first of its batch, where a loader begins it."""
         job = self.open()
         self.watch.check()
         self._mark()
@@ -178,17 +181,19 @@ class SteppingSession(Session):
         if self._excluded:
             self._clear()
             return
-        while self._owes(self.optimizers.index(optimizer)):
+        number = self.optimizers.index(optimizer)
+        another = self.data is None and number < self.turn  # batch of the program's own, which no loader begins
+        while self._owes(len(self.optimizers) if another else number):
             self._pass_over()
         if self._excluded:
             self._clear()
             return
-        if self.job is not None and self.optimizers.index(optimizer) != self.turn:
+        if self.job is not None and number != self.turn:
             raise StateError(
-                f"optimizer {self.optimizers.index(optimizer)} stepped, and it is the turn of {self.turn}; give "
+                f"optimizer {number} stepped, and it is the turn of {self.turn}; give "
                 "prepare() the optimizers in the order in which they step, each once in every batch"
             )
-        if self.job is not None and self.step is None and self.turn:
+        if self.job is not None and self.step is None and (self.turn or another):
             self._begin_turn()
             if self._excluded:
                 return

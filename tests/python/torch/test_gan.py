@@ -249,6 +249,29 @@ def test_an_optimizer_that_steps_now_and_then_survives_kills_and_joins(cluster: 
     assert len({line["done"] for line in ends}) == 1
 
 
+def own_batches(tell: Tell, path: str, prepares: bool, batches: int = 9) -> None:
+    """Without a loader; all members draw the same, so that their average is what one process computes."""
+    nets = networks()
+    if prepares:
+        spotnik.prepare(nn.ModuleList(nets[:2]), list(nets[2:]), commit="step", on_step=told(tell))
+    x = data().tensors[0]
+    for number in range(batches):
+        every_third(nets, x[number * 20 : number * 20 + 20], number)
+    rank = f".{spotnik.rank()}" if prepares else ""
+    torch.save([p.detach() for net in nets[:2] for p in net.parameters()], path + rank)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_optimizers_in_turn_on_batches_of_the_program(cluster: Make, tmp_path: Path, members: int) -> None:
+    path = str(tmp_path / "final")
+    job = cluster()
+    job.gather(members)
+    together(job, own_batches, members, path=path, prepares=True)
+    alone(own_batches, tmp_path, path=path, prepares=False)
+    for rank in range(members):
+        assert ledger.distance(f"{path}.{rank}", path) < 1e-9
+
+
 def wrong_order(tell: Tell) -> None:
     nets = networks()
     spotnik.prepare(nn.ModuleList(nets[:2]), [nets[3], nets[2]], commit="step")
