@@ -9,7 +9,9 @@ weighted by samples; whole numbers (num_batches_tracked) the maximum.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from typing import Optional
 
 import torch
 
@@ -27,6 +29,8 @@ class _Entry:
     key: str
     committed: torch.Tensor
     at: int  # in the mean or among the whole numbers
+    given: Optional[torch.Tensor] = None  # the buffer, as it was when it last became what is committed
+    version: int = -1
 
     @property
     def working(self) -> torch.Tensor:
@@ -36,6 +40,23 @@ class _Entry:
                 f"buffer {self.name} changed its shape or type after prepare(); prepare the model when it is complete"
             )
         return value
+
+    @property
+    def stirred(self) -> bool:
+        """Has the program written to the buffer since?"""
+        return self.working is not self.given or self.working._version != self.version
+
+    def give(self) -> None:
+        """The buffer becomes what is committed.
+
+        A graph may live on: that of a generator, when the critic has stepped. Statistics of a normalisation are none of
+        its business, since its backward pass in training does not look at them.
+        """
+        working = self.working
+        apart = isinstance(self.module, torch.nn.modules.batchnorm._NormBase) and self.module.training
+        with torch.autograd._unsafe_preserve_version_counter(working) if apart else contextlib.nullcontext():
+            working.copy_(self.committed)
+        self.given, self.version = working, working._version
 
 
 def _named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str, torch.Tensor]]:
@@ -114,7 +135,9 @@ class Buffers:
                 count = entry.committed.numel()
                 part = torch.tensor(wholes[entry.at : entry.at + count], dtype=torch.int64)
                 entry.committed.copy_(part.view(entry.committed.shape))
-        self.restore()
+        for entry, flag in zip(self.means + self.wholes, flags):
+            if flag > 0 or entry.stirred:
+                entry.give()
 
     @torch.no_grad()
     def keep(self) -> None:
@@ -126,4 +149,4 @@ class Buffers:
     def restore(self) -> None:
         """The model's buffers become what is committed."""
         for entry in self.means + self.wholes:
-            entry.working.copy_(entry.committed)
+            entry.give()

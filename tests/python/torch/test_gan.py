@@ -249,6 +249,36 @@ def test_an_optimizer_that_steps_now_and_then_survives_kills_and_joins(cluster: 
     assert len({line["done"] for line in ends}) == 1
 
 
+def normed(tell: Tell) -> None:
+    """As the example of PyTorch: BatchNorm in the generator, whose graph outlives the step of the critic."""
+    nets = networks()
+    generator = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Tanh(), Scaled(), nn.Linear(8, 6)).double()
+    optimizer = torch.optim.Adam(generator.parameters(), lr=0.01)
+    spotnik.prepare(nn.ModuleList([generator, nets[1]]), [nets[2], optimizer], commit="step", on_step=told(tell))
+    for real, _y in spotnik.shard(loader()):
+        batch((generator, nets[1], nets[2], optimizer), real)
+    tell(done=spotnik.job().digest, seen=int(generator[1].num_batches_tracked), mean=float(generator[1].running_mean[0]))
+
+
+class Scaled(nn.Module):
+    """A constant in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.full((8,), 2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+def test_a_graph_with_batchnorm_outlives_the_step_of_another_optimizer(cluster: Make) -> None:
+    job = cluster()
+    job.gather(2)
+    together(job, normed, 2)
+    ends = job.lines("done")
+    assert ends[0] == ends[1] and ends[0]["seen"] == 8 and ends[0]["mean"] != 0
+
+
 def own_batches(tell: Tell, path: str, prepares: bool, batches: int = 9) -> None:
     """Without a loader; all members draw the same, so that their average is what one process computes."""
     nets = networks()
