@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Optional
 
 import torch
 
@@ -29,8 +28,8 @@ class _Entry:
     key: str
     committed: torch.Tensor
     at: int  # in the mean or among the whole numbers
-    given: Optional[torch.Tensor] = None  # the buffer, as it was when it last became what is committed
-    version: int = -1
+    given: torch.Tensor  # the buffer, as it was when it last became what is committed
+    version: int
 
     @property
     def working(self) -> torch.Tensor:
@@ -78,14 +77,15 @@ class Buffers:
         self.constants: list[tuple[str, torch.Tensor, int]] = []
         mean_count = whole_count = 0
         for name, module, key, value in _named(model):
+            copy, now = value.detach().clone(), (value, value._version)
             limit = ELEMENTS_MAX if value.is_floating_point() else WHOLES_MAX
             if value.numel() > limit or value.is_complex():
                 self.constants.append((name, value, value._version))
             elif value.is_floating_point():
-                self.means.append(_Entry(name, module, key, value.detach().clone(), mean_count))
+                self.means.append(_Entry(name, module, key, copy, mean_count, *now))
                 mean_count += value.numel()
             else:
-                self.wholes.append(_Entry(name, module, key, value.detach().clone(), whole_count))
+                self.wholes.append(_Entry(name, module, key, copy, whole_count, *now))
                 whole_count += value.numel()
         #: What travels as MEAN: float64, so that float32 values survive it unharmed.
         self.mean = torch.zeros(mean_count, dtype=torch.float64)

@@ -257,7 +257,8 @@ def normed(tell: Tell) -> None:
     spotnik.prepare(nn.ModuleList([generator, nets[1]]), [nets[2], optimizer], commit="step", on_step=told(tell))
     for real, _y in spotnik.shard(loader()):
         batch((generator, nets[1], nets[2], optimizer), real)
-    tell(done=spotnik.job().digest, seen=int(generator[1].num_batches_tracked), mean=float(generator[1].running_mean[0]))
+    norm = generator[1]
+    tell(done=spotnik.job().digest, seen=int(norm.num_batches_tracked), mean=float(norm.running_mean[0]))
 
 
 class Scaled(nn.Module):
