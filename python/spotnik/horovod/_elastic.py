@@ -28,7 +28,9 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 if world.enter(state):
                     state.on_reset()
-                return func(state, *arguments, **named)
+                result = func(state, *arguments, **named)
+                world.finish()
+                return result
             except Exception:
                 if not world.interrupted():
                     raise

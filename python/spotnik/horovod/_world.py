@@ -4,6 +4,7 @@
 Members that make the same calls in the same order are at the same step; nothing more is needed in a program that nobody
 joins late. Under ``elastic.run`` a newcomer takes the state that the program committed last, and repeats the calls made
 since without their results; in the first step that it takes part in, all members go back to that commit (design/0031).
+Once the function has returned there is nothing to go back to: a newcomer that comes then ends.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from ..hosting.loop import check_strategy
 from ..hosting.memory import Bucket
 from ..hosting.replica import Replica, Settings
 from ..job import Config, Job
+from ..watching import logger
 
 if TYPE_CHECKING:
     from ..hosting.memory import Array
 
 # Places in the whole numbers of the replica that a face may use: the world the program works with, the one that was
-# agreed on in the last step, calls since the last commit of an elastic state (or since the beginning).
-_ACKED, _SEEN, _SINCE = 3, 4, 5
+# agreed on in the last step, calls since the last commit of an elastic state (or since the beginning), 1 once the
+# function under elastic.run has returned.
+_ACKED, _SEEN, _SINCE, _RETURNED = 3, 4, 5, 6
 _AGREED_BUCKET = 251
 _SIZE_BITS = 16
 _BLOB = "horovod.mark"
@@ -201,6 +204,7 @@ class World:
         replica.begin()
         if replica.fresh:
             self._arrive(replica, state)
+        replica.control[_RETURNED] = 0
         if not replica.control[_ACKED]:
             self.collect(lambda _job: None)
             _acknowledge(replica)
@@ -212,6 +216,8 @@ class World:
 
     def _arrive(self, replica: Replica, state: Elastic) -> None:
         assert replica.job is not None
+        if replica.control[_RETURNED]:
+            self._end()
         self._mark = replica.job.blob_get(_BLOB)
         state.go_back(self._mark)
         self._newcomer = self._arriving = bool(replica.control[_ACKED])
@@ -258,6 +264,18 @@ class World:
         if control[_SEEN] != control[_ACKED]:
             self._mark = self._state.mark() if self._state is not None else b""
             self._raise(HostsUpdatedInterrupt("members came or went"))
+
+    def finish(self) -> None:
+        """The function has returned. A newcomer that has repeated its last calls, without a model, ends."""
+        if self._newcomer:
+            self._end()
+        assert self._replica is not None
+        self._replica.control[_RETURNED] = 1
+
+    def _end(self) -> None:
+        logger.warning("the others have left the loop under elastic.run: nothing is left to do for this member")
+        self.leave()
+        raise SystemExit(0)
 
     def interrupted(self) -> bool:
         """Was what just ended ``elastic.run``'s function an interruption?"""

@@ -9,6 +9,7 @@ weighted by samples; whole numbers (num_batches_tracked) the maximum.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import torch
@@ -27,6 +28,8 @@ class _Entry:
     key: str
     committed: torch.Tensor
     at: int  # in the mean or among the whole numbers
+    given: torch.Tensor  # the buffer, as it was when it last became what is committed
+    version: int
 
     @property
     def working(self) -> torch.Tensor:
@@ -36,6 +39,23 @@ class _Entry:
                 f"buffer {self.name} changed its shape or type after prepare(); prepare the model when it is complete"
             )
         return value
+
+    @property
+    def stirred(self) -> bool:
+        """Has the program written to the buffer since?"""
+        return self.working is not self.given or self.working._version != self.version
+
+    def give(self) -> None:
+        """The buffer becomes what is committed.
+
+        A graph may live on: that of a generator, when the critic has stepped. Statistics of a normalisation are none of
+        its business, since its backward pass in training does not look at them.
+        """
+        working = self.working
+        apart = isinstance(self.module, torch.nn.modules.batchnorm._NormBase) and self.module.training
+        with torch.autograd._unsafe_preserve_version_counter(working) if apart else contextlib.nullcontext():
+            working.copy_(self.committed)
+        self.given, self.version = working, working._version
 
 
 def _named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str, torch.Tensor]]:
@@ -57,14 +77,15 @@ class Buffers:
         self.constants: list[tuple[str, torch.Tensor, int]] = []
         mean_count = whole_count = 0
         for name, module, key, value in _named(model):
+            copy, now = value.detach().clone(), (value, value._version)
             limit = ELEMENTS_MAX if value.is_floating_point() else WHOLES_MAX
             if value.numel() > limit or value.is_complex():
                 self.constants.append((name, value, value._version))
             elif value.is_floating_point():
-                self.means.append(_Entry(name, module, key, value.detach().clone(), mean_count))
+                self.means.append(_Entry(name, module, key, copy, mean_count, *now))
                 mean_count += value.numel()
             else:
-                self.wholes.append(_Entry(name, module, key, value.detach().clone(), whole_count))
+                self.wholes.append(_Entry(name, module, key, copy, whole_count, *now))
                 whole_count += value.numel()
         #: What travels as MEAN: float64, so that float32 values survive it unharmed.
         self.mean = torch.zeros(mean_count, dtype=torch.float64)
@@ -114,7 +135,9 @@ class Buffers:
                 count = entry.committed.numel()
                 part = torch.tensor(wholes[entry.at : entry.at + count], dtype=torch.int64)
                 entry.committed.copy_(part.view(entry.committed.shape))
-        self.restore()
+        for entry, flag in zip(self.means + self.wholes, flags):
+            if flag > 0 or entry.stirred:
+                entry.give()
 
     @torch.no_grad()
     def keep(self) -> None:
@@ -126,4 +149,4 @@ class Buffers:
     def restore(self) -> None:
         """The model's buffers become what is committed."""
         for entry in self.means + self.wholes:
-            entry.working.copy_(entry.committed)
+            entry.give()

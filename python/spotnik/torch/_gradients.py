@@ -22,7 +22,7 @@ from ._staging import Staging
 
 _EARLY = (
     "backward() reached {name}, but no step was begun: iterate over spotnik.shard(loader), or call the prepared model "
-    "itself (model(x), not a part of it) before backward()"
+    "(model(x)), and not only layers deep inside of it, before backward()"
 )
 _LATE = (
     "backward() reached {name} again after its gradient had been sent: call optimizer.step() after each backward(), "

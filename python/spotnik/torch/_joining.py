@@ -78,7 +78,7 @@ class Joining:
         self._versions: Optional[int] = None
         self._backward_s: Optional[float] = None
         self._hooks: list[Any] = []  # of the model and the optimisers
-        self._forward_hook: Any = None  # begins the steps, where no loader does
+        self._entry: Any = None  # begins the steps, where no loader does
 
     # ---- joining ----
 
@@ -92,7 +92,7 @@ class Joining:
         if self.job is not None and self.data is None:
             raise StateError("steps were taken before shard(); shard the loader before the first forward pass")
         self.data = data
-        self._forward_hook.remove()  # the loader begins the steps
+        self._entry.remove()  # the loader begins the steps
 
     def open(self) -> Job:
         """Join the job, or found it; registers the replica. Does nothing when done before."""

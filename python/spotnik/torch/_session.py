@@ -19,7 +19,6 @@ So it does in short tails where the program keeps a log (``_writing``).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -28,6 +27,7 @@ from torch.optim import Optimizer
 from ..errors import LeavingError, MismatchError, StateError
 from ..job import Job, Step
 from ._applying import Applying
+from ._entry import Entry
 from ._exchange import mix
 from ._joining import EXIT_INTERRUPTED, log
 from ._leaves import Stateful
@@ -42,8 +42,8 @@ class Session(Applying):
         self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], options: Options
     ) -> None:
         super().__init__(model, optimizers, extras, options)
-        self._forward_hook = model.register_forward_pre_hook(_not_compiled(self._before_forward))
-        self._hooks.append(self._forward_hook)
+        self._entry = Entry(model, self._before_forward)
+        self._hooks.append(self._entry)
 
     def begin(self) -> Step:
         """Begin the next step that the program's loop has to take; takes those before it by itself.
@@ -184,10 +184,6 @@ class Session(Applying):
         if _current is self:
             _current = None
         super().close(abandon)
-
-
-def _not_compiled(hook: Callable[..., None]) -> Callable[..., None]:
-    return torch.compiler.disable(hook)  # type: ignore[no-any-return, no-untyped-call]
 
 
 _current: Optional[Session] = None

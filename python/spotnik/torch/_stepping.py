@@ -3,7 +3,8 @@
 
 With several optimisers each step() is a step of the job, in the order in which they were given: a GAN's discriminator,
 then its generator. The first one consumes the samples of the batch; the others consume none and weigh the same. Whose
-turn it is is part of the replica, so that a joiner that comes in between knows what the next step is about.
+turn it is is part of the replica, so that a joiner that comes in between knows what the next step is about. So every
+batch has a step for each optimiser: one that does not step in a batch is passed over, in a step without gradients.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class SteppingSession(Session):
         self.gradients = self._turns[0]
         self._exchanges: list[Exchange] = []
         self._weight = 0  # samples of this member's share of the batch
+        self._told_of_pass = False
         self._watches = False  # the running step is another's turn: this member only takes part
 
     @property
@@ -69,12 +71,29 @@ class SteppingSession(Session):
 
     def begin(self) -> Step:
         """Begin the next batch."""
-        if self.step is None and self.job is not None and not self._excluded and self.turn:
-            raise StateError(
-                f"the loop came for another batch before optimizer {self.turn} of {len(self.optimizers)} had stepped; "
-                'with commit="step" each of them steps once in every batch, in the order in which prepare() got them'
-            )
+        while self._owes(len(self.optimizers)):
+            self._pass_over()
         return super().begin()
+
+    def _owes(self, until: int) -> bool:
+        """Has an optimiser before number `until`, but not the first, not stepped in this batch?"""
+        return self.step is None and self.job is not None and not self._excluded and 0 < self.turn < until
+
+    def _pass_over(self) -> None:
+        if not self._told_of_pass:
+            self._told_of_pass = True
+            log.warning(
+                "optimizer %d of %d did not step in a batch: it is passed over, and gradients that it has are dropped. "
+                "Where it steps in every k-th batch, count by spotnik.step() // %d: all members then do the same",
+                self.turn,
+                len(self.optimizers),
+                len(self.optimizers),
+            )
+        self.optimizers[self.turn].zero_grad(set_to_none=True)
+        self._begin_turn()
+        if self.step is not None:
+            self._watch(self.open(), self.step)
+            self._take_inside()
 
     def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
         if module.training and torch.is_grad_enabled() and (self.job is None or self.turn == 0):
@@ -86,7 +105,10 @@ class SteppingSession(Session):
             assert self.job is not None
             self.job.samples_decline()
             step = dataclasses.replace(step, sample_count=0, ranges=[])
-        self._weight = step.sample_count if self.turn == 0 else self._weight
+        if self.data is None:
+            self._weight = 1
+        elif self.turn == 0:
+            self._weight = step.sample_count
         super()._armed(step)
 
     def _repeats(self, step: Step) -> bool:
@@ -119,7 +141,7 @@ class SteppingSession(Session):
         own.zero_grad(set_to_none=True)
 
     def _begin_turn(self) -> None:
-        """The step of an optimiser that is not the first of its batch."""
+        """The step of an optimiser whose gradients are there: not the first of its batch, where a loader begins it."""
         job = self.open()
         self.watch.check()
         self._mark()
@@ -159,12 +181,19 @@ class SteppingSession(Session):
         if self._excluded:
             self._clear()
             return
-        if self.job is not None and self.optimizers.index(optimizer) != self.turn:
+        number = self.optimizers.index(optimizer)
+        another = self.data is None and number < self.turn  # batch of the program's own, which no loader begins
+        while self._owes(len(self.optimizers) if another else number):
+            self._pass_over()
+        if self._excluded:
+            self._clear()
+            return
+        if self.job is not None and number != self.turn:
             raise StateError(
-                f"optimizer {self.optimizers.index(optimizer)} stepped, and it is the turn of {self.turn}; give "
+                f"optimizer {number} stepped, and it is the turn of {self.turn}; give "
                 "prepare() the optimizers in the order in which they step, each once in every batch"
             )
-        if self.job is not None and self.step is None and self.turn:
+        if self.job is not None and self.step is None and (self.turn or another):
             self._begin_turn()
             if self._excluded:
                 return

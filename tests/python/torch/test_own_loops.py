@@ -34,8 +34,13 @@ class Count(logging.Handler):
         self.seen += 1
 
 
-def train(tell: Tell, iterations: int, job_wide: bool, checkpoint: str = "", until: int = 1 << 30) -> None:
-    """The loop of many scripts: a counter, a learning rate from it, batches drawn at random."""
+def train(
+    tell: Tell, job_wide: bool, iterations: int = 1 << 30, checkpoint: str = "", until: int = 1 << 30, stop: str = ""
+) -> None:
+    """The loop of many scripts: a counter, a learning rate from it, batches drawn at random.
+
+    It ends after `iterations`, or where one of the members has found the file `stop`.
+    """
     warnings = Count()
     logging.getLogger("spotnik.torch").addHandler(warnings)
     net = network()
@@ -52,13 +57,16 @@ def train(tell: Tell, iterations: int, job_wide: bool, checkpoint: str = "", unt
             lr=opt.param_groups[0]["lr"],
         )
 
-    net, opt = spotnik.prepare(net, opt, on_step=committed, checkpoint=checkpoint or None)
+    net, opt = spotnik.prepare(net, opt, on_step=committed, checkpoint=checkpoint or None, metrics=("stop",))
     x, y = data().tensors
     first = iteration = spotnik.step() if job_wide else 0
-    while iteration < min(iterations, until):
+    ends = False
+    while iteration < min(iterations, until) and not ends:
         opt.param_groups[0]["lr"] = rate(iteration)
         batch = torch.randint(0, SAMPLES, (8,))
+        spotnik.tell("stop", bool(stop) and Path(stop).exists())
         nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+        ends = spotnik.told("stop") > 0
         opt.step()
         opt.zero_grad()
         status = spotnik.job().status()
@@ -68,39 +76,36 @@ def train(tell: Tell, iterations: int, job_wide: bool, checkpoint: str = "", unt
     tell(done=iteration, first=first, digest=spotnik.job().digest, warnings=warnings.seen)
 
 
-def join_after(job: Cluster, step: int, **settings: object) -> None:
-    """One member, a second from `step` on; returns when both have ended."""
-    job.start(train, **settings)
+def join_after(job: Cluster, step: int, stop: Path, **settings: object) -> None:
+    """One member, a second from `step` on; both end when the second has told of ten steps with both."""
+    job.start(train, stop=str(stop), **settings)
+    shared = 0
     for member, line in job.events():
         if line.get("step") == step and len(job.members) == 1:
-            job.start(train, **settings)
-        if "step" in line and member is job.members[-1] and len(job.members) == 2:
-            break
-    job.wait()
-    assert not job.errors()
+            job.start(train, stop=str(stop), **settings)
+        shared += line.get("members") == 2 and member.number == 1
+        if shared == 10:
+            stop.touch()
+    assert shared >= 10  # they met
+    assert not job.errors(), job.errors()
 
 
-def test_settings_are_those_of_the_member_that_has_been_here_longest(cluster: Make) -> None:
+def test_settings_are_those_of_the_member_that_has_been_here_longest(cluster: Make, tmp_path: Path) -> None:
     """A joiner counts from 0 and has a greater learning rate: it is not used, by nobody, and said once."""
     job = cluster()
-    join_after(job, 5, iterations=2000, job_wide=False)
-    steps = ledger.agreed(job)
-    senior, junior = job.members
-    shared = [line["step"] for line in junior.lines if "step" in line and line["step"] <= 2000]
-    assert shared  # they met while the first was there
-    for number in range(1, 2001):
-        assert steps[number]["lr"] == rate(number - 1)
-    assert [line["warnings"] for member in (senior, junior) for line in member.lines if "done" in line] == [0, 1]
+    join_after(job, 5, tmp_path / "stop", job_wide=False)
+    for number, line in ledger.agreed(job).items():
+        assert line["lr"] == rate(number - 1)
+    assert [line["warnings"] for member in job.members for line in member.lines if "done" in line] == [0, 1]
 
 
-def test_a_loop_by_the_steps_of_the_job_ends_at_the_same_step_everywhere(cluster: Make) -> None:
+def test_a_loop_by_the_steps_of_the_job_ends_at_the_same_step_everywhere(cluster: Make, tmp_path: Path) -> None:
     job = cluster()
-    join_after(job, 5, iterations=2000, job_wide=True)
+    join_after(job, 5, tmp_path / "stop", job_wide=True)
     steps = ledger.agreed(job)
-    assert max(steps) == 2000
     assert all(line["lr"] == rate(number - 1) for number, line in steps.items())
     ends = job.lines("done")
-    assert [line["done"] for line in ends] == [2000, 2000]
+    assert [line["done"] for line in ends] == [max(steps)] * 2
     assert len({line["digest"] for line in ends}) == 1
     assert ends[0]["warnings"] == ends[1]["warnings"] == 0
 
@@ -115,3 +120,78 @@ def test_a_resumed_loop_goes_on_where_it_was(tmp_path: Path) -> None:
     again = alone(train, tmp_path, **settings)  # a finished job repeats nothing
     assert [line for line in again if "step" in line] == []
     assert again[-1]["first"] == again[-1]["done"] == 12
+
+
+class Agent(nn.Module):
+    """As reinforcement learning has it: the program calls its parts, never itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.actor = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+        self.critics = nn.ModuleList([nn.Linear(6, 1), nn.Linear(6, 1)])
+
+    def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        values = sum(critic(x).squeeze(1) for critic in self.critics)
+        return nn.functional.cross_entropy(self.actor(x), y) + (values - y).pow(2).mean()
+
+
+def in_parts(tell: Tell, stop: str) -> None:
+    net = Agent()
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+
+    def committed(report: spotnik.StepReport) -> None:
+        tell(
+            step=report.number,
+            samples=report.samples,
+            members=report.members,
+            contributors=report.contributors,
+            digest=spotnik.job().digest,
+            member=spotnik.job().status().member,
+        )
+
+    net, opt = spotnik.prepare(net, opt, on_step=committed, metrics=("stop",))
+    x, y = data(torch.float32).tensors
+    ends = False
+    while not ends:
+        batch = torch.randint(0, SAMPLES, (8,))
+        with torch.no_grad():
+            net.actor(x[batch])  # a look that trains nothing
+        net.loss(x[batch], y[batch]).backward()
+        spotnik.tell("stop", Path(stop).exists())
+        opt.step()
+        opt.zero_grad()
+        ends = spotnik.told("stop") > 0
+    tell(done=spotnik.job().digest)
+
+
+def test_a_model_whose_parts_are_called_by_themselves_trains_and_is_joined(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(2)
+    for _ in range(2):
+        job.start(in_parts, stop=str(stop))
+    for _, line in job.events():
+        if line.get("step", 0) >= 3 and len(job.members) == 2:
+            job.start(in_parts, stop=str(stop))
+        if line.get("members") == 3:
+            stop.touch()
+    assert not job.errors(), job.errors()
+    steps = ledger.agreed(job)
+    assert max(line["members"] for line in steps.values()) == 3
+    assert len({line["done"] for line in job.lines("done")}) == 1
+
+
+def test_hooks_of_parts_are_gone_when_the_model_itself_is_called() -> None:
+    net = Agent()
+    net.forward = net.loss  # type: ignore[method-assign]
+    opt = torch.optim.Adam(net.parameters())
+    net, opt = spotnik.prepare(net, opt)
+    try:
+        x, y = data(torch.float32).tensors
+        assert net.actor._forward_pre_hooks
+        with torch.no_grad():
+            net(x[:4], y[:4])
+        assert not net.actor._forward_pre_hooks
+        assert not net.critics[0]._forward_pre_hooks
+    finally:
+        spotnik.leave()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a forward pass begins: in the model, or in a part of it that the program calls by itself (``agent.critic(x)``).
+
+The hooks of the parts go with the first call of the whole: they would cut a compiled model into pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+Begins = Callable[[torch.nn.Module, Any], None]
+
+
+class Entry:
+    """Calls `begins` before a forward pass of `model`, or of one of its parts."""
+
+    def __init__(self, model: torch.nn.Module, begins: Begins) -> None:
+        self._begins = begins
+        self._whole = model.register_forward_pre_hook(_not_compiled(self._of_whole))
+        self._parts = [part.register_forward_pre_hook(_not_compiled(begins)) for part in set(_parts(model))]
+
+    def _of_whole(self, module: torch.nn.Module, arguments: Any) -> None:
+        self._leave_parts()
+        self._begins(module, arguments)
+
+    def _leave_parts(self) -> None:
+        for handle in self._parts:
+            handle.remove()
+        self._parts.clear()
+
+    def remove(self) -> None:
+        """Take all hooks away."""
+        self._leave_parts()
+        self._whole.remove()
+
+
+def _parts(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """What a program may call: layers of the model, and those in its lists of layers."""
+    for child in model.children():
+        if isinstance(child, (torch.nn.ModuleList, torch.nn.ModuleDict)):
+            yield from _parts(child)
+        else:
+            yield child
+
+
+def _not_compiled(hook: Begins) -> Begins:
+    return torch.compiler.disable(hook)  # type: ignore[no-any-return, no-untyped-call]

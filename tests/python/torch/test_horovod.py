@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod's words: the end of the loop under elastic.run, where a newcomer finds nothing to go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from cluster import Cluster, Tell
+from torch.nn import functional
+
+import spotnik.horovod.torch as hvd
+
+Make = Callable[..., Cluster]
+
+
+def train(tell: Tell, stop: str, batches: int = 6) -> None:
+    """A few steps under elastic.run, then collective calls until the file `stop` is there."""
+    hvd.init()
+    torch.manual_seed(1)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+
+    @hvd.elastic.run
+    def loop(state: Any) -> None:
+        while state.batch < batches:
+            optimizer.zero_grad()
+            functional.mse_loss(model(torch.ones(3, 4)), torch.zeros(3, 2)).backward()
+            optimizer.step()
+            state.batch += 1
+            if state.batch % 4 == 0:
+                state.commit()
+
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, batch=0)
+    loop(state)
+    tell(left=state.batch)
+    calls = 0
+    while not float(hvd.allreduce(torch.tensor([float(Path(stop).exists())]), op=hvd.Max)[0]):
+        calls += 1
+        tell(call=calls)
+    tell(done=[float(value) for value in model.weight.flatten()])
+
+
+def test_a_newcomer_after_the_loop_ends_and_disturbs_nobody(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(2)
+    for _ in range(2):
+        job.start(train, stop=str(stop))
+    for member, line in job.events():
+        if len(job.lines("left")) == 2 and len(job.members) == 2 and "call" in line:
+            job.start(train, stop=str(stop))
+        if "ended" in line and member.number == 2:
+            stop.touch()
+    assert not job.errors(), job.errors()
+    assert [member.status for member in job.members] == [0, 0, 0]
+    assert not job.members[2].lines, "it went on beyond the loop"
+    ends = job.lines("done")
+    assert len(ends) == 2 and ends[0] == ends[1]
