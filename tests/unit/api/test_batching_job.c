@@ -23,7 +23,7 @@ enum { MEMBERS = 4, SIZE = 4096, BATCH = 70, STEPS = 90, LOST_AT = 60 };
 
 #define GRADIENT 0.05  /* of every coordinate; |G|^2 = SIZE * GRADIENT^2 */
 #define SPREAD 0.4     /* of a sample's around it; tr(S) = SIZE * SPREAD^2 */
-#define SAMPLE_NS 200000
+#define SAMPLE_NS 1000000 /* a loaded machine adds to each step, not to each sample: of longer steps that is less */
 
 struct meeting {
     struct place place;
