@@ -152,33 +152,33 @@ void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_mi
 static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)
 {
     switch (event->kind) {
-    case SPOTNIK_EVENT_FOUND: on_found(core, event); break;
-    case SPOTNIK_EVENT_RESUME: on_resume(core, event); break;
-    case SPOTNIK_EVENT_JOIN: on_join(core, event); break;
-    case SPOTNIK_EVENT_LINK_UP: on_link_up(core, event); break;
-    case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, event); break;
-    case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, event); break;
-    case SPOTNIK_EVENT_DEATH: on_death(core, event); break;
-    case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, event); break;
-    case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, event); break;
-    case SPOTNIK_EVENT_KERNEL: on_kernel(core, event); break;
-    case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
+    case SPOTNIK_EVENT_FOUND: on_found(core, &event->found); break;
+    case SPOTNIK_EVENT_RESUME: on_resume(core, &event->resume); break;
+    case SPOTNIK_EVENT_JOIN: on_join(core, &event->join); break;
+    case SPOTNIK_EVENT_LINK_UP: on_link_up(core, &event->link_up); break;
+    case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, &event->ended); break;
+    case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, &event->ended); break;
+    case SPOTNIK_EVENT_DEATH: on_death(core, &event->death); break;
+    case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, &event->peer); break;
+    case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, &event->peer); break;
+    case SPOTNIK_EVENT_KERNEL: on_kernel(core, &event->peer); break;
+    case SPOTNIK_EVENT_MESSAGE: on_message(core, &event->message); break;
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
-    case SPOTNIK_EVENT_WITNESS: on_witness(core, event); break;
+    case SPOTNIK_EVENT_WITNESS: on_witness(core, &event->witness); break;
     case SPOTNIK_EVENT_WOKEN: doubt_begin(core); break;
     case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
-    case SPOTNIK_EVENT_WEIGHT: on_weight(core, event); break;
+    case SPOTNIK_EVENT_WEIGHT: on_weight(core, event->weight); break;
     case SPOTNIK_EVENT_DECLINE: on_decline(core); break;
-    case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, event); break;
+    case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, &event->start); break;
     case SPOTNIK_EVENT_STEP_SEAL: on_step_seal(core); break;
-    case SPOTNIK_EVENT_DEAL: on_deal(core, event); break;
+    case SPOTNIK_EVENT_DEAL: on_deal(core, &event->deal); break;
     case SPOTNIK_EVENT_LEAVE: on_leave(core); break;
-    case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, event); break;
-    case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, event); break;
-    case SPOTNIK_EVENT_SHARED: on_shared(core, event); break;
-    case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, event); break;
-    case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, event); break;
-    case SPOTNIK_EVENT_RESULT: on_result(core, event); break;
+    case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, &event->peer); break;
+    case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, &event->chunk.header); break;
+    case SPOTNIK_EVENT_SHARED: on_shared(core, &event->shared); break;
+    case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, &event->flat); break;
+    case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, &event->failure); break;
+    case SPOTNIK_EVENT_RESULT: on_result(core, &event->result); break;
     }
 }
 

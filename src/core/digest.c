@@ -36,18 +36,18 @@ static bool is_next(const struct chain *chain, uint64_t step)
 
 static void compare_all(struct spotnik_core *core);
 
-void on_result(struct spotnik_core *core, const struct spotnik_event *event)
+void on_result(struct spotnik_core *core, const struct spotnik_event_result *result)
 {
     struct chain *chain = &core->digests.chain[0];
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || event->committed <= chain->last)
+    if (core->role != SPOTNIK_ROLE_MEMBER || result->committed <= chain->last)
         return;
-    chain->torn = !is_next(chain, event->committed);
+    chain->torn = !is_next(chain, result->committed);
     if (chain->torn)
         return;
     uint64_t before = chain->last == chain->base ? 0 : chain->value[chain->last % DIGESTS_KEPT];
-    chain->last = event->committed;
-    chain->value[chain->last % DIGESTS_KEPT] = link_of(before, event->digest);
+    chain->last = result->committed;
+    chain->value[chain->last % DIGESTS_KEPT] = link_of(before, result->digest);
     compare_all(core);
 }
 

@@ -70,14 +70,14 @@ static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
         peer_dial(core, peer);
 }
 
-void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event)
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
     if (core->role != SPOTNIK_ROLE_JOINER)
         return;
     core->enter_wanted = true;
-    core->guide = event->peer;
+    core->guide = *sponsor;
     core->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
-    ask(core, &event->peer);
+    ask(core, sponsor);
 }
 
 /* The next member of the view as we last heard it, and after them those that the driver has named: all of that view may be dead. */

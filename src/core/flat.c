@@ -98,14 +98,12 @@ static void start_in_memory(struct spotnik_core *core, uint32_t number, struct s
     bucket->hosts = part == SPOTNIK_PART_HOLDER;
     if (part == SPOTNIK_PART_ALL)
         core->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT);
-    action->part = part;
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->offset = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
-    action->host = core->hosts.index;
-    action->count = bucket->count;
-    action->weight = bucket->weight;
+    struct spotnik_work *work = queue_work(core, SPOTNIK_ACTION_FLAT, number, core->step.committed + 1);
+    work->flat.part = part;
+    work->flat.hosts = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
+    work->flat.host = core->hosts.index;
+    work->flat.count = bucket->count;
+    work->flat.weight = bucket->weight;
 }
 
 /* False: round the ring of all. */
@@ -132,11 +130,8 @@ bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucke
 /* The result of all has come round: the others on our host wait for it. */
 void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step)
 {
-    if (!bucket->summed)
-        return;
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_SPREAD);
-    action->bucket = number;
-    action->step = step;
+    if (bucket->summed)
+        queue_work(core, SPOTNIK_ACTION_SPREAD, number, step);
 }
 
 /* Every member of a view that was chosen flat was in the view before, and so says the same of each bucket. */
@@ -160,37 +155,34 @@ void flat_take_late(struct spotnik_core *core)
         if (!lies_there(core, bucket))
             continue;
         bucket->handed = spotnik_transaction_handover_total(bucket, core->limits.chunk_bytes);
-        if (bucket->complete)
-            continue;
-        struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT_LATE);
-        action->bucket = i;
-        action->step = step;
+        if (!bucket->complete)
+            queue_work(core, SPOTNIK_ACTION_FLAT_LATE, i, step);
     }
 }
 
-void on_shared(struct spotnik_core *core, const struct spotnik_event *event)
+void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *shared)
 {
     struct spotnik_flat_mode *flat = &core->flat;
-    uint32_t at = find(flat, event->peer.id);
+    uint32_t at = find(flat, shared->peer.id);
 
-    if (event->count == 0 && at < flat->count)
+    if (!shared->open && at < flat->count)
         flat->peer[at] = flat->peer[--flat->count];
-    else if (event->count != 0 && at == flat->count && flat->count < flat->max)
-        flat->peer[flat->count++] = event->peer.id;
+    else if (shared->open && at == flat->count && flat->count < flat->max)
+        flat->peer[flat->count++] = shared->peer.id;
 }
 
-static bool still_wanted(const struct spotnik_core *core, const struct spotnik_chunk_header *header)
+static bool still_wanted(const struct spotnik_core *core, const struct spotnik_bucket_at *at)
 {
     return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->flat.on && core->step.begun &&
-           header->epoch == core->view.epoch && header->step == core->step.committed + 1 &&
-           header->bucket < SPOTNIK_BUCKETS_MAX;
+           at->epoch == core->view.epoch && at->step == core->step.committed + 1 &&
+           at->bucket < SPOTNIK_BUCKETS_MAX;
 }
 
 /* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts; all of it if it goes up a tree,
  * since that is one chunk. */
-static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event *event)
+static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event_flat *done)
 {
-    uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : event->header.weight;
+    uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : done->weight;
 
     if (bucket->flat && tree_of_hosts(core, bucket)) {
         tree_start_summed(core, bucket, weight);
@@ -201,21 +193,19 @@ static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket
                                          weight);
     else if (!bucket->summed)
         return;
-    bool early = SPOTNIK_IS_PLANTED(core, SUM_EARLY) && event->count < bucket->ring.chunks - 1;
-    bucket->ready = event->count + early;
+    bool early = SPOTNIK_IS_PLANTED(core, SUM_EARLY) && done->chunks < bucket->ring.chunks - 1;
+    bucket->ready = done->chunks + early;
 }
 
-void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
+void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done)
 {
-    const struct spotnik_chunk_header *header = &event->header;
-
-    if (!still_wanted(core, header))
+    if (!still_wanted(core, &done->at))
         return;
-    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
+    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, done->at.step, done->at.bucket);
     if (!bucket->used || bucket->complete)
         return;
     if (bucket->hosts) {
-        host_summed(core, bucket, event);
+        host_summed(core, bucket, done);
         return;
     }
     if (!bucket->flat)
@@ -226,12 +216,12 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
 
 /* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same members and round the ring. (Only a
  * proposal made earlier, and found again, may say otherwise once more.) */
-void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event)
+void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure)
 {
-    if (!still_wanted(core, &event->header))
+    if (!still_wanted(core, &failure->at))
         return;
-    if (event->error == SPOTNIK_ERR_MISMATCH) {
-        dispute_open(core, event->header.step, event->header.bucket, (struct spotnik_id){0});
+    if (failure->error == SPOTNIK_ERR_MISMATCH) {
+        dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){0});
         return;
     }
     core->flat.failed = true;

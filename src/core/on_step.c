@@ -11,11 +11,11 @@ void on_step_begin(struct spotnik_core *core)
     step_try_begin(core);
 }
 
-void on_weight(struct spotnik_core *core, const struct spotnik_event *event)
+void on_weight(struct spotnik_core *core, uint64_t weight)
 {
     SPOTNIK_ASSERT(core->step.begun);
     SPOTNIK_ASSERT(core->step.started == 0); /* one weight for all buckets of a step */
-    core->weight = event->weight;
+    core->weight = weight;
     core->weight_set = true;
 }
 
@@ -44,12 +44,12 @@ static uint64_t weight_of(const struct spotnik_core *core, uint8_t op)
     return core->ledger.samples && !core->declined ? spotnik_core_share(core, ranges, &count) : 1;
 }
 
-void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event)
+void on_bucket_start(struct spotnik_core *core, const struct spotnik_event_start *start)
 {
-    SPOTNIK_ASSERT(event->element_bytes > 0);
-    spotnik_transaction_add(&core->step, event->bucket, event->count, event->dtype, event->op, event->element_bytes,
-                     weight_of(core, event->op));
-    bucket_start(core, event->bucket);
+    SPOTNIK_ASSERT(start->element_bytes > 0);
+    spotnik_transaction_add(&core->step, start->bucket, start->count, start->dtype, start->op, start->element_bytes,
+                     weight_of(core, start->op));
+    bucket_start(core, start->bucket);
 }
 
 /* A step without buckets still synchronises: an empty one makes it wait for everybody, or members would run ahead of each other
@@ -70,8 +70,8 @@ void on_step_seal(struct spotnik_core *core)
     step_try_commit(core);
 }
 
-void on_deal(struct spotnik_core *core, const struct spotnik_event *event)
+void on_deal(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
     SPOTNIK_ASSERT(core->deal_asked);
-    step_dealt(core, event);
+    step_dealt(core, deal);
 }

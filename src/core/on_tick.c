@@ -51,9 +51,9 @@ static bool silent(const struct spotnik_core *core, const struct peer *peer)
     return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
 }
 
-void on_kernel(struct spotnik_core *core, const struct spotnik_event *event)
+void on_kernel(struct spotnik_core *core, const struct spotnik_member *member)
 {
-    struct peer *peer = peer_find(core, event->peer.id);
+    struct peer *peer = peer_find(core, member->id);
 
     if (peer)
         peer->kernel_ns = core->now_ns;

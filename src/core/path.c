@@ -48,9 +48,9 @@ static void cut(struct spotnik_core *core, struct peer *peer)
 }
 
 /* What we sent is not acknowledged. Where heartbeats run, their silence tells; where only data do, nobody else would. */
-void on_path_down(struct spotnik_core *core, const struct spotnik_event *event)
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, event->peer.id);
+    uint32_t rank = spotnik_view_rank(&core->view, member->id);
 
     if (core->role != SPOTNIK_ROLE_MEMBER || rank == SPOTNIK_NO_RANK || !is_far(core, rank) || !are_enough(core))
         return;

@@ -308,10 +308,8 @@ static bool still_wanted(const struct spotnik_core *core, const struct spotnik_c
 }
 
 /* The payload is in place; unless a view change came while it was read, it counts. */
-void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
+void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header *header)
 {
-    const struct spotnik_chunk_header *header = &event->header;
-
     if (!still_wanted(core, header))
         return;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);

@@ -15,6 +15,16 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     return &slot->action;
 }
 
+/* On the memory of a bucket of `step`. */
+struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind, uint32_t bucket, uint64_t step)
+{
+    struct spotnik_work *work = &queue_action(core, kind)->work;
+
+    work->step = step;
+    work->bucket = bucket;
+    return work;
+}
+
 void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer)
 {
     queue_action(core, kind)->peer = *peer;
@@ -23,7 +33,7 @@ void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const 
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
     SPOTNIK_ASSERT(peer->linked);
-    queue_peer(core, SPOTNIK_ACTION_SEND, &peer->member);
+    queue_action(core, SPOTNIK_ACTION_SEND)->send.to = peer->member;
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].message = kind;
     core->status.messages_sent += kind != SPOTNIK_MESSAGE_HEARTBEAT;
 }
@@ -106,12 +116,12 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         *ret = slot->action;
         if (ret->kind != SPOTNIK_ACTION_SEND)
             return true;
-        ret->message = compose(core, slot->message);
+        ret->send.message = compose(core, slot->message);
         core->outgoing.serial = slot->serial;
-        core->outgoing.plain = speaks_plainly(core, ret->peer.id);
-        core->outgoing.brief = may_be_brief(core, slot->message, ret->peer.id);
+        core->outgoing.plain = speaks_plainly(core, ret->send.to.id);
+        core->outgoing.brief = may_be_brief(core, slot->message, ret->send.to.id);
         if (slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
-            digest_claim(core, peer_find(core, ret->peer.id), &core->outgoing);
+            digest_claim(core, peer_find(core, ret->send.to.id), &core->outgoing);
         if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
             core->outgoing.epoch = slot->epoch; /* a view that came in the same event is told of only after what it fences */
         return true;

@@ -41,12 +41,8 @@ bool small_start(struct spotnik_core *core, uint32_t number, struct spotnik_buck
     }
     spotnik_transaction_start_small(&core->step, bucket, schedule, core->view.size, core->rank);
     bucket->sharing = core->flat.ours;
-    if (schedule != SPOTNIK_SCHEDULE_DIRECT)
-        return true;
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_OFFER);
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->count = bucket->count;
+    if (schedule == SPOTNIK_SCHEDULE_DIRECT)
+        queue_work(core, SPOTNIK_ACTION_OFFER, number, core->step.committed + 1)->offer.count = bucket->count;
     return true;
 }
 
@@ -89,13 +85,11 @@ struct spotnik_placement small_place(const struct spotnik_bucket *bucket, uint32
 
 static void sum(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
 {
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_SUM);
+    struct spotnik_work *work = queue_work(core, SPOTNIK_ACTION_SUM, number, core->step.committed + 1);
 
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->offset = core->rank;
-    action->count = bucket->size;
-    action->weight = bucket->weight;
+    work->sum.rank = core->rank;
+    work->sum.members = bucket->size;
+    work->sum.weight = bucket->weight;
 }
 
 /* A frame that small_place() took is in place. */

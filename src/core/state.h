@@ -234,6 +234,7 @@ void peers_after_view(struct spotnik_core *core);
 
 /* queue.c */
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);
+struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind, uint32_t bucket, uint64_t step);
 void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer);
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind, uint64_t serial);
@@ -263,7 +264,7 @@ void on_assure(struct spotnik_core *core, const struct peer *from, const struct 
 void digest_view(struct spotnik_core *core);
 void digest_claim(const struct spotnik_core *core, const struct peer *peer, struct spotnik_message *message);
 void digest_hear(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
-void on_result(struct spotnik_core *core, const struct spotnik_event *event);
+void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
 
 /* ballot.c */
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
@@ -276,8 +277,8 @@ void token_forward(struct spotnik_core *core);
 void token_returned(struct spotnik_core *core);
 
 /* path.c */
-void on_kernel(struct spotnik_core *core, const struct spotnik_event *event);
-void on_path_down(struct spotnik_core *core, const struct spotnik_event *event);
+void on_kernel(struct spotnik_core *core, const struct spotnik_member *member);
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 uint64_t path_sign(struct spotnik_core *core);
 void path_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool path_visit(struct spotnik_core *core);
@@ -289,7 +290,7 @@ bool path_makes_room(struct spotnik_core *core);
 /* witness.c */
 bool witness_names_us(struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
-void on_witness(struct spotnik_core *core, const struct spotnik_event *event);
+void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);
 
 /* pass.c */
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);
@@ -316,7 +317,7 @@ uint64_t step_stable(const struct spotnik_core *core);
 bool step_needs_settling(const struct spotnik_core *core);
 void step_try_begin(struct spotnik_core *core);
 void step_try_commit(struct spotnik_core *core);
-void step_dealt(struct spotnik_core *core, const struct spotnik_event *deal);
+void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal);
 void step_restart(struct spotnik_core *core);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
 void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket);
@@ -354,9 +355,9 @@ bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucke
 bool flat_streams(const struct spotnik_core *core);
 bool flat_by_hosts(const struct spotnik_core *core);
 void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step);
-void on_shared(struct spotnik_core *core, const struct spotnik_event *event);
-void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event);
-void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event);
+void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *shared);
+void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done);
+void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure);
 
 /* small.c */
 enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket);
@@ -386,15 +387,15 @@ void enter_forget(struct spotnik_core *core, struct spotnik_id id);
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal);
 
 /* on_*.c: one file per event */
-void on_found(struct spotnik_core *core, const struct spotnik_event *event);
-void on_resume(struct spotnik_core *core, const struct spotnik_event *event);
-void on_join(struct spotnik_core *core, const struct spotnik_event *event);
-void on_link_up(struct spotnik_core *core, const struct spotnik_event *event);
-void on_link_down(struct spotnik_core *core, const struct spotnik_event *event);
-void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event);
-void on_death(struct spotnik_core *core, const struct spotnik_event *event);
-void on_lane_down(struct spotnik_core *core, const struct spotnik_event *event);
-void on_message(struct spotnik_core *core, const struct spotnik_event *event);
+void on_found(struct spotnik_core *core, const struct spotnik_event_found *found);
+void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume);
+void on_join(struct spotnik_core *core, const struct spotnik_event_join *join);
+void on_link_up(struct spotnik_core *core, const struct spotnik_event_link_up *up);
+void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *ended);
+void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
+void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
+void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member);
+void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);
 void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_accept(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_restart(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
@@ -405,14 +406,14 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
 void on_tick(struct spotnik_core *core);
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
 void on_step_begin(struct spotnik_core *core);
-void on_weight(struct spotnik_core *core, const struct spotnik_event *event);
+void on_weight(struct spotnik_core *core, uint64_t weight);
 void on_decline(struct spotnik_core *core);
-void on_deal(struct spotnik_core *core, const struct spotnik_event *event);
-void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event);
+void on_deal(struct spotnik_core *core, const struct spotnik_event_deal *deal);
+void on_bucket_start(struct spotnik_core *core, const struct spotnik_event_start *start);
 void on_step_seal(struct spotnik_core *core);
 void on_leave(struct spotnik_core *core);
-void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event);
-void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event);
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
+void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header *header);
 
 static inline uint32_t successor_rank(const struct spotnik_core *core)
 {

@@ -81,11 +81,13 @@ void step_try_begin(struct spotnik_core *core)
     core->handed_buckets = 0;
     core->flat.begun_epoch[(core->step.committed + 1) & 1] = 0;
     spotnik_transaction_begin(&core->step);
+    uint64_t step = core->step.committed + 1;
+    bool replay = step_by_handover(core);
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
-    action->step = core->step.committed + 1;
-    action->count = step_by_handover(core);
-    core->begun_share = action->count ? SPOTNIK_NO_SHARE : spotnik_view_share(&core->view, core->rank, action->step);
-    core->begun_shares = action->count ? 0 : spotnik_view_shares(&core->view, action->step);
+    action->begun.step = step;
+    action->begun.replay = replay;
+    core->begun_share = replay ? SPOTNIK_NO_SHARE : spotnik_view_share(&core->view, core->rank, step);
+    core->begun_shares = replay ? 0 : spotnik_view_shares(&core->view, step);
     flat_latch(core);
 }
 
@@ -96,12 +98,14 @@ void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotn
     bool alone = core->view.size == 1;
     if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
         return;
-    struct spotnik_action *action = queue_action(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE);
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->offset = own.offset;
-    action->count = own.count;
-    action->weight = bucket->weight;
+    struct spotnik_work *work = queue_work(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE, number, core->step.committed + 1);
+    if (alone) {
+        work->copy_own.weight = bucket->weight;
+        return;
+    }
+    work->scale.offset = own.offset;
+    work->scale.count = own.count;
+    work->scale.weight = bucket->weight;
 }
 
 /* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */
@@ -153,7 +157,7 @@ static void deal_follow(struct spotnik_core *core, uint64_t step, uint32_t share
     spotnik_ledger_deal_map(&core->ledger, shares, core->view.size, from);
 }
 
-static void ledger_advance(struct spotnik_core *core, uint64_t step, const struct spotnik_event *deal)
+static void ledger_advance(struct spotnik_core *core, uint64_t step, const struct spotnik_event_deal *deal)
 {
     uint32_t shares = spotnik_view_shares(&core->view, step);
 
@@ -176,7 +180,7 @@ static void step_time(struct spotnik_core *core)
 }
 
 /* `deal`: NULL, or how the next steps are dealt out. */
-static void step_commit(struct spotnik_core *core, const struct spotnik_event *deal)
+static void step_commit(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
     uint64_t step = core->step.committed + 1;
     bool handed = step_by_handover(core);
@@ -240,7 +244,7 @@ void spotnik_core_bar(struct spotnik_core *core, bool barred)
 }
 
 /* What asked may have gone on to promise, or to install a view, before it came to an end: then it is asked again. */
-void step_dealt(struct spotnik_core *core, const struct spotnik_event *deal)
+void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
     core->deal_asked = false;
     if (may_commit(core))

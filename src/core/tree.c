@@ -85,14 +85,12 @@ void tree_lanes_again(struct spotnik_core *core)
 
 static void gather(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
 {
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_GATHER);
+    struct spotnik_work *work = queue_work(core, SPOTNIK_ACTION_GATHER, number, core->step.committed + 1);
 
-    action->part = bucket->summed ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_ALL;
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->offset = bucket->rank == 0;
-    action->count = spotnik_tree_children(&bucket->tree);
-    action->weight = bucket->ring_weight;
+    work->gather.children = spotnik_tree_children(&bucket->tree);
+    work->gather.summed = bucket->summed;
+    work->gather.finishes = bucket->rank == 0;
+    work->gather.weight = bucket->ring_weight;
 }
 
 static void begin(struct spotnik_core *core, struct spotnik_bucket *bucket, bool hosts)

@@ -32,7 +32,7 @@ bool witness_is_awaited(struct spotnik_core *core)
     if (!spotnik_lineage_is_tied(&core->view, core->token.report))
         return false;
     core->witness.asked_epoch = core->view.epoch;
-    queue_action(core, SPOTNIK_ACTION_WITNESS)->step = core->view.epoch;
+    queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
     if (!first)
         return false;
     phase_set(core, PHASE_WITNESS);
@@ -41,16 +41,16 @@ bool witness_is_awaited(struct spotnik_core *core)
 }
 
 /* Late, and for another epoch, it says nothing. While somebody else's ballot is under way it waits for our next one. */
-void on_witness(struct spotnik_core *core, const struct spotnik_event *event)
+void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || event->epoch != core->view.epoch)
+    if (core->role != SPOTNIK_ROLE_MEMBER || answer->epoch != core->view.epoch)
         return;
-    if (event->count)
-        core->witness.named_epoch = event->epoch;
-    if (core->phase == PHASE_WITNESS && event->count)
+    if (answer->named)
+        core->witness.named_epoch = answer->epoch;
+    if (core->phase == PHASE_WITNESS && answer->named)
         token_returned(core);
     else if (core->phase == PHASE_WITNESS)
         ballot_park(core);
-    else if (core->phase == PHASE_PARKED && event->count)
+    else if (core->phase == PHASE_PARKED && answer->named)
         ballot_start(core);
 }
