@@ -11,7 +11,9 @@
  *
  * A step that one member has committed flat lies open to all: every other member of that view has all its shares mapped. So if the next
  * view settles that step, and all of it share memory, members take large results from there, and no member hands them over. */
-#include "core/state.h"
+#include <string.h>
+
+#include "core/route.h"
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
 {
@@ -50,11 +52,23 @@ uint64_t flat_apart(const struct spotnik_core *core)
     return apart;
 }
 
+/* Do all members of the view have one address? */
+static bool is_near(const struct spotnik_core *core)
+{
+    const struct spotnik_view *view = &core->view;
+
+    for (uint32_t rank = 1; rank < view->size; rank++)
+        if (memcmp(view->entry[rank].member.address, view->entry[0].member.address, sizeof(view->entry[0].member.address)) != 0)
+            return false;
+    return true;
+}
+
 void flat_install(struct spotnik_core *core)
 {
     uint32_t *scratch = (uint32_t *)core->token.report; /* the token of the old epoch is void: its array is free */
 
     _Static_assert(sizeof(*core->token.report) >= 4 * sizeof(uint32_t), "four places for each member");
+    core->near = is_near(core);
     core->flat.failed = false;
     core->flat.on = core->chosen.flat;
     core->holders = spotnik_hosts_holders(&core->view, core->holder, scratch);
@@ -90,41 +104,6 @@ bool flat_streams(const struct spotnik_core *core)
 bool flat_by_hosts(const struct spotnik_core *core)
 {
     return core->flat.on && are_hosts_mixed(core);
-}
-
-static void start_in_memory(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, enum spotnik_host_part part)
-{
-    spotnik_transaction_start_flat(&core->step, bucket);
-    bucket->hosts = part == SPOTNIK_PART_HOLDER;
-    if (part == SPOTNIK_PART_ALL)
-        core->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
-    struct spotnik_work *work = queue_work(core, SPOTNIK_ACTION_FLAT, number, core->step.committed + 1);
-    work->flat.part = part;
-    work->flat.hosts = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
-    work->flat.host = core->hosts.index;
-    work->flat.count = bucket->count;
-    work->flat.weight = bucket->weight;
-}
-
-/* False: round the ring of all. */
-bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
-{
-    bool hosts = flat_by_hosts(core);
-
-    if (!core->flat.on || core->view.size < 2 || (core->hosts.count > 1 && !hosts))
-        return false;
-    if (hosts && core->hosts.members == 1 && tree_of_hosts(core, bucket)) {
-        tree_start(core, number, bucket, true);
-        return true;
-    }
-    if (hosts && core->hosts.members == 1) {
-        spotnik_transaction_start_hosts(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes);
-        bucket_scale(core, number, bucket);
-        return true;
-    }
-    start_in_memory(core, number, bucket,
-                    !hosts ? SPOTNIK_PART_ALL : core->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
-    return true;
 }
 
 /* The result of all has come round: the others on our host wait for it. */
@@ -178,25 +157,6 @@ static bool still_wanted(const struct spotnik_core *core, const struct spotnik_b
            at->bucket < SPOTNIK_BUCKETS_MAX;
 }
 
-/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts; all of it if it goes up a tree,
- * since that is one chunk. */
-static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event_flat *done)
-{
-    uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : done->weight;
-
-    if (bucket->flat && tree_of_hosts(core, bucket)) {
-        tree_start_summed(core, bucket, weight);
-        return;
-    }
-    if (bucket->flat)
-        spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes,
-                                         weight);
-    else if (!bucket->summed)
-        return;
-    bool early = SPOTNIK_IS_PLANTED(core, SUM_EARLY) && done->chunks < bucket->ring.chunks - 1;
-    bucket->ready = done->chunks + early;
-}
-
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done)
 {
     if (!still_wanted(core, &done->at))
@@ -205,7 +165,7 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *do
     if (!bucket->used || bucket->complete)
         return;
     if (bucket->hosts) {
-        host_summed(core, bucket, done);
+        route_hosts_summed(core, bucket, done);
         return;
     }
     if (!bucket->flat)

@@ -2,7 +2,7 @@
 /* The table of peers: links, watched peers, peers that must still learn of the view. */
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/route.h"
 
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
 {
@@ -123,7 +123,7 @@ static void expect_lanes(struct spotnik_core *core)
         if (ahead <= last || (flat_streams(core) && rank == core->hosts.next))
             queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[rank].member);
     }
-    tree_lanes_again(core);
+    route_tree_lanes_again(core);
 }
 
 /* A new view: watch both ring neighbours, keep links to the next few successors, forget peers that are

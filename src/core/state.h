@@ -209,6 +209,7 @@ struct spotnik_core {
     } dispute;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
     uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */
+    bool near; /* all members of the view have one address */
     uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
 
     struct peer *peer;
@@ -320,7 +321,6 @@ void step_try_commit(struct spotnik_core *core);
 void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal);
 void step_restart(struct spotnik_core *core);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
-void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket);
 bool step_by_handover(const struct spotnik_core *core);
 bool handover_differs(const struct spotnik_core *core);
 
@@ -351,31 +351,12 @@ uint64_t flat_apart(const struct spotnik_core *core);
 void flat_install(struct spotnik_core *core);
 void flat_take_late(struct spotnik_core *core);
 void flat_settle(struct spotnik_core *core, bool handed);
-bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
 bool flat_streams(const struct spotnik_core *core);
 bool flat_by_hosts(const struct spotnik_core *core);
 void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step);
 void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *shared);
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done);
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure);
-
-/* small.c */
-enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket);
-bool small_is_near(const struct spotnik_core *core);
-bool small_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
-void small_next(const struct spotnik_bucket *bucket, struct spotnik_transfer *ret);
-struct spotnik_placement small_place(const struct spotnik_bucket *bucket, uint32_t from, const struct spotnik_chunk_header *header);
-void small_receive(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header);
-
-/* tree.c */
-bool tree_is_ready(const struct spotnik_core *core);
-bool tree_of_hosts(const struct spotnik_core *core, const struct spotnik_bucket *bucket);
-uint32_t tree_host(const struct spotnik_core *core, uint32_t rank);
-uint32_t tree_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank);
-void tree_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, bool hosts);
-void tree_start_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, uint64_t weight);
-void tree_receive(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, uint64_t weight);
-void tree_lanes_again(struct spotnik_core *core);
 
 /* enter.c */
 void enter_meet(struct spotnik_core *core);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/route.h"
 
 /* The result of the running step comes from a member that has committed it, not from a reduction. */
 bool step_by_handover(const struct spotnik_core *core)
@@ -91,33 +91,14 @@ void step_try_begin(struct spotnik_core *core)
     flat_latch(core);
 }
 
-/* What we put into the ring at hop 0. */
-void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
-{
-    struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
-    bool alone = core->view.size == 1;
-    if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
-        return;
-    struct spotnik_work *work = queue_work(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE, number, core->step.committed + 1);
-    if (alone) {
-        work->copy_own.weight = bucket->weight;
-        return;
-    }
-    work->scale.offset = own.offset;
-    work->scale.count = own.count;
-    work->scale.weight = bucket->weight;
-}
-
 /* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */
 void bucket_start(struct spotnik_core *core, uint32_t number)
 {
     uint64_t step = core->step.committed + 1;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
 
-    if (step_by_handover(core) || core->frozen || flat_start(core, number, bucket) || small_start(core, number, bucket))
-        return;
-    spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank, core->limits.chunk_bytes);
-    bucket_scale(core, number, bucket);
+    if (!step_by_handover(core) && !core->frozen)
+        route_start(core, number, bucket);
 }
 
 /* A new view: reduce the running step again from the inputs, which nobody has touched (P5). */

@@ -11,7 +11,7 @@
 
 #include "core/core.h"
 
-#define SPOTNIK_DUMP_MAGIC "SpDump2\n"
+#define SPOTNIK_DUMP_MAGIC "SpDump1\n"
 #define SPOTNIK_DUMP_PARTS 2
 
 struct spotnik_dump_head {
