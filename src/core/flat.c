@@ -13,6 +13,7 @@
  * view settles that step, and all of it share memory, members take large results from there, and no member hands them over. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/route.h"
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
@@ -28,15 +29,15 @@ static bool is_apart(const struct spotnik_core *core, uint32_t rank)
 {
     if (rank == core->rank || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
         return false;
-    return find(&core->flat, core->view.entry[rank].member.id) == core->flat.count;
+    return find(&core->route->flat, core->view.entry[rank].member.id) == core->route->flat.count;
 }
 
 /* What we say of ourselves in this step, the same for all its buckets. */
 void flat_latch(struct spotnik_core *core)
 {
-    core->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
-    for (uint32_t rank = 0; rank < core->view.size && core->flat.ours; rank++)
-        core->flat.ours = !is_apart(core, rank);
+    core->route->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
+    for (uint32_t rank = 0; rank < core->view.size && core->route->flat.ours; rank++)
+        core->route->flat.ours = !is_apart(core, rank);
 }
 
 /* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two might fail for ever. */
@@ -44,7 +45,7 @@ uint64_t flat_apart(const struct spotnik_core *core)
 {
     uint64_t apart = 0;
 
-    if (core->flat.failed)
+    if (core->route->flat.failed)
         return UINT64_MAX;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (is_apart(core, rank))
@@ -65,16 +66,13 @@ static bool is_near(const struct spotnik_core *core)
 
 void flat_install(struct spotnik_core *core)
 {
-    uint32_t *scratch = (uint32_t *)core->token.report; /* the token of the old epoch is void: its array is free */
-
-    _Static_assert(sizeof(*core->token.report) >= 4 * sizeof(uint32_t), "four places for each member");
-    core->near = is_near(core);
-    core->flat.failed = false;
-    core->flat.on = core->chosen.flat;
-    core->holders = spotnik_hosts_holders(&core->view, core->holder, scratch);
-    core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank, core->holder, core->holders) : (struct spotnik_hosts){.count = 1};
+    core->route->near = is_near(core);
+    core->route->flat.failed = false;
+    core->route->flat.on = core->chosen.flat;
+    core->route->holders = spotnik_hosts_holders(&core->view, core->route->holder, core->route->scratch);
+    core->route->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank, core->route->holder, core->route->holders) : (struct spotnik_hosts){.count = 1};
     flat_latch(core);
-    core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
+    core->route->flat.on |= core->route->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
 /* After a commit. A member that was handed the result has no other's word; but then a view has begun with it, as for all members. */
@@ -84,26 +82,46 @@ void flat_settle(struct spotnik_core *core, bool handed)
 
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || handed)
         return;
-    core->flat.on |= core->flat.agreed[generation];
-    core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
+    core->route->flat.on |= core->route->flat.agreed[generation];
+    core->route->flat.on |= core->route->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
 /* Several hosts, and not everybody alone. */
 static bool are_hosts_mixed(const struct spotnik_core *core)
 {
-    return core->hosts.count > 1 && core->hosts.count < core->view.size;
+    return core->route->hosts.count > 1 && core->route->hosts.count < core->view.size;
 }
 
 /* Do we hold the stream of our host? It may be used in this view, now or after its first step. */
 bool flat_streams(const struct spotnik_core *core)
 {
-    return are_hosts_mixed(core) && core->hosts.place == 0;
+    return are_hosts_mixed(core) && core->route->hosts.place == 0;
+}
+
+/* Does the stream of our host, which we hold, go to this member? */
+bool flat_streams_to(const struct spotnik_core *core, uint32_t rank)
+{
+    return flat_streams(core) && rank == core->route->hosts.next;
+}
+
+/* How many hosts the view is on. */
+uint32_t flat_hosts(const struct spotnik_core *core)
+{
+    return core->route->holders;
+}
+
+/* What is always true in a view. */
+void flat_check(const struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->route->hosts.count >= 1 && core->route->hosts.count <= core->view.size);
+    SPOTNIK_ASSERT(core->route->holders >= 1 && core->route->holders <= core->view.size);
+    SPOTNIK_ASSERT(core->route->flat.count <= core->route->flat.max);
 }
 
 /* The running step is reduced on each host and between hosts. */
 bool flat_by_hosts(const struct spotnik_core *core)
 {
-    return core->flat.on && are_hosts_mixed(core);
+    return core->route->flat.on && are_hosts_mixed(core);
 }
 
 /* The result of all has come round: the others on our host wait for it. */
@@ -116,7 +134,7 @@ void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotni
 /* Every member of a view that was chosen flat was in the view before, and so says the same of each bucket. */
 static bool lies_there(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
-    uint64_t epoch = core->flat.begun_epoch[core->view.settled_step & 1];
+    uint64_t epoch = core->route->flat.begun_epoch[core->view.settled_step & 1];
 
     return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used && bucket->flat &&
            bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
@@ -141,7 +159,7 @@ void flat_take_late(struct spotnik_core *core)
 
 void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *shared)
 {
-    struct spotnik_flat_mode *flat = &core->flat;
+    struct spotnik_flat_mode *flat = &core->route->flat;
     uint32_t at = find(flat, shared->peer.id);
 
     if (!shared->open && at < flat->count)
@@ -152,7 +170,7 @@ void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *sha
 
 static bool still_wanted(const struct spotnik_core *core, const struct spotnik_bucket_at *at)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->flat.on && core->step.begun &&
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->route->flat.on && core->step.begun &&
            at->epoch == core->view.epoch && at->step == core->step.committed + 1 &&
            at->bucket < SPOTNIK_BUCKETS_MAX;
 }
@@ -184,6 +202,6 @@ void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failur
         dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){0});
         return;
     }
-    core->flat.failed = true;
+    core->route->flat.failed = true;
     ballot_start(core);
 }

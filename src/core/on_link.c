@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, LANE_DOWN: what the end of a connection proves, and what it does not
  * (src/member/evidence.h). */
-#include "core/state.h"
+#include "core/vote.h"
 
 /* Before anything else on a new link: hearing from it may start a ballot, whose token must not overtake this. */
 static void say_fenced(struct spotnik_core *core, struct peer *peer)
 {
     uint32_t rank = peer_rank(core, peer);
 
-    if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK && core->fenced[rank])
+    if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK && core->vote->fenced[rank])
         send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
 }
 
@@ -33,7 +33,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event_link_up *u
         return;
     }
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: a peer that is behind gets the view */
-    if (!core->doubt.ask_due)
+    if (!core->vote->doubt.ask_due)
         doubt_ask(core, peer);
     pass_flush(core, peer);
 }
@@ -48,7 +48,7 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
     peer->ended = spotnik_evidence_merge(peer->ended, clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
         /* It and we may yet stand in one view: a proposal that holds it may be under way (see carry_ends()). */
-        if (spotnik_id_equal(core->sponsor, peer->member.id))
+        if (spotnik_id_equal(core->vote->sponsor, peer->member.id))
             enter_next_sponsor(core);
         return;
     }
@@ -65,11 +65,11 @@ static void vanished(struct spotnik_core *core, struct peer *peer)
     peer_dial(core, peer);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
         enter_forget(core, peer->member.id);
-        if (spotnik_id_equal(core->sponsor, peer->member.id))
+        if (spotnik_id_equal(core->vote->sponsor, peer->member.id))
             enter_next_sponsor(core);
         return;
     }
-    if (!spotnik_evidence_out(core->book[rank].evidence))
+    if (!spotnik_evidence_out(core->vote->book[rank].evidence))
         freeze(core);
     evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
 }
@@ -100,7 +100,7 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *e
     enter_forget(core, peer->member.id);
     if (watched(core, peer))
         peer_dial(core, peer); /* either it answers, or its kernel refuses, or silence runs out */
-    else if (spotnik_id_equal(core->sponsor, peer->member.id))
+    else if (spotnik_id_equal(core->vote->sponsor, peer->member.id))
         enter_next_sponsor(core);
 }
 
@@ -121,7 +121,7 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended 
     uint32_t rank = peer_rank(core, peer);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
-    else if (spotnik_id_equal(core->sponsor, peer->member.id))
+    else if (spotnik_id_equal(core->vote->sponsor, peer->member.id))
         enter_next_sponsor(core);
 }
 

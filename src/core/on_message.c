@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MESSAGE: what every control message means by itself (its sender lives, its sender is at this epoch), then its own file. */
-#include "core/state.h"
+#include "core/vote.h"
 
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received)
 {

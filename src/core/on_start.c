@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on that had lost everybody. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 /* A view of ourselves at the step we hold. */
 static void install_alone(struct spotnik_core *core)
 {
-    struct spotnik_proposal *alone = &core->accepted;
+    struct spotnik_proposal *alone = &core->vote->accepted;
 
     alone->epoch = core->view.epoch + 1;
     alone->settled_step = core->step.committed;
@@ -37,8 +37,8 @@ void on_found(struct spotnik_core *core, const struct spotnik_event_found *found
 void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->view.size == 1);
-    SPOTNIK_ASSERT(core->step.committed == 0 && !core->step.begun && !core->begin_wanted);
-    core->copied_step = resume->committed;
+    SPOTNIK_ASSERT(core->step.committed == 0 && !core->step.begun && !step_is_asked_for(core));
+    core->vote->copied_step = resume->committed;
     spotnik_transaction_init(&core->step, resume->committed);
     spotnik_ledger_copy(&core->ledger, resume->ledger);
     install_alone(core);
@@ -48,7 +48,7 @@ void on_join(struct spotnik_core *core, const struct spotnik_event_join *join)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
     role_set(core, SPOTNIK_ROLE_JOINER);
-    core->copied_step = join->committed;
+    core->vote->copied_step = join->committed;
     spotnik_transaction_init(&core->step, join->committed);
     step_try_begin(core);
 }

@@ -23,7 +23,7 @@ static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
     uint64_t count = 0;
 
     if (step > core->step.committed)
-        return core->handed_buckets;
+        return core->route->handed_buckets;
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
         count += spotnik_transaction_bucket(&core->step, step, i)->used;
     return count;
@@ -59,14 +59,14 @@ static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_tr
 
     struct spotnik_towards towards = {.to = to, .to_host = SPOTNIK_NO_RANK, .successor = to == successor_rank(core)};
     if (flat_streams(core)) {
-        towards.next_host = to == core->hosts.next;
+        towards.next_host = to == core->route->hosts.next;
         towards.to_host = route_tree_of_hosts(core, to);
     }
     if (!spotnik_transaction_next(&core->step, &towards, &step, &number, &sequence))
         return false;
     const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
     ret->header = header_of(core, step, number, bucket, sequence);
-    route_of(bucket)->next(core, bucket, ret);
+    way_of(bucket)->next(core, bucket, ret);
     return true;
 }
 
@@ -93,16 +93,6 @@ bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to, str
 static bool same_layout(const struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header)
 {
     return bucket->count == header->count && bucket->dtype == header->dtype && bucket->op == header->op;
-}
-
-/* The other side is told, which may have no way to notice: it has committed the step, and perhaps it was the last one. */
-void mismatch(struct spotnik_core *core, struct spotnik_id other)
-{
-    struct peer *peer = peer_find(core, other);
-
-    if (peer && peer->linked)
-        send_message(core, peer, SPOTNIK_MESSAGE_MISMATCH);
-    fail(core, SPOTNIK_ERR_MISMATCH);
 }
 
 static struct spotnik_placement differs(struct spotnik_core *core, struct spotnik_id from)
@@ -139,7 +129,7 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
 {
     uint32_t rank = core->role == SPOTNIK_ROLE_MEMBER ? rank_of(core, from) : SPOTNIK_NO_RANK;
 
-    return rank == SPOTNIK_NO_RANK ? !bucket->complete : route_of(bucket)->awaits(core, bucket, rank);
+    return rank == SPOTNIK_NO_RANK ? !bucket->complete : way_of(bucket)->awaits(core, bucket, rank);
 }
 
 static bool awaits_any(struct spotnik_core *core, struct spotnik_id from, uint32_t *ret_bucket)
@@ -216,10 +206,10 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
     if (!header->handover && header->schedule != schedule_of(core, bucket))
         return differs(core, from);
     if (header->handover)
-        core->handed_buckets = header->weight;
+        core->route->handed_buckets = header->weight;
     if (handover_differs(core))
         return bucket_differs(core, from, step, SPOTNIK_CLAIM_OF_NUMBER);
-    return header->handover ? place_handover(core, bucket, header) : route_of(bucket)->place(core, bucket, rank_of(core, from), header);
+    return header->handover ? place_handover(core, bucket, header) : way_of(bucket)->place(core, bucket, rank_of(core, from), header);
 }
 
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
@@ -230,7 +220,7 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
     if (core->role == SPOTNIK_ROLE_JOINER) {
         if (!header->handover || header->epoch != 0)
             return route_verdict(SPOTNIK_VERDICT_WAIT); /* our predecessor in a view we are about to install */
-        core->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
+        core->route->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
         step_try_begin(core);
         return place_here(core, from, header);
     }
@@ -266,8 +256,8 @@ void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header 
         return;
     if (header->handover && header->sequence == bucket->handover_received) {
         spotnik_transaction_receive_handover(&core->step, bucket, core->limits.chunk_bytes);
-    } else if (!header->handover && route_of(bucket)->receive) {
-        route_of(bucket)->receive(core, bucket, header);
+    } else if (!header->handover && way_of(bucket)->receive) {
+        way_of(bucket)->receive(core, bucket, header);
     }
     step_try_commit(core);
 }

@@ -2,7 +2,7 @@
 /* Actions on their way to the driver. A SEND names only the kind of message; its body is read from the core's state when the driver
  * polls, which it does after every event, so that no message is ever copied or allocated. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind)
 {
@@ -61,15 +61,15 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
     core->outgoing = (struct spotnik_message){
         .kind = kind, .epoch = core->view.epoch, .committed = core->step.committed};
     if (kind == SPOTNIK_MESSAGE_RECONCILE)
-        core->outgoing.token = &core->token;
+        core->outgoing.token = &core->vote->token;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        core->outgoing.proposal = &core->accepted;
+        core->outgoing.proposal = &core->vote->accepted;
     else if (kind == SPOTNIK_MESSAGE_RESTART)
         core->outgoing.proposal = &core->chosen;
     else if (kind == SPOTNIK_MESSAGE_ENTER)
         core->outgoing.enter = (struct spotnik_enter){.member = core->self, .committed = core->step.committed};
     else if (kind == SPOTNIK_MESSAGE_CLAIM)
-        core->outgoing.claim = core->dispute.own;
+        core->outgoing.claim = core->vote->dispute.own;
     return &core->outgoing;
 }
 
@@ -77,7 +77,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     bool pass = slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
-    bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->dispute.own.step == 0;
+    bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->vote->dispute.own.step == 0;
     return slot->action.kind == SPOTNIK_ACTION_SEND && (claim || (pass && slot->epoch != core->view.epoch));
 }
 
@@ -91,7 +91,7 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
     if (kind == SPOTNIK_MESSAGE_RECONCILE)
         return core->view.size > core->limits.brief_members;
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        return core->accepted.brief.run_count > 0;
+        return core->vote->accepted.brief.run_count > 0;
     if (kind != SPOTNIK_MESSAGE_RESTART || core->chosen.brief.run_count == 0 || peer->wants_all)
         return false;
     uint32_t at = spotnik_proposal_find_near(&core->chosen, id, peer->rank);

@@ -3,28 +3,28 @@
 #include "base/assert.h"
 #include "core/route.h"
 
-static const struct route *const routes[WAY_COUNT] = {
-    [WAY_RING] = &route_ring,
-    [WAY_HOST_TREE] = &route_host_tree,
-    [WAY_HOST_RING] = &route_host_ring,
-    [WAY_HOST_MEMORY] = &route_host_memory,
-    [WAY_MEMORY] = &route_memory,
-    [WAY_TREE] = &route_tree,
-    [WAY_DIRECT] = &route_direct,
+static const struct way *const ways[WAY_COUNT] = {
+    [WAY_RING] = &way_ring,
+    [WAY_HOST_TREE] = &way_host_tree,
+    [WAY_HOST_RING] = &way_host_ring,
+    [WAY_HOST_MEMORY] = &way_host_memory,
+    [WAY_MEMORY] = &way_memory,
+    [WAY_TREE] = &way_tree,
+    [WAY_DIRECT] = &way_direct,
 };
 
-const struct route *route_of(const struct spotnik_bucket *bucket)
+const struct way *way_of(const struct spotnik_bucket *bucket)
 {
     SPOTNIK_ASSERT(bucket->way < WAY_COUNT);
-    return routes[bucket->way];
+    return ways[bucket->way];
 }
 
 /* The ring takes what no other way does. */
-static enum way choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
+static enum way_kind choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
     for (uint32_t way = WAY_RING + 1; way < WAY_COUNT; way++)
-        if (routes[way]->takes(core, bucket))
-            return (enum way)way;
+        if (ways[way]->takes(core, bucket))
+            return (enum way_kind)way;
     return WAY_RING;
 }
 
@@ -32,7 +32,7 @@ void route_start(struct spotnik_core *core, uint32_t number, struct spotnik_buck
 {
     SPOTNIK_ASSERT(bucket->used);
     bucket->way = (uint8_t)choose(core, bucket);
-    routes[bucket->way]->start(core, number, bucket);
+    ways[bucket->way]->start(core, number, bucket);
 }
 
 /* ---- whole buckets ---- */
@@ -59,6 +59,6 @@ struct spotnik_placement route_whole_place(const struct spotnik_bucket *bucket, 
 
 void route_whole_complete(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header)
 {
-    core->flat.agreed[header->step & 1] = bucket->sharing; /* everybody's word is in it */
+    core->route->flat.agreed[header->step & 1] = bucket->sharing; /* everybody's word is in it */
     flat_spread(core, header->bucket, bucket, header->step);
 }

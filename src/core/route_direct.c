@@ -10,7 +10,7 @@ enum spotnik_schedule route_small_choose(const struct spotnik_core *core, const 
 
     if (core->view.size < 2 || bytes > core->limits.chunk_bytes || core->view.detour)
         return SPOTNIK_SCHEDULE_RING;
-    return spotnik_choice_take(core->limits.choice, core->view.size, core->near, bytes);
+    return spotnik_choice_take(core->limits.choice, core->view.size, core->route->near, bytes);
 }
 
 static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
@@ -26,7 +26,7 @@ static void start(struct spotnik_core *core, uint32_t number, struct spotnik_buc
     enum spotnik_schedule schedule = route_small_choose(core, bucket);
 
     spotnik_transaction_start_small(&core->step, bucket, schedule, core->view.size, core->rank);
-    bucket->sharing = core->flat.ours;
+    bucket->sharing = core->route->flat.ours;
     if (schedule == SPOTNIK_SCHEDULE_DIRECT)
         queue_work(core, SPOTNIK_ACTION_OFFER, number, core->step.committed + 1)->offer.count = bucket->count;
 }
@@ -81,6 +81,6 @@ static void receive(struct spotnik_core *core, struct spotnik_bucket *bucket, co
     route_whole_complete(core, bucket, header);
 }
 
-const struct route route_direct = {
+const struct way way_direct = {
     .takes = takes, .start = start, .next = next, .place = place, .awaits = awaits, .receive = receive
 };

@@ -8,13 +8,13 @@ bool route_hosts_by_tree(const struct spotnik_core *core, const struct spotnik_b
 {
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
-    return core->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes &&
-           spotnik_choice_take(core->limits.choice, core->hosts.count, core->near, bytes) != SPOTNIK_SCHEDULE_RING;
+    return core->route->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes &&
+           spotnik_choice_take(core->limits.choice, core->route->hosts.count, core->route->near, bytes) != SPOTNIK_SCHEDULE_RING;
 }
 
 static bool is_alone(const struct spotnik_core *core)
 {
-    return core->hosts.members == 1;
+    return core->route->hosts.members == 1;
 }
 
 /* ---- in memory of the host ---- */
@@ -27,12 +27,12 @@ static bool memory_takes(const struct spotnik_core *core, const struct spotnik_b
 
 static void memory_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
-    route_memory_start(core, number, bucket, core->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
+    route_memory_start(core, number, bucket, core->route->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
 }
 
 static bool is_from_behind(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
 {
-    return bucket->hosts && rank == core->hosts.previous;
+    return bucket->hosts && rank == core->route->hosts.previous;
 }
 
 /* The holder lets frames wait until it knows the sum of its host. */
@@ -47,10 +47,10 @@ static struct spotnik_placement memory_place(const struct spotnik_core *core, co
 
 static bool memory_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
 {
-    return !bucket->complete && (!bucket->hosts || rank == core->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+    return !bucket->complete && (!bucket->hosts || rank == core->route->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
 }
 
-const struct route route_host_memory = { .takes = memory_takes, .start = memory_start, .place = memory_place, .awaits = memory_awaits };
+const struct way way_host_memory = { .takes = memory_takes, .start = memory_start, .place = memory_place, .awaits = memory_awaits };
 
 /* ---- round the ring of hosts ---- */
 
@@ -61,7 +61,7 @@ static bool ring_takes(const struct spotnik_core *core, const struct spotnik_buc
 
 static void ring_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
-    spotnik_transaction_start_hosts(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes);
+    spotnik_transaction_start_hosts(&core->step, bucket, core->route->hosts.count, core->route->hosts.index, core->limits.chunk_bytes);
     route_ring_scale(core, number, bucket);
 }
 
@@ -73,10 +73,10 @@ static struct spotnik_placement ring_place(const struct spotnik_core *core, cons
 
 static bool ring_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
 {
-    return !bucket->complete && (rank == core->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+    return !bucket->complete && (rank == core->route->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
 }
 
-const struct route route_host_ring = {
+const struct way way_host_ring = {
     .takes = ring_takes,
     .start = ring_start,
     .next = route_ring_next,
@@ -98,7 +98,7 @@ static void tree_start(struct spotnik_core *core, uint32_t number, struct spotni
     route_tree_weigh(core, number, bucket);
 }
 
-const struct route route_host_tree = {
+const struct way way_host_tree = {
     .takes = tree_takes,
     .start = tree_start,
     .next = route_tree_next,
@@ -121,7 +121,7 @@ static void go_up(struct spotnik_core *core, struct spotnik_bucket *bucket, uint
 static void go_round(struct spotnik_core *core, struct spotnik_bucket *bucket, uint64_t weight)
 {
     bucket->way = WAY_HOST_RING;
-    spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes, weight);
+    spotnik_transaction_start_summed(&core->step, bucket, core->route->hosts.count, core->route->hosts.index, core->limits.chunk_bytes, weight);
 }
 
 /* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts; all of it if it goes up a tree,

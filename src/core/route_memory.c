@@ -5,7 +5,7 @@
 static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
     (void)bucket;
-    return core->flat.on && core->view.size >= 2 && core->hosts.count <= 1;
+    return core->route->flat.on && core->view.size >= 2 && core->route->hosts.count <= 1;
 }
 
 void route_memory_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, enum spotnik_host_part part)
@@ -14,15 +14,15 @@ void route_memory_start(struct spotnik_core *core, uint32_t number, struct spotn
     bucket->hosts = part == SPOTNIK_PART_HOLDER;
     struct spotnik_work *work = queue_work(core, SPOTNIK_ACTION_FLAT, number, core->step.committed + 1);
     work->flat.part = part;
-    work->flat.hosts = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
-    work->flat.host = core->hosts.index;
+    work->flat.hosts = part == SPOTNIK_PART_ALL ? 1 : core->route->hosts.count;
+    work->flat.host = core->route->hosts.index;
     work->flat.count = bucket->count;
     work->flat.weight = bucket->weight;
 }
 
 static void start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
-    core->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
+    core->route->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
     route_memory_start(core, number, bucket, SPOTNIK_PART_ALL);
 }
 
@@ -40,4 +40,4 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
     return !bucket->complete;
 }
 
-const struct route route_memory = { .takes = takes, .start = start, .place = place, .awaits = awaits };
+const struct way way_memory = { .takes = takes, .start = start, .place = place, .awaits = awaits };

@@ -44,8 +44,8 @@ void route_ring_next(const struct spotnik_core *core, const struct spotnik_bucke
     bool scaled = bucket->summed || (route_is_weighted(bucket->op) && bucket->weight > 1);
 
     ret->header.weight = chunk.hop == 0 ? bucket->ring_weight
-                                        : core->carried[generation][route_is_weighted(bucket->op)][chunk.hop - 1];
-    ret->header.sharing = chunk.hop == 0 ? core->flat.ours : core->flat.carried[generation][chunk.hop - 1];
+                                        : core->route->carried[generation][route_is_weighted(bucket->op)][chunk.hop - 1];
+    ret->header.sharing = chunk.hop == 0 ? core->route->flat.ours : core->route->flat.carried[generation][chunk.hop - 1];
     ret->source = chunk.hop == 0 && !scaled ? SPOTNIK_SOURCE_IN : SPOTNIK_SOURCE_OUT;
     ret->offset = chunk.offset;
     ret->count = chunk.count;
@@ -84,16 +84,16 @@ void route_ring_receive(struct spotnik_core *core, struct spotnik_bucket *bucket
     if (header->sequence != bucket->received)
         return;
     struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
-    core->carried[generation][route_is_weighted(bucket->op)][chunk.hop] =
+    core->route->carried[generation][route_is_weighted(bucket->op)][chunk.hop] =
         header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->ring_weight);
-    bool sharing = header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->flat.ours);
-    core->flat.carried[generation][chunk.hop] = sharing;
+    bool sharing = header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->route->flat.ours);
+    core->route->flat.carried[generation][chunk.hop] = sharing;
     if (chunk.kind != SPOTNIK_RING_REDUCE) /* everybody's word is in it */
-        core->flat.agreed[generation] = sharing;
+        core->route->flat.agreed[generation] = sharing;
     if (spotnik_transaction_receive(&core->step, bucket))
         flat_spread(core, header->bucket, bucket, header->step);
 }
 
-const struct route route_ring = {
+const struct way way_ring = {
     .takes = takes, .start = start, .next = route_ring_next, .place = place, .awaits = awaits, .receive = route_ring_receive
 };

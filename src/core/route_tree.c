@@ -7,20 +7,20 @@
  * connection is opened for one step. */
 static bool is_ready(const struct spotnik_core *core)
 {
-    return core->holders == core->view.size || core->step.committed > core->view.settled_step;
+    return core->route->holders == core->view.size || core->step.committed > core->view.settled_step;
 }
 
 static struct spotnik_tree tree_of(const struct spotnik_core *core, bool hosts)
 {
-    return (struct spotnik_tree){.size = hosts ? core->hosts.count : core->view.size,
-                                 .place = hosts ? core->hosts.index : core->rank,
+    return (struct spotnik_tree){.size = hosts ? core->route->hosts.count : core->view.size,
+                                 .place = hosts ? core->route->hosts.index : core->rank,
                                  .fan = core->limits.fan};
 }
 
 static uint32_t rank_at(const struct spotnik_core *core, const struct spotnik_tree *tree, bool hosts, uint32_t slot)
 {
     uint32_t place = spotnik_tree_at(tree, slot);
-    return hosts ? core->holder[place] : place;
+    return hosts ? core->route->holder[place] : place;
 }
 
 /* The place of a member in the tree of hosts, if it is a neighbour of ours. */
@@ -52,9 +52,9 @@ static void expect_lanes(struct spotnik_core *core, bool hosts)
 {
     struct spotnik_tree tree = tree_of(core, hosts);
 
-    if (core->tree_epoch[hosts] == core->view.epoch)
+    if (core->route->tree_epoch[hosts] == core->view.epoch)
         return;
-    core->tree_epoch[hosts] = core->view.epoch;
+    core->route->tree_epoch[hosts] = core->view.epoch;
     for (uint32_t slot = tree.place == 0; slot <= spotnik_tree_children(&tree); slot++) {
         uint32_t rank = rank_at(core, &tree, hosts, slot);
         const struct spotnik_member *member = &core->view.entry[rank].member;
@@ -65,11 +65,11 @@ static void expect_lanes(struct spotnik_core *core, bool hosts)
 }
 
 /* A new view: if the one before used a tree, and this one may, its connections are opened at once, and those that it had are kept. */
-void route_tree_lanes_again(struct spotnik_core *core)
+void flat_lanes_again(struct spotnik_core *core)
 {
-    if (core->view.size < 2 || (core->tree_epoch[0] == 0 && core->tree_epoch[1] == 0))
+    if (core->view.size < 2 || (core->route->tree_epoch[0] == 0 && core->route->tree_epoch[1] == 0))
         return;
-    if (flat_by_hosts(core) ? flat_streams(core) && core->hosts.count > 2 : !core->flat.on)
+    if (flat_by_hosts(core) ? flat_streams(core) && core->route->hosts.count > 2 : !core->route->flat.on)
         expect_lanes(core, flat_by_hosts(core));
 }
 
@@ -89,7 +89,7 @@ void route_tree_begin(struct spotnik_core *core, struct spotnik_bucket *bucket, 
 
     spotnik_transaction_start_tree(&core->step, bucket, &tree);
     bucket->hosts = hosts;
-    bucket->sharing = core->flat.ours;
+    bucket->sharing = core->route->flat.ours;
     expect_lanes(core, hosts);
 }
 
@@ -162,7 +162,7 @@ void route_tree_receive(struct spotnik_core *core, struct spotnik_bucket *bucket
         route_whole_complete(core, bucket, header);
 }
 
-const struct route route_tree = {
+const struct way way_tree = {
     .takes = takes,
     .start = start,
     .next = route_tree_next,
