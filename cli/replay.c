@@ -125,35 +125,45 @@ static const void *take(const unsigned char **at, size_t bytes)
     return piece;
 }
 
+/* Its arm, and what the pointers in it mean here. */
+static const unsigned char *arm_of(const struct spotnik_record *record, struct spotnik_event *event, struct spotnik_message *message)
+{
+    const unsigned char *at = (const unsigned char *)(record + 1);
+    const void *ledger, *founding, *weights;
+
+    if (record->with & SPOTNIK_WITH_ARM) {
+        size_t bytes = spotnik_event_arm_bytes(event->kind);
+        memcpy(&event->found, take(&at, bytes), bytes); /* arms begin at one place */
+    }
+    ledger = record->with & SPOTNIK_WITH_LEDGER ? take(&at, sizeof(struct spotnik_ledger)) : NULL;
+    founding = record->with & SPOTNIK_WITH_FOUNDING ? take(&at, sizeof(struct spotnik_founding)) : NULL;
+    weights = record->with & SPOTNIK_WITH_WEIGHTS ? take(&at, event->deal.count * sizeof *event->deal.weight_of) : NULL;
+    if (event->kind == SPOTNIK_EVENT_FOUND)
+        event->found = (struct spotnik_event_found){ ledger, founding };
+    if (event->kind == SPOTNIK_EVENT_RESUME)
+        event->resume.ledger = ledger;
+    if (event->kind == SPOTNIK_EVENT_DEAL)
+        event->deal.weight_of = weights;
+    if (event->kind == SPOTNIK_EVENT_MESSAGE)
+        event->message.body = message;
+    return at;
+}
+
 static bool event_of(struct player *player, const struct spotnik_record *record, struct spotnik_event *event,
                      struct spotnik_message *message)
 {
-    const unsigned char *at = (const unsigned char *)(record + 1), *end = (const unsigned char *)record + record->bytes;
+    const unsigned char *end = (const unsigned char *)record + record->bytes;
 
-    *event = (struct spotnik_event){
-        .kind = (enum spotnik_event_kind)record->kind, .now_ns = record->now_ns, .proof = (enum spotnik_proof)record->proof,
-        .committed = record->committed, .epoch = record->epoch, .digest = record->digest, .weight = record->weight,
-        .bucket = record->bucket, .count = record->count, .dtype = record->dtype, .op = record->op,
-        .element_bytes = record->element_bytes, .error = record->error,
-    };
-    if (record->with & SPOTNIK_WITH_PEER)
-        event->peer = *(const struct spotnik_member *)take(&at, sizeof event->peer);
-    if (record->with & SPOTNIK_WITH_HEADER)
-        event->header = *(const struct spotnik_chunk_header *)take(&at, sizeof event->header);
-    if (record->with & SPOTNIK_WITH_LEDGER)
-        event->ledger = take(&at, sizeof *event->ledger);
-    if (record->with & SPOTNIK_WITH_FOUNDING)
-        event->founding = take(&at, sizeof *event->founding);
-    if (record->with & SPOTNIK_WITH_WEIGHTS)
-        event->weight_of = take(&at, event->count * sizeof *event->weight_of);
-    if (at > end)
+    if (record->bytes < sizeof *record + spotnik_event_arm_bytes((enum spotnik_event_kind)record->kind))
+        return false;
+    *event = (struct spotnik_event){ .kind = (enum spotnik_event_kind)record->kind, .now_ns = record->now_ns };
+    const unsigned char *at = arm_of(record, event, message);
+    if (at > end || (event->kind == SPOTNIK_EVENT_DEAL && event->deal.count > record->bytes))
         return false;
     if (!(record->with & SPOTNIK_WITH_MESSAGE))
-        return true;
-    size_t bytes = (size_t)(end - at) - (size_t)record->error;
-    event->error = 0;
-    event->message = message;
-    return record->error >= 0 && record->error < 8 && bytes <= (size_t)(end - at)
+        return event->kind != SPOTNIK_EVENT_MESSAGE;
+    size_t bytes = (size_t)(end - at) - record->padding;
+    return record->padding < 8 && bytes <= (size_t)(end - at)
            && spotnik_control_decode(at, bytes, player->storage, message) == 0;
 }
 
@@ -163,6 +173,8 @@ static bool play_event(struct player *player, const struct spotnik_record *recor
     struct spotnik_event event;
     struct spotnik_action left;
 
+    if (record->kind >= SPOTNIK_EVENT_KINDS)
+        return differ(player, "a record is damaged: there is no event %u", (unsigned)record->kind);
     if (!event_of(player, record, &event, &message))
         return differ(player, "the record of \"%s\" is damaged", spotnik_event_name((enum spotnik_event_kind)record->kind));
     if (spotnik_core_poll(player->core, &left))
@@ -181,10 +193,12 @@ static bool play_action(struct player *player, const struct spotnik_record *reco
 
     if (!spotnik_core_poll(player->core, &action))
         return differ(player, "the core wanted \"%s\", and this one nothing", spotnik_action_name(kind));
-    if (action.kind != kind || action.step != record->epoch || action.bucket != record->bucket
-        || !spotnik_id_equal(action.peer.id, record->peer))
+    const struct spotnik_member *peer = spotnik_action_peer(&action);
+    if (action.kind != kind || spotnik_action_number(&action) != record->number || spotnik_action_bucket(&action) != record->bucket
+        || !spotnik_id_equal(peer ? peer->id : (struct spotnik_id){ 0, 0 }, record->peer))
         return differ(player, "the core wanted \"%s\" of step %" PRIu64 ", and this one \"%s\" of step %" PRIu64,
-                      spotnik_action_name(kind), record->epoch, spotnik_action_name(action.kind), action.step);
+                      spotnik_action_name(kind), record->number, spotnik_action_name(action.kind),
+                      spotnik_action_number(&action));
     if (!player->replay->quiet)
         spotnik_tell_action(&player->teller, 0, player->core, &action);
     player->replay->checked++;
@@ -209,10 +223,10 @@ static bool play(struct player *player, const struct spotnik_record *record)
         return spotnik_core_send_next(player->core, record->peer, &transfer)
                || differ(player, "this core has nothing to send to %u", name_of(player, record->peer));
     case SPOTNIK_RECORD_MINIMUM:
-        spotnik_core_members_min_set(player->core, (uint32_t)record->count);
+        spotnik_core_members_min_set(player->core, (uint32_t)record->number);
         return true;
     case SPOTNIK_RECORD_BAR:
-        spotnik_core_bar(player->core, record->count != 0);
+        spotnik_core_bar(player->core, record->number != 0);
         return true;
     }
     return differ(player, "a record is of an unknown kind");

@@ -4,6 +4,7 @@
 # as FILE: what is wrong, and fails if there was one.
 #   layers   a file of src/ includes only folders that stand before its own in the list below; nothing of src/ includes
 #            cli, tests or bench; no file includes the inside.h of another folder; src/base depends on nothing, src/reduce on base alone
+#   machines in src/core, core.c alone sees both the vote and the route; others include vote.h or route.h
 #   planner  planner/ uses src/base and itself, and nothing else of the tree; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
@@ -39,8 +40,10 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
                 breach("includes \"" target "\", which is no layer of src/")
             else if (place[part[1]] > place[own] || own == "reduce" && part[1] !~ /^(base|reduce)$/)
                 breach("includes \"" target "\", but " part[1] " stands after " own " in the list of layers")
-            else if (part[1] != own && part[2] ~ /inside\.h$/)
+            else if (part[1] != own && (part[2] ~ /inside\.h$/ || target ~ /^core\/(state|meet|vote|route)\.h$/))
                 breach("includes \"" target "\", which is private to " part[1])
+            else if (target ~ /^core\/(vote|route)\.h$/ && FILENAME != "src/core/core.c" && machine[FILENAME]++)
+                breach("includes core/vote.h and core/route.h: a file is of one of the two machines, and they meet in core/meet.h")
         } else if (!quoted && own in is_pure && !(target in is_pure_header))
             breach("includes <" target ">; " own " is pure")
     }

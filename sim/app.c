@@ -67,14 +67,14 @@ static void call(struct sim_world *world, struct sim_process *process, enum spot
 static void tell_result(struct sim_world *world, struct sim_process *process)
 {
     struct sim_app *app = &process->app;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT, .committed = app->committed };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT, .result.committed = app->committed };
 
     if (app->told_step == app->committed)
         return;
     app->told_step = app->committed;
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        event.digest = spotnik_fingerprint_add(event.digest, i, app->committed, app->out[app->committed & 1][i],
-                                               spotnik_sim_bucket_bytes(&world->bucket[i]));
+        event.result.digest = spotnik_fingerprint_add(event.result.digest, i, app->committed, app->out[app->committed & 1][i],
+                                                      spotnik_sim_bucket_bytes(&world->bucket[i]));
     spotnik_sim_core_step(world, process, &event);
 }
 
@@ -104,12 +104,12 @@ void spotnik_sim_app_begun(struct sim_world *world, struct sim_process *process,
 {
     struct sim_app *app = &process->app;
 
-    if (app->state != SIM_APP_WAIT_BEGUN || action->step != app->committed + 1)
+    if (app->state != SIM_APP_WAIT_BEGUN || action->begun.step != app->committed + 1)
         spotnik_sim_fail(world, "driver", "%u: step %llu begins unasked", process->index,
-                         (unsigned long long)action->step);
+                         (unsigned long long)action->begun.step);
     app->state = SIM_APP_COMPUTE;
-    app->step = action->step;
-    app->replay = action->count != 0;
+    app->step = action->begun.step;
+    app->replay = action->begun.replay;
     app->samples = spotnik_core_share(process->core, app->range, &app->range_count);
     spotnik_check_begun(world, process);
     spotnik_sim_app_later(world, process, computing(world, app));
@@ -174,11 +174,11 @@ static void start_next(struct sim_world *world, struct sim_process *process)
     uint32_t number = app->order[app->started++];
     const struct sim_bucket *bucket = &world->bucket[number];
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
-                                   .bucket = number,
-                                   .count = bucket->count,
-                                   .dtype = bucket->dtype,
-                                   .op = bucket->op,
-                                   .element_bytes = bucket->element_bytes };
+                                   .start = { .bucket = number,
+                                              .count = bucket->count,
+                                              .dtype = bucket->dtype,
+                                              .op = bucket->op,
+                                              .element_bytes = bucket->element_bytes } };
     spotnik_sim_app_later(world, process,
                           spotnik_prng_below(&world->app, 1 + world->options.compute_max_ns / 8));
     spotnik_sim_core_step(world, process, &event);
@@ -253,7 +253,7 @@ void spotnik_sim_app_deal(struct sim_world *world, struct sim_process *process)
     for (uint32_t i = 0; i < SIM_DEAL_SHARES; i++)
         weight[i] = zeros && spotnik_prng_chance(&prng, 1, 2) ? 0 : (uint32_t)spotnik_prng_below(&prng, most) + !zeros;
     struct spotnik_event event = {
-        .kind = SPOTNIK_EVENT_DEAL, .now_ns = world->now_ns, .count = count, .weight_of = weight
+        .kind = SPOTNIK_EVENT_DEAL, .now_ns = world->now_ns, .deal = { weight, count }
     };
     spotnik_sim_story_event(world, process, &event);
     spotnik_sim_mix(world, (uint64_t)event.kind << 40 | process->index);

@@ -486,7 +486,7 @@ void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
                         const struct spotnik_action *action)
 {
     bool counts = action->kind == SPOTNIK_ACTION_FROZEN
-                  || (action->kind == SPOTNIK_ACTION_VIEW && raise_to(&world->epoch_highest, action->step))
+                  || (action->kind == SPOTNIK_ACTION_VIEW && raise_to(&world->epoch_highest, action->epoch))
                   || (action->kind == SPOTNIK_ACTION_COMMITTED && process->epoch != 0
                       && raise_to(&world->step_highest, action->step));
 

@@ -125,7 +125,7 @@ void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index)
 {
     const struct sim_process *other = world->process[index];
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .peer = other->member, .count = 1 };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .shared = { other->member, true } };
 
     if (!sim_live(process) || !sim_live(other) || process->flat.told[index] || process->flat.given_up)
         return;
@@ -145,17 +145,17 @@ static bool is_failing(struct sim_world *world)
 static void fail_one(struct sim_world *world, struct sim_process *process)
 {
     struct sim_flat *flat = &process->flat;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = SPOTNIK_ERR_MEMORY };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED, .failure.error = SPOTNIK_ERR_MEMORY };
 
-    event.header.bucket = flat->failed_bucket;
-    event.header.epoch = flat->failed_epoch;
-    event.header.step = flat->failed_step;
+    event.failure.at.bucket = flat->failed_bucket;
+    event.failure.at.epoch = flat->failed_epoch;
+    event.failure.at.step = flat->failed_step;
     flat->failed_step = 0;
     world->clean = false;
-    flat->given_up |= event.header.step % 2;
+    flat->given_up |= event.failure.at.step % 2;
     spotnik_sim_story(world, "%u has no shared memory%s", process->index, flat->given_up ? " any more" : "");
     for (uint32_t i = 0; i < world->process_count && flat->given_up; i++) {
-        struct spotnik_event apart = { .kind = SPOTNIK_EVENT_SHARED, .peer = world->process[i]->member };
+        struct spotnik_event apart = { .kind = SPOTNIK_EVENT_SHARED, .shared = { world->process[i]->member, false } };
         if (flat->told[i])
             spotnik_sim_core_step(world, process, &apart);
         flat->told[i] = false;
@@ -193,20 +193,20 @@ static void wake_others(struct sim_world *world, struct sim_process *process)
 
 static unsigned char no_elements[8];
 
-void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work)
 {
-    bool barrier = action->bucket >= world->options.buckets;
-    uint32_t number = barrier ? 0 : action->bucket, parity = action->step & 1;
+    bool barrier = work->bucket >= world->options.buckets;
+    uint32_t number = barrier ? 0 : work->bucket, parity = work->step & 1;
     const struct sim_bucket *bucket = &world->bucket[number];
     bool some = !barrier && spotnik_sim_bucket_bytes(bucket) > 0;
     size_t bytes = some ? spotnik_sim_bucket_bytes(bucket) : 0;
     bool small = spotnik_flat_is_small(process->flat.work, bytes);
     struct spotnik_flat_order order = {
-        .part = (enum spotnik_flat_part)action->part,
-        .ticket = spotnik_board_ticket(process->epoch, action->step),
-        .step = action->step,
-        .count = action->count,
-        .weight = action->weight,
+        .part = (enum spotnik_flat_part)work->flat.part,
+        .ticket = spotnik_board_ticket(process->epoch, work->step),
+        .step = work->step,
+        .count = work->flat.count,
+        .weight = work->flat.weight,
         .dtype = barrier ? (uint8_t)SPOTNIK_U8 : bucket->dtype,
         .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op,
         .in = some ? process->app.in[number] : no_elements,
@@ -214,8 +214,8 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .result_area = some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
         .whole_area = some ? area(world, process, number, 4 + parity) : (unsigned char *)process->flat.board,
         .out = some ? process->app.out[parity][number] : no_elements,
-        .hosts = (uint32_t)action->offset,
-        .host = action->host,
+        .hosts = work->flat.hosts,
+        .host = work->flat.host,
         .again = true, /* nobody begins a step twice here */
     };
 
@@ -226,14 +226,14 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
                    || spotnik_flat_pipeline_room(order.count, bucket->element_bytes, order.hosts, order.chunk_count, process->flat.work->size)
                           <= area_bytes(world, number));
     if (is_failing(world)) {
-        process->flat.failed_bucket = action->bucket;
-        process->flat.failed_step = action->step;
+        process->flat.failed_bucket = work->bucket;
+        process->flat.failed_step = work->step;
         process->flat.failed_epoch = process->epoch;
         spotnik_sim_flat_later(world, process);
         return;
     }
-    spotnik_fact_flat(world, process->epoch, action->step);
-    spotnik_flat_start(process->flat.work, action->bucket, &order);
+    spotnik_fact_flat(world, process->epoch, work->step);
+    spotnik_flat_start(process->flat.work, work->bucket, &order);
     process->flat.epoch = process->epoch;
     if (!barrier)
         process->flat.window[number][parity] = (struct sim_window){ 0 };
@@ -270,21 +270,21 @@ static void done(struct sim_world *world, struct sim_process *process, uint32_t 
 
     if (lies_in_memory(world, process, number))
         window_keep(process, number, process->flat.work->bucket[number].order.step);
-    event.header.bucket = number;
-    event.header.epoch = process->flat.epoch;
-    event.header.step = process->flat.work->bucket[number].order.step;
-    event.header.weight = process->flat.work->bucket[number].weight_sum;
-    event.count = spotnik_flat_collected(process->flat.work, number);
+    event.flat.at.bucket = number;
+    event.flat.at.epoch = process->flat.epoch;
+    event.flat.at.step = process->flat.work->bucket[number].order.step;
+    event.flat.weight = process->flat.work->bucket[number].weight_sum;
+    event.flat.chunks = spotnik_flat_collected(process->flat.work, number);
     spotnik_sim_flat_later(world, process);
     wake_others(world, process);
     spotnik_sim_core_step(world, process, &event);
 }
 
-void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work)
 {
-    bool barrier = action->bucket >= world->options.buckets;
+    bool barrier = work->bucket >= world->options.buckets;
 
-    spotnik_flat_spread(process->flat.work, action->bucket, barrier ? no_elements : process->app.out[action->step & 1][action->bucket]);
+    spotnik_flat_spread(process->flat.work, work->bucket, barrier ? no_elements : process->app.out[work->step & 1][work->bucket]);
     wake_others(world, process);
 }
 
@@ -343,9 +343,9 @@ static void shown_check(struct sim_world *world, const struct sim_process *proce
     }
 }
 
-void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work)
 {
-    process->flat.late[action->bucket] = action->step;
+    process->flat.late[work->bucket] = work->step;
     process->flat.late_count++;
     spotnik_sim_flat_later(world, process);
 }
@@ -375,9 +375,9 @@ static void take_late(struct sim_world *world, struct sim_process *process)
         window_keep(process, number, step);
     spotnik_sim_story(world, "%u finds the result of step %llu in memory, bucket %u", process->index,
                       (unsigned long long)step, number);
-    event.header.bucket = number;
-    event.header.epoch = process->epoch;
-    event.header.step = step;
+    event.flat.at.bucket = number;
+    event.flat.at.epoch = process->epoch;
+    event.flat.at.step = step;
     spotnik_sim_core_step(world, process, &event);
 }
 

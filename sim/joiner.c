@@ -104,7 +104,7 @@ static void copied(struct sim_world *world, struct sim_process *process)
     process->join = SIM_JOIN_REPLAY;
     process->app.committed = process->copied_step;
     spotnik_check_copied(world, process);
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = process->copied_step };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .join.committed = process->copied_step };
     spotnik_sim_core_step(world, process, &event);
     process->app.state = SIM_APP_IDLE;
     spotnik_sim_app_later(world, process, 0);

@@ -374,7 +374,7 @@ void spotnik_sim_lane_payload(struct sim_world *world, struct sim_lane *lane, ui
         spotnik_sim_lane_serve(world, lane);
         return;
     }
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = lane->head->header };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = lane->head->header };
     spotnik_sim_memory_take(world, process, &lane->head->header, &lane->placement, lane->head->bytes);
     spotnik_sim_flat_show(world, process, &lane->head->header, &lane->placement);
     pop(world, lane);

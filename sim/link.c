@@ -107,15 +107,19 @@ void spotnik_sim_dial(struct sim_world *world, struct sim_process *from, struct 
 static void tell(struct sim_world *world, struct sim_process *process, enum spotnik_event_kind kind,
                  uint32_t peer, enum spotnik_proof proof)
 {
-    struct spotnik_event event = { .kind = kind, .peer = process_at(world, peer)->member, .proof = proof };
+    const struct spotnik_member member = process_at(world, peer)->member;
+    struct spotnik_event event = { .kind = kind, .peer = member };
+    if (kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED)
+        event.ended = (struct spotnik_event_ended){ member, proof };
     if (kind == SPOTNIK_EVENT_LINK_UP) {
+        event.link_up = (struct spotnik_event_link_up){ .peer = member };
         process->dial[peer] = 0;
         spotnik_check_unheard(world, process, peer);
     }
     if ((kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED) && proof == SPOTNIK_PROOF_NONE)
         spotnik_check_unheard(world, process, peer);
     if (kind == SPOTNIK_EVENT_DEATH)
-        event.epoch = process_at(world, peer)->voted_epoch;
+        event.death = (struct spotnik_event_death){ member, process_at(world, peer)->voted_epoch };
     if (proof != SPOTNIK_PROOF_NONE || kind == SPOTNIK_EVENT_DEATH)
         spotnik_check_proof(world, process, peer, kind, proof);
     spotnik_sim_core_step(world, process, &event);
@@ -328,8 +332,7 @@ static void message_arrives(struct sim_world *world, struct sim_process *process
     if (!sim_live(process))
         return;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE,
-                                   .peer = process_at(world, item->from)->member,
-                                   .message = &message };
+                                   .message = { process_at(world, item->from)->member, &message } };
     spotnik_check_message(world, process, process_at(world, item->from), &message);
     spotnik_sim_core_step(world, process, &event);
 }

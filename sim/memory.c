@@ -190,71 +190,71 @@ void spotnik_sim_gradient(struct sim_world *world, struct sim_process *process, 
 }
 
 void spotnik_sim_memory_scale(struct sim_world *world, struct sim_process *process,
-                              const struct spotnik_action *action)
+                              const struct spotnik_work *work)
 {
-    if (action->bucket >= world->options.buckets || !action->count)
+    if (work->bucket >= world->options.buckets || !work->scale.count)
         return;
-    const struct sim_bucket *bucket = &world->bucket[action->bucket];
-    size_t offset = action->offset * bucket->element_bytes;
-    spotnik_reduce_scale(process->app.out[action->step & 1][action->bucket] + offset,
-                         process->app.in[action->bucket] + offset, action->count, bucket->dtype,
-                         action->weight);
+    const struct sim_bucket *bucket = &world->bucket[work->bucket];
+    size_t offset = work->scale.offset * bucket->element_bytes;
+    spotnik_reduce_scale(process->app.out[work->step & 1][work->bucket] + offset,
+                         process->app.in[work->bucket] + offset, work->scale.count, bucket->dtype,
+                         work->scale.weight);
 }
 
 void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process,
-                            const struct spotnik_action *action)
+                            const struct spotnik_work *work)
 {
-    if (action->bucket >= world->options.buckets)
+    if (work->bucket >= world->options.buckets)
         return;
-    spotnik_sim_flat_void(process, action->step, action->bucket);
-    memcpy(process->app.out[action->step & 1][action->bucket], process->app.in[action->bucket],
-           spotnik_sim_bucket_bytes(&world->bucket[action->bucket]));
+    spotnik_sim_flat_void(process, work->step, work->bucket);
+    memcpy(process->app.out[work->step & 1][work->bucket], process->app.in[work->bucket],
+           spotnik_sim_bucket_bytes(&world->bucket[work->bucket]));
 }
 
 void spotnik_sim_memory_offer(struct sim_world *world, struct sim_process *process,
-                              const struct spotnik_action *action)
+                              const struct spotnik_work *work)
 {
-    if (action->bucket < world->options.buckets)
-        memcpy(process->app.offer[action->step & 1][action->bucket], process->app.in[action->bucket],
-               spotnik_sim_bucket_bytes(&world->bucket[action->bucket]));
+    if (work->bucket < world->options.buckets)
+        memcpy(process->app.offer[work->step & 1][work->bucket], process->app.in[work->bucket],
+               spotnik_sim_bucket_bytes(&world->bucket[work->bucket]));
 }
 
 void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process,
-                            const struct spotnik_action *action)
+                            const struct spotnik_work *work)
 {
     struct spotnik_reduce_source source[SPOTNIK_SMALL_MEMBERS_MAX];
 
-    if (action->bucket >= world->options.buckets)
+    if (work->bucket >= world->options.buckets)
         return;
-    const struct sim_bucket *bucket = &world->bucket[action->bucket];
+    const struct sim_bucket *bucket = &world->bucket[work->bucket];
     size_t bytes = spotnik_sim_bucket_bytes(bucket);
-    spotnik_sim_flat_void(process, action->step, action->bucket);
-    for (uint32_t rank = 0; rank < action->count; rank++)
-        source[rank] = (struct spotnik_reduce_source){ process->app.tray[action->bucket] + rank * bytes,
-                                                       process->app.tray_weight[action->bucket][rank] };
-    source[action->offset] = (struct spotnik_reduce_source){ process->app.in[action->bucket], action->weight };
-    spotnik_reduce_rounds(process->app.out[action->step & 1][action->bucket], source, (uint32_t)action->count,
+    spotnik_sim_flat_void(process, work->step, work->bucket);
+    for (uint32_t rank = 0; rank < work->sum.members; rank++)
+        source[rank] = (struct spotnik_reduce_source){ process->app.tray[work->bucket] + rank * bytes,
+                                                       process->app.tray_weight[work->bucket][rank] };
+    source[work->sum.rank] = (struct spotnik_reduce_source){ process->app.in[work->bucket], work->sum.weight };
+    spotnik_reduce_rounds(process->app.out[work->step & 1][work->bucket], source, work->sum.members,
                           bucket->count, bucket->dtype, bucket->op);
 }
 
 void spotnik_sim_memory_gather(struct sim_world *world, struct sim_process *process,
-                               const struct spotnik_action *action)
+                               const struct spotnik_work *work)
 {
     struct spotnik_reduce_source source[SPOTNIK_TREE_FAN_MAX + 1];
-    bool summed = action->part == SPOTNIK_PART_HOLDER;
+    bool summed = work->gather.summed;
 
-    if (action->bucket >= world->options.buckets)
+    if (work->bucket >= world->options.buckets)
         return;
-    const struct sim_bucket *bucket = &world->bucket[action->bucket];
+    const struct sim_bucket *bucket = &world->bucket[work->bucket];
     size_t bytes = spotnik_sim_bucket_bytes(bucket);
-    unsigned char *out = process->app.out[action->step & 1][action->bucket];
+    unsigned char *out = process->app.out[work->step & 1][work->bucket];
     if (!summed)
-        spotnik_sim_flat_void(process, action->step, action->bucket);
-    source[0] = (struct spotnik_reduce_source){ summed ? out : process->app.in[action->bucket], action->weight };
-    for (uint32_t slot = 1; slot <= action->count; slot++)
-        source[slot] = (struct spotnik_reduce_source){ process->app.tray[action->bucket] + slot * bytes,
-                                                       process->app.tray_weight[action->bucket][slot] };
-    spotnik_reduce_partials(out, source, (uint32_t)action->count + 1, summed, action->offset != 0, bucket->count,
+        spotnik_sim_flat_void(process, work->step, work->bucket);
+    source[0] = (struct spotnik_reduce_source){ summed ? out : process->app.in[work->bucket], work->gather.weight };
+    for (uint32_t slot = 1; slot <= work->gather.children; slot++)
+        source[slot] = (struct spotnik_reduce_source){ process->app.tray[work->bucket] + slot * bytes,
+                                                       process->app.tray_weight[work->bucket][slot] };
+    spotnik_reduce_partials(out, source, work->gather.children + 1, summed, work->gather.finishes, bucket->count,
                             bucket->dtype, bucket->op);
 }
 

@@ -13,13 +13,13 @@
 
 static void send(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
 {
-    enum spotnik_message_kind kind = action->message->kind;
-    struct sim_process *to = sim_process_of(world, &action->peer);
+    enum spotnik_message_kind kind = action->send.message->kind;
+    struct sim_process *to = sim_process_of(world, &action->send.to);
 
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        process->voted_epoch = action->message->epoch + 1;
-    spotnik_check_sent(world, process, to, action->message);
-    spotnik_sim_send(world, process, to, action->message);
+        process->voted_epoch = action->send.message->epoch + 1;
+    spotnik_check_sent(world, process, to, action->send.message);
+    spotnik_sim_send(world, process, to, action->send.message);
     spotnik_sim_aimed(world, process, kind, true);
     spotnik_sim_said(world, process, to, kind);
 }
@@ -27,7 +27,7 @@ static void send(struct sim_world *world, struct sim_process *process, const str
 static void act(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
 {
     spotnik_sim_story_action(world, process, action);
-    spotnik_sim_mix(world, (uint64_t)action->kind << 32 | action->step << 8 | action->bucket);
+    spotnik_sim_mix(world, (uint64_t)action->kind << 32 | spotnik_action_number(action) << 8 | spotnik_action_bucket(action));
     switch (action->kind) {
     case SPOTNIK_ACTION_DIAL:
         spotnik_sim_dial(world, process, sim_process_of(world, &action->peer));
@@ -42,7 +42,7 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         process->voted_epoch = spotnik_core_view(process->core)->epoch;
         process->view_serial++;
         spotnik_sim_lanes_doubt(process);
-        spotnik_check_view(world, process, action->step);
+        spotnik_check_view(world, process, action->epoch);
         spotnik_sim_flat_view(world, process);
         spotnik_sim_joiner_entered(world, process);
         break;
@@ -57,34 +57,34 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         process->searching = true;
         break;
     case SPOTNIK_ACTION_WITNESS:
-        spotnik_sim_witness_ask(world, process, action->step);
+        spotnik_sim_witness_ask(world, process, action->epoch);
         break;
     case SPOTNIK_ACTION_STEP_BEGUN:
         spotnik_sim_app_begun(world, process, action);
         break;
     case SPOTNIK_ACTION_SCALE:
-        spotnik_sim_memory_scale(world, process, action);
+        spotnik_sim_memory_scale(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_COPY_OWN:
-        spotnik_sim_memory_own(world, process, action);
+        spotnik_sim_memory_own(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_OFFER:
-        spotnik_sim_memory_offer(world, process, action);
+        spotnik_sim_memory_offer(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_SUM:
-        spotnik_sim_memory_sum(world, process, action);
+        spotnik_sim_memory_sum(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_GATHER:
-        spotnik_sim_memory_gather(world, process, action);
+        spotnik_sim_memory_gather(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_FLAT_LATE:
-        spotnik_sim_flat_late(world, process, action);
+        spotnik_sim_flat_late(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_FLAT:
-        spotnik_sim_flat_start(world, process, action);
+        spotnik_sim_flat_start(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_SPREAD:
-        spotnik_sim_flat_spread(world, process, action);
+        spotnik_sim_flat_spread(world, process, &action->work);
         break;
     case SPOTNIK_ACTION_DEAL:
         process->deal_due = true;
@@ -193,6 +193,14 @@ static void reload(struct sim_world *world, struct sim_process *process)
     process->events = 0;
 }
 
+/* Which chunk, or which bucket, as the digest of the run has it. */
+static uint64_t number_of(const struct spotnik_event *event)
+{
+    if (event->kind == SPOTNIK_EVENT_CHUNK_DONE)
+        return event->chunk.header.sequence << 8;
+    return event->kind == SPOTNIK_EVENT_BUCKET_START ? event->start.bucket : 0;
+}
+
 void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!process->in_core);
@@ -202,7 +210,7 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
     reload(world, process);
     spotnik_sim_story_event(world, process, event);
     spotnik_sim_mix(world, (uint64_t)event->kind << 40 | (uint64_t)process->index << 32
-                               | event->header.sequence << 8 | event->bucket);
+                               | number_of(event));
     spotnik_sim_mix(world, world->now_ns);
     process->in_core = true;
     uint64_t begun_ns = spotnik_sim_cost_begin(world);

@@ -138,8 +138,7 @@ static void found_all(struct sim_world *world)
     for (uint32_t i = 0; i < size; i++) {
         struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = 1, .proposal = &view };
         struct spotnik_event restart = { .kind = SPOTNIK_EVENT_MESSAGE,
-                                         .message = &message,
-                                         .peer = world->process[(i + 1) % size]->member };
+                                         .message = { world->process[(i + 1) % size]->member, &message } };
         spotnik_sim_core_step(world, world->process[i], &restart);
         world->process[i]->app.state = SIM_APP_IDLE;
         spotnik_sim_app_later(world, world->process[i], 0);

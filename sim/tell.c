@@ -74,34 +74,40 @@ static void message_text(const struct spotnik_teller *teller, const struct spotn
         fprintf(teller->out, "at %" PRIu64, message->enter.committed);
 }
 
+static bool is_end(enum spotnik_event_kind kind)
+{
+    return kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED;
+}
+
 static bool is_dull(const struct spotnik_teller *teller, const struct spotnik_event *event)
 {
     return !teller->data
            && (event->kind == SPOTNIK_EVENT_TICK || event->kind == SPOTNIK_EVENT_CHUNK_DONE
                || (event->kind == SPOTNIK_EVENT_MESSAGE
-                   && event->message->kind == SPOTNIK_MESSAGE_HEARTBEAT));
+                   && event->message.body->kind == SPOTNIK_MESSAGE_HEARTBEAT));
 }
 
 void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process, const struct spotnik_event *event)
 {
+    const struct spotnik_member *peer = spotnik_event_peer(event);
     FILE *out = teller->out;
 
     if (is_dull(teller, event))
         return;
     fprintf(out, "[%11.3f ms] %u > %s", (double)now_ns / 1e6, process,
             spotnik_event_name(event->kind));
-    if (!spotnik_id_is_none(event->peer.id))
-        fprintf(out, " of %u", number_of(teller, event->peer.id));
-    if (event->proof == SPOTNIK_PROOF_GONE)
+    if (peer && !spotnik_id_is_none(peer->id))
+        fprintf(out, " of %u", number_of(teller, peer->id));
+    if (is_end(event->kind) && event->ended.proof == SPOTNIK_PROOF_GONE)
         fputs(" (gone)", out);
     if (event->kind == SPOTNIK_EVENT_MESSAGE) {
         fputs(": ", out);
-        message_text(teller, event->message);
+        message_text(teller, event->message.body);
     } else if (event->kind == SPOTNIK_EVENT_BUCKET_START) {
-        fprintf(out, " %u of %" PRIu64, event->bucket, event->count);
+        fprintf(out, " %u of %" PRIu64, event->start.bucket, event->start.count);
     } else if (event->kind == SPOTNIK_EVENT_CHUNK_DONE) {
-        fprintf(out, " step %" PRIu64 " bucket %u number %" PRIu64 "%s", event->header.step,
-                event->header.bucket, event->header.sequence, event->header.handover ? " handover" : "");
+        fprintf(out, " step %" PRIu64 " bucket %u number %" PRIu64 "%s", event->chunk.header.step,
+                event->chunk.header.bucket, event->chunk.header.sequence, event->chunk.header.handover ? " handover" : "");
     }
     fputc('\n', out);
 }
@@ -109,30 +115,32 @@ void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, un
 void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process, const struct spotnik_core *core,
                          const struct spotnik_action *action)
 {
+    const struct spotnik_member *peer = spotnik_action_peer(action);
+    uint64_t number = spotnik_action_number(action);
     FILE *out = teller->out;
 
     if ((!teller->data
             && (action->kind == SPOTNIK_ACTION_SCALE || action->kind == SPOTNIK_ACTION_COPY_OWN
                 || (action->kind == SPOTNIK_ACTION_SEND
-                    && action->message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
+                    && action->send.message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
         return;
     fprintf(out, "                 %u - %s", process, spotnik_action_name(action->kind));
-    if (!spotnik_id_is_none(action->peer.id))
-        fprintf(out, " %u", number_of(teller, action->peer.id));
+    if (peer)
+        fprintf(out, " %u", number_of(teller, peer->id));
     if (action->kind == SPOTNIK_ACTION_SEND) {
         fputs(": ", out);
-        message_text(teller, action->message);
+        message_text(teller, action->send.message);
     } else if (action->kind == SPOTNIK_ACTION_VIEW
-               && action->step == spotnik_core_view(core)->epoch) {
+               && action->epoch == spotnik_core_view(core)->epoch) {
         const struct spotnik_view *view = spotnik_core_view(core);
         fprintf(out, " %" PRIu64 " settled %" PRIu64 " [", view->epoch, view->settled_step);
         for (uint32_t i = 0; i < view->size; i++)
             fprintf(out, "%s%u", i ? " " : "", number_of(teller, view->entry[i].member.id));
         fputc(']', out);
     } else if (action->kind == SPOTNIK_ACTION_VIEW) {
-        fprintf(out, " %" PRIu64 " alone", action->step);
-    } else if (action->step) {
-        fprintf(out, " step %" PRIu64, action->step);
+        fprintf(out, " %" PRIu64 " alone", action->epoch);
+    } else if (number) {
+        fprintf(out, " step %" PRIu64, number);
     }
     fputc('\n', out);
 }

@@ -73,10 +73,10 @@ void spotnik_sim_witness_ask(struct sim_world *world, const struct sim_process *
 /* `number`: the epoch, and whether this is the answer, and what it is. */
 void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *process, uint64_t number)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .epoch = number >> 2, .count = number & 1 };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .witness = { number >> 2, number & 1 } };
     if (number & 2) {
-        if (event.count && !process->stopped)
-            process->named_epoch = event.epoch;
+        if (event.witness.named && !process->stopped)
+            process->named_epoch = event.witness.epoch;
         spotnik_sim_core_step(world, process, &event);
         return;
     }

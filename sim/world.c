@@ -111,11 +111,11 @@ static void found(struct sim_world *world)
     struct sim_process *process = spotnik_sim_spawn(world, 0);
     struct spotnik_ledger ledger;
     struct spotnik_founding founding = { .id = world->options.witnessed ? 1 : 2, .root = 1, .born_ms = 1 };
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .founding = &founding };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding };
 
     if (world->options.per_member) {
         spotnik_ledger_init_per_member(&ledger, world->options.samples, world->options.batch);
-        event.ledger = &ledger;
+        event.found.ledger = &ledger;
     }
     process->app.state = SIM_APP_IDLE;
     spotnik_sim_core_step(world, process, &event);

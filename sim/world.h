@@ -438,15 +438,15 @@ size_t spotnik_sim_bucket_bytes(const struct sim_bucket *bucket);
 size_t spotnik_sim_result_bytes(const struct sim_world *world);
 void spotnik_sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t bucket);
 void spotnik_sim_memory_scale(struct sim_world *world, struct sim_process *process,
-                              const struct spotnik_action *action);
+                              const struct spotnik_work *work);
 void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process,
-                            const struct spotnik_action *action);
+                            const struct spotnik_work *work);
 void spotnik_sim_memory_offer(struct sim_world *world, struct sim_process *process,
-                              const struct spotnik_action *action);
+                              const struct spotnik_work *work);
 void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process,
-                            const struct spotnik_action *action);
+                            const struct spotnik_work *work);
 void spotnik_sim_memory_gather(struct sim_world *world, struct sim_process *process,
-                               const struct spotnik_action *action);
+                               const struct spotnik_work *work);
 void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *process,
                              const struct spotnik_chunk_header *header,
                              const struct spotnik_placement *placement, const void *bytes);
@@ -470,11 +470,11 @@ void spotnik_sim_flat_free(struct sim_process *process);
 void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index);
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process);
-void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action);
+void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work);
 void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process,
-                            const struct spotnik_action *action);
+                            const struct spotnik_work *work);
 void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process,
-                             const struct spotnik_action *action);
+                             const struct spotnik_work *work);
 void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process);

@@ -74,21 +74,21 @@ static void contribute(uint8_t *out, const uint8_t *in, uint64_t count, uint8_t 
         memcpy(out, in, count * spotnik_dtype_size((enum spotnik_dtype)dtype));
 }
 
-void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
-    unsigned half = action->step & 1;
-    size_t at = action->offset * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
-    if (action->count > 0)
-        contribute(spotnik_bucket_out(bucket, half) + at, (const uint8_t *)bucket->in + at, action->count,
-                   bucket->dtype[half], bucket->op[half], action->weight);
+    unsigned half = work->step & 1;
+    size_t at = work->scale.offset * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
+    if (work->scale.count > 0)
+        contribute(spotnik_bucket_out(bucket, half) + at, (const uint8_t *)bucket->in + at, work->scale.count,
+                   bucket->dtype[half], bucket->op[half], work->scale.weight);
 }
 
 /* Alone, the mean of one is its own input, whatever its weight, unless it has none. */
-void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
-    unsigned half = action->step & 1;
-    uint64_t weight = action->weight > 0 ? 1 : 0;
-    if (bucket->step[half] == action->step)
+    unsigned half = work->step & 1;
+    uint64_t weight = work->copy_own.weight > 0 ? 1 : 0;
+    if (bucket->step[half] == work->step)
         contribute(spotnik_bucket_out(bucket, half), bucket->in, bucket->count[half], bucket->dtype[half], bucket->op[half],
                    weight);
 }
@@ -119,10 +119,10 @@ void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
         spotnik_reduce_divide(out, count, dtype, placement->weight_total);
 }
 
-void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
-    unsigned half = action->step & 1;
-    size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
+    unsigned half = work->step & 1;
+    size_t bytes = work->offer.count * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
     if (bytes > 0)
         memcpy(bucket->offer[half], bucket->in, bytes);
 }
@@ -135,37 +135,37 @@ uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct
     return bytes > 0 ? bucket->tray + header->sequence * bytes : NULL;
 }
 
-void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
-    unsigned half = action->step & 1;
+    unsigned half = work->step & 1;
     struct spotnik_reduce_source source[SPOTNIK_SMALL_MEMBERS_MAX];
     enum spotnik_dtype dtype = (enum spotnik_dtype)bucket->dtype[half];
     size_t bytes = bucket->count[half] * spotnik_dtype_size(dtype);
-    if (bytes == 0 || bucket->step[half] != action->step)
+    if (bytes == 0 || bucket->step[half] != work->step)
         return; /* empty, as the barrier is */
-    for (uint32_t rank = 0; rank < action->count; rank++)
+    for (uint32_t rank = 0; rank < work->sum.members; rank++)
         source[rank] = (struct spotnik_reduce_source){ bucket->tray + rank * bytes, bucket->tray_weight[rank] };
-    source[action->offset] = (struct spotnik_reduce_source){ bucket->in, action->weight };
-    spotnik_reduce_rounds(spotnik_bucket_out(bucket, half), source, (uint32_t)action->count, bucket->count[half], dtype,
+    source[work->sum.rank] = (struct spotnik_reduce_source){ bucket->in, work->sum.weight };
+    spotnik_reduce_rounds(spotnik_bucket_out(bucket, half), source, work->sum.members, bucket->count[half], dtype,
                           (enum spotnik_op)bucket->op[half]);
 }
 
 /* Ours, and what has come from below us in the tree. */
-void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
-    unsigned half = action->step & 1;
+    unsigned half = work->step & 1;
     struct spotnik_reduce_source source[SPOTNIK_TREE_FAN_MAX + 1];
     enum spotnik_dtype dtype = (enum spotnik_dtype)bucket->dtype[half];
     size_t bytes = bucket->count[half] * spotnik_dtype_size(dtype);
-    bool summed = action->part == SPOTNIK_PART_HOLDER;
-    if (bytes == 0 || bucket->step[half] != action->step)
+    bool summed = work->gather.summed;
+    if (bytes == 0 || bucket->step[half] != work->step)
         return;
     uint8_t *out = spotnik_bucket_out(bucket, half);
-    SPOTNIK_ASSERT(action->count <= SPOTNIK_TREE_FAN_MAX);
-    source[0] = (struct spotnik_reduce_source){ summed ? out : bucket->in, action->weight };
-    for (uint32_t slot = 1; slot <= action->count; slot++)
+    SPOTNIK_ASSERT(work->gather.children <= SPOTNIK_TREE_FAN_MAX);
+    source[0] = (struct spotnik_reduce_source){ summed ? out : bucket->in, work->gather.weight };
+    for (uint32_t slot = 1; slot <= work->gather.children; slot++)
         source[slot] = (struct spotnik_reduce_source){ bucket->tray + slot * bytes, bucket->tray_weight[slot] };
-    spotnik_reduce_partials(out, source, (uint32_t)action->count + 1, summed, action->offset != 0, bucket->count[half], dtype,
+    spotnik_reduce_partials(out, source, work->gather.children + 1, summed, work->gather.finishes, bucket->count[half], dtype,
                             (enum spotnik_op)bucket->op[half]);
 }
 

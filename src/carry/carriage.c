@@ -226,51 +226,52 @@ int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, v
 }
 
 static void gather(struct spotnik_carriage *carriage, struct spotnik_bucket_memory *bucket,
-                   const struct spotnik_action *action)
+                   const struct spotnik_work *work)
 {
-    if (action->part != SPOTNIK_PART_HOLDER)
-        spotnik_share_void(carriage, action->bucket, action->step);
-    spotnik_bucket_gather(bucket, action);
+    if (!work->gather.summed)
+        spotnik_share_void(carriage, work->bucket, work->step);
+    spotnik_bucket_gather(bucket, work);
 }
 
 static void share_start(struct spotnik_carriage *carriage, const struct spotnik_bucket_memory *bucket,
-                        const struct spotnik_action *action)
+                        const struct spotnik_work *work)
 {
-    unsigned half = action->step & 1;
+    unsigned half = work->step & 1;
     carriage->counts.bytes_shared +=
         bucket->count[half] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
-    spotnik_share_start(carriage, action);
+    spotnik_share_start(carriage, work);
 }
 
 void spotnik_carriage_act(struct spotnik_carriage *carriage, const struct spotnik_action *action)
 {
-    struct spotnik_bucket_memory *bucket = &carriage->bucket[action->bucket];
+    const struct spotnik_work *work = &action->work;
+    struct spotnik_bucket_memory *bucket = &carriage->bucket[work->bucket];
     switch (action->kind) {
     case SPOTNIK_ACTION_SCALE:
-        spotnik_bucket_scale(bucket, action);
+        spotnik_bucket_scale(bucket, work);
         break;
     case SPOTNIK_ACTION_COPY_OWN:
-        spotnik_share_void(carriage, action->bucket, action->step);
-        spotnik_bucket_copy_own(bucket, action);
+        spotnik_share_void(carriage, work->bucket, work->step);
+        spotnik_bucket_copy_own(bucket, work);
         break;
     case SPOTNIK_ACTION_OFFER:
-        spotnik_bucket_offer(bucket, action);
+        spotnik_bucket_offer(bucket, work);
         break;
     case SPOTNIK_ACTION_SUM:
-        spotnik_share_void(carriage, action->bucket, action->step);
-        spotnik_bucket_sum(bucket, action);
+        spotnik_share_void(carriage, work->bucket, work->step);
+        spotnik_bucket_sum(bucket, work);
         break;
     case SPOTNIK_ACTION_GATHER:
-        gather(carriage, bucket, action);
+        gather(carriage, bucket, work);
         break;
     case SPOTNIK_ACTION_FLAT_LATE:
-        spotnik_share_late(carriage, action);
+        spotnik_share_late(carriage, work);
         break;
     case SPOTNIK_ACTION_FLAT:
-        share_start(carriage, bucket, action);
+        share_start(carriage, bucket, work);
         break;
     case SPOTNIK_ACTION_SPREAD:
-        spotnik_share_spread(carriage, action);
+        spotnik_share_spread(carriage, work);
         break;
     default:
         break; /* of the engine */

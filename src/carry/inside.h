@@ -149,7 +149,7 @@ struct spotnik_carriage {
     uint8_t *sink;      /* one chunk, for data to drop */
     struct spotnik_share *share; /* NULL: none */
     bool move_due;      /* work in shared memory has made data ready for the wire */
-    struct spotnik_event share_failed; /* error 0: none; to be told when no actions run */
+    struct spotnik_event_failure share_failed; /* error 0: none; to be told when no actions run */
     struct spotnik_owned {
         struct spotnik_owned *next;
         void *memory;
@@ -210,11 +210,11 @@ static inline uint8_t *spotnik_bucket_out(const struct spotnik_bucket_memory *bu
     return bucket->spread[half] != NULL ? bucket->spread[half] : bucket->out[half];
 }
 uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header);
-void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
-void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
-void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
-void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
-void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
+void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
+void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
+void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
+void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
+void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
 void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,
                             const struct spotnik_placement *placement, uint64_t received_weight);
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);

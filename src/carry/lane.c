@@ -457,7 +457,7 @@ static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, u
         return;
     lane->down_ns = SPOTNIK_NEVER;
     if (spotnik_link_is_up(carriage->links, lane->peer.id))
-        spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_LANE_DOWN, &lane->peer, SPOTNIK_PROOF_NONE);
+        spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_LANE_DOWN, &lane->peer);
 }
 
 void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)

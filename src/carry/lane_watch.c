@@ -80,7 +80,7 @@ static void path_down(struct spotnik_carriage *carriage, struct spotnik_lane *la
     struct spotnik_member peer = lane->peer;
     lane->asked_ns = 0;
     tell(carriage, &peer, "nothing gets through; the next view goes round this path where there are four hosts");
-    spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_PATH_DOWN, &peer, SPOTNIK_PROOF_NONE);
+    spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_PATH_DOWN, &peer);
 }
 
 /* Bytes are stuck. Every look asks on the control link whether the other host hears anything at all; the answer is an acknowledgement.

@@ -148,7 +148,7 @@ static int word_receive(struct spotnik_sharer *sharer, char *ret_word, int *ret_
 
 static void tell(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer, bool shared)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .peer = sharer->peer, .count = shared };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .shared = { sharer->peer, shared } };
     if (sharer->told == shared || (shared && carriage->share->given_up))
         return;
     sharer->told = shared;

@@ -97,9 +97,9 @@ int spotnik_area_get(struct spotnik_carriage *carriage, uint32_t bucket);
 
 /* share_work.c */
 void spotnik_share_view(struct spotnik_carriage *carriage);
-void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_action *action);
-void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_action *action);
-void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_action *action);
+void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_work *work);
+void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_work *work);
+void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_work *work);
 bool spotnik_share_work(struct spotnik_carriage *carriage); /* true: something was done */
 void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place); /* gives up the lock meanwhile */
 

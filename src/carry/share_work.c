@@ -88,10 +88,9 @@ void spotnik_share_view(struct spotnik_carriage *carriage)
 
 static void failed(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, int error)
 {
-    carriage->share_failed = (struct spotnik_event){ .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = error };
-    carriage->share_failed.header.bucket = number;
-    carriage->share_failed.header.epoch = spotnik_core_view(carriage->core)->epoch;
-    carriage->share_failed.header.step = step;
+    carriage->share_failed = (struct spotnik_event_failure){
+        .at = { .epoch = spotnik_core_view(carriage->core)->epoch, .step = step, .bucket = number }, .error = error
+    };
 }
 
 /* What goes wrong is told later: the core's actions may run. */
@@ -120,21 +119,21 @@ static void order_start(struct spotnik_carriage *carriage, uint32_t number, stru
 }
 
 /* While the core's actions run. */
-void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_action *action)
+void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_work *work)
 {
     struct spotnik_share *share = carriage->share;
-    uint32_t number = action->bucket;
+    uint32_t number = work->bucket;
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
-    unsigned parity = action->step & 1;
+    unsigned parity = work->step & 1;
     bool barrier = number == SPOTNIK_BUCKET_BARRIER;
     SPOTNIK_ASSERT(share != NULL);
     if (spotnik_core_view(carriage->core)->size < 2)
         return; /* one event installed two views, and this was meant for the first */
     struct spotnik_flat_order order = {
-        .part = (enum spotnik_flat_part)action->part,
-        .step = action->step,
-        .count = action->count,
-        .weight = action->weight,
+        .part = (enum spotnik_flat_part)work->flat.part,
+        .step = work->step,
+        .count = work->flat.count,
+        .weight = work->flat.weight,
         .dtype = barrier ? (uint8_t)SPOTNIK_U8 : bucket->dtype[parity],
         .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op[parity],
         .in = bucket->in,
@@ -142,14 +141,14 @@ void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik
         .again = bucket->flat_begun,
     };
     size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype);
-    order.hosts = (uint32_t)action->offset;
-    order.host = action->host;
+    order.hosts = work->flat.hosts;
+    order.host = work->flat.host;
     order.chunk_count = spotnik_transaction_chunk_count(carriage->limits->chunk_bytes, (uint32_t)one);
-    order.ticket = spotnik_board_ticket(spotnik_core_view(carriage->core)->epoch, action->step);
+    order.ticket = spotnik_board_ticket(spotnik_core_view(carriage->core)->epoch, work->step);
     share->shown[number][parity] = false;
-    bool ready = setup(carriage, action->part); /* or else somebody's memory was here when the view was proposed, and is not */
+    bool ready = setup(carriage, work->flat.part); /* or else somebody's memory was here when the view was proposed, and is not */
     if (!ready || order.ticket == 0)
-        failed(carriage, number, action->step, SPOTNIK_ERR_AGAIN);
+        failed(carriage, number, work->step, SPOTNIK_ERR_AGAIN);
     else
         order_start(carriage, number, &order);
 }
@@ -179,11 +178,11 @@ static void wanted_get(struct spotnik_carriage *carriage)
         order_start(carriage, number, &order);
 }
 
-void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_action *action)
+void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_work *work)
 {
     struct spotnik_share *share = carriage->share;
     SPOTNIK_ASSERT(share->epoch != 0);
-    spotnik_flat_spread(&share->flat, action->bucket, carriage->bucket[action->bucket].spread[action->step & 1]);
+    spotnik_flat_spread(&share->flat, work->bucket, carriage->bucket[work->bucket].spread[work->step & 1]);
     spotnik_share_ring(share);
 }
 
@@ -252,12 +251,12 @@ bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage)
 }
 
 /* While the core's actions run: looked for later, by the caller's thread. */
-void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_action *action)
+void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_work *work)
 {
     struct spotnik_share *share = carriage->share;
     SPOTNIK_ASSERT(share != NULL);
-    share->late_count += share->late[action->bucket] == 0;
-    share->late[action->bucket] = action->step;
+    share->late_count += share->late[work->bucket] == 0;
+    share->late[work->bucket] = work->step;
 }
 
 /* The members and orders of the view before stand until the next flat step is started, and so do their shares (0007). */
@@ -275,9 +274,9 @@ static void take_late(struct spotnik_carriage *carriage, uint32_t number)
     }
     share->shown[number][step & 1] = true;
     carriage->counts.bytes_received += share->flat.bucket[number].bytes;
-    event.header.bucket = number;
-    event.header.epoch = spotnik_core_view(carriage->core)->epoch;
-    event.header.step = step;
+    event.flat.at.bucket = number;
+    event.flat.at.epoch = spotnik_core_view(carriage->core)->epoch;
+    event.flat.at.step = step;
     spotnik_loop_drive(carriage->loop, &event);
 }
 
@@ -287,11 +286,11 @@ static void tell_done(struct spotnik_carriage *carriage, uint32_t number)
     const struct spotnik_flat_bucket *bucket = &share->flat.bucket[number];
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
     unsigned parity = bucket->order.step & 1;
-    event.header.bucket = number;
-    event.header.epoch = share->epoch;
-    event.header.step = bucket->order.step;
-    event.header.weight = bucket->weight_sum;
-    event.count = spotnik_flat_collected(&share->flat, number);
+    event.flat.at.bucket = number;
+    event.flat.at.epoch = share->epoch;
+    event.flat.at.step = bucket->order.step;
+    event.flat.weight = bucket->weight_sum;
+    event.flat.chunks = spotnik_flat_collected(&share->flat, number);
     bool holder = bucket->order.part == SPOTNIK_FLAT_HOLDER;
     if (!bucket->small && !holder) {
         int rc = spotnik_window_show(&share->window[number][parity], &share->flat, number);
@@ -344,9 +343,9 @@ bool spotnik_share_work(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     if (carriage->share_failed.error != 0) {
-        struct spotnik_event event = carriage->share_failed;
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED, .failure = carriage->share_failed };
         carriage->share_failed.error = 0;
-        if (event.error != SPOTNIK_ERR_MISMATCH && event.error != SPOTNIK_ERR_AGAIN)
+        if (event.failure.error != SPOTNIK_ERR_MISMATCH && event.failure.error != SPOTNIK_ERR_AGAIN)
             spotnik_share_give_up(carriage);
         spotnik_loop_drive(carriage->loop, &event);
         spotnik_loop_kick(carriage->loop);

@@ -229,8 +229,7 @@ static void body_done(struct spotnik_carriage *carriage, struct spotnik_stream *
     if (stream->placement.kind == SPOTNIK_RING_COPY || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST)
         spotnik_deliver_final(carriage, header, &stream->placement);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE,
-                                   .peer = stream->peer,
-                                   .header = *header };
+                                   .chunk = { stream->peer, *header } };
     spotnik_loop_drive(carriage->loop, &event);
 }
 

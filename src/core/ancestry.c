@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which lineage our views are of, and whether the next one is built on ours (docs/design/0028-lineages.md). A view of an older member brings no
  * chain: then we continue our own. */
-#include "core/state.h"
+#include "core/vote.h"
 
 static bool follows(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
@@ -32,7 +32,7 @@ void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *
         chosen->chain = spotnik_chain_link(chain, chosen);
     core->view.founding = chosen->founding;
     core->view.chain = chosen->chain;
-    spotnik_chains_note(&core->chains, core->view.epoch, core->view.chain);
+    spotnik_chains_note(&core->vote->chains, core->view.epoch, core->view.chain);
 }
 
 void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_presence *ret)
@@ -43,10 +43,10 @@ void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_prese
     ret->founding = core->view.founding;
     ret->epoch = core->view.epoch;
     ret->chain = core->view.chain;
-    ret->parked = core->parked;
+    ret->parked = core->vote->parked;
 }
 
 const struct spotnik_chains *spotnik_core_chains(const struct spotnik_core *core)
 {
-    return &core->chains;
+    return &core->vote->chains;
 }

@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 /* A recovery lasts from the first sign of it to the first commit in a new view; what happens in between only extends it. A sign that was
  * taken back is none: a suspicion of long ago must not make the next view look as if it had taken as long. */
@@ -14,7 +14,7 @@ static void recovery_note(struct spotnik_core *core)
 {
     struct spotnik_core_status *status = &core->status;
     if (status->committed_ns || !status->detected_ns) {
-        status->detected_ns = core->suspected_ns ? core->suspected_ns : core->now_ns;
+        status->detected_ns = core->vote->suspected_ns ? core->vote->suspected_ns : core->now_ns;
         status->reconciled_ns = status->accepted_ns = status->restarted_ns = status->committed_ns = 0;
     }
 }
@@ -25,7 +25,7 @@ void freeze(struct spotnik_core *core)
     if (core->frozen)
         return;
     core->frozen = true;
-    core->frozen_ns = core->now_ns;
+    core->vote->frozen_ns = core->now_ns;
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
@@ -34,17 +34,17 @@ void freeze(struct spotnik_core *core)
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
 {
     uint64_t spread_ns = core->rank * core->limits.stagger_ns;
-    uint32_t shift = core->retries < 4 ? core->retries : 4;
+    uint32_t shift = core->vote->retries < 4 ? core->vote->retries : 4;
     wait_ns += core->view.size * SPOTNIK_MS; /* a pass is as long as the ring */
-    core->retry_ns = spotnik_time_add(core->now_ns, (wait_ns << shift) + spread_ns);
+    core->vote->retry_ns = spotnik_time_add(core->now_ns, (wait_ns << shift) + spread_ns);
 }
 
 static void token_clear(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->token;
+    struct spotnik_token *token = &core->vote->token;
 
-    token->ballot = core->promised;
-    token->parked = core->parked;
+    token->ballot = core->vote->promised;
+    token->parked = core->vote->parked;
     token->report_count = core->view.size;
     memset(token->report, 0, core->view.size * sizeof(*token->report));
     token->joiner_count = 0;
@@ -56,18 +56,18 @@ static void token_clear(struct spotnik_core *core)
 void ballot_start(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    if (core->promised.round > core->round_seen)
-        core->round_seen = core->promised.round;
-    core->promised = (struct spotnik_ballot){.round = ++core->round_seen, .initiator = core->self.id};
-    core->promised_ns = core->now_ns;
+    if (core->vote->promised.round > core->vote->round_seen)
+        core->vote->round_seen = core->vote->promised.round;
+    core->vote->promised = (struct spotnik_ballot){.round = ++core->vote->round_seen, .initiator = core->self.id};
+    core->vote->promised_ns = core->now_ns;
     phase_set(core, PHASE_RECONCILE);
     core->status.ballots_started++;
-    core->enter_until_ns = SPOTNIK_NEVER;
-    core->initiate_ns = SPOTNIK_NEVER;
+    core->vote->enter_until_ns = SPOTNIK_NEVER;
+    core->vote->initiate_ns = SPOTNIK_NEVER;
     /* A hop still being dialled belonged to an older ballot: this one's token must not leave twice. */
     pass_cancel(core, PASS_RECONCILE);
     pass_cancel(core, PASS_ACCEPT);
-    core->token_at = (struct spotnik_id){0};
+    core->vote->token_at = (struct spotnik_id){0};
     freeze(core);
     core->status.reconciled_ns = core->status.accepted_ns = 0;
     token_clear(core);
@@ -78,20 +78,20 @@ void ballot_start(struct spotnik_core *core)
 
 static void sign_joiners(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->token;
+    struct spotnik_token *token = &core->vote->token;
 
     enter_expire(core);
-    for (uint32_t i = 0; i < core->joiner_count; i++) {
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++) {
         uint32_t at = 0;
         while (at < token->joiner_count &&
-               !spotnik_id_equal(token->joiner[at].member.id, core->joiner[i].enter.member.id))
+               !spotnik_id_equal(token->joiner[at].member.id, core->vote->joiner[i].enter.member.id))
             at++;
         if (at == token->joiner_count) {
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
-            token->joiner[token->joiner_count++] = core->joiner[i].enter;
-        } else if (token->joiner[at].committed < core->joiner[i].enter.committed) {
-            token->joiner[at].committed = core->joiner[i].enter.committed;
+            token->joiner[token->joiner_count++] = core->vote->joiner[i].enter;
+        } else if (token->joiner[at].committed < core->vote->joiner[i].enter.committed) {
+            token->joiner[at].committed = core->vote->joiner[i].enter.committed;
         }
     }
 }
@@ -99,20 +99,20 @@ static void sign_joiners(struct spotnik_core *core)
 /* Our promise, our report, all we know. */
 void token_sign(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->token;
+    struct spotnik_token *token = &core->vote->token;
+    uint32_t shares, share = step_share(core, &shares);
 
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         struct spotnik_report *report = &token->report[rank];
-        if (!report->promised || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT) /* silent to us, but it has spoken */
-            report->evidence = spotnik_evidence_merge(report->evidence, core->book[rank].evidence);
-        report->leaving |= core->book[rank].leaving;
-        core->covered[rank] = true;
+        if (!report->promised || core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT) /* silent to us, but it has spoken */
+            report->evidence = spotnik_evidence_merge(report->evidence, core->vote->book[rank].evidence);
+        report->leaving |= core->vote->book[rank].leaving;
+        core->vote->covered[rank] = true;
     }
     token->report[core->rank] = (struct spotnik_report){
-        .promised = 1, .leaving = core->leaving, .begun = core->step.begun,
-        .bare = core->copied_step && core->step.committed == core->copied_step, .committed = core->step.committed,
-        .share = core->step.begun ? core->begun_share : SPOTNIK_NO_SHARE,
-        .share_count = core->step.begun ? core->begun_shares : 0, .apart = flat_apart(core),
+        .promised = 1, .leaving = core->vote->leaving, .begun = core->step.begun,
+        .bare = core->vote->copied_step && core->step.committed == core->vote->copied_step, .committed = core->step.committed,
+        .share = share, .share_count = shares, .apart = flat_apart(core),
         .cut = path_sign(core)};
     sign_joiners(core);
     if (core->ledger_known &&
@@ -120,23 +120,23 @@ void token_sign(struct spotnik_core *core)
         spotnik_ledger_copy(&token->ledger, &core->ledger);
         token->ledger_step = core->step.committed;
     }
-    if (core->accepted.ballot.round && !SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED) &&
-        spotnik_ballot_compare(core->accepted.ballot, token->accepted_ballot) > 0) {
-        token->accepted_ballot = core->accepted.ballot;
-        spotnik_proposal_copy(&token->accepted, &core->accepted);
+    if (core->vote->accepted.ballot.round && !SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED) &&
+        spotnik_ballot_compare(core->vote->accepted.ballot, token->accepted_ballot) > 0) {
+        token->accepted_ballot = core->vote->accepted.ballot;
+        spotnik_proposal_copy(&token->accepted, &core->vote->accepted);
     }
 }
 
 static bool lost(const struct spotnik_core *core, uint32_t rank)
 {
-    return spotnik_evidence_out(core->token.report[rank].evidence) || core->rumoured[rank];
+    return spotnik_evidence_out(core->vote->token.report[rank].evidence) || core->vote->rumoured[rank];
 }
 
 /* To the next member in ring order that is not out; when that is the initiator, the circle is closed. A token whose initiator is dead
  * would go nowhere: its holder bids higher. */
 void token_forward(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->token;
+    struct spotnik_token *token = &core->vote->token;
     uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
 
     if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
@@ -162,13 +162,13 @@ void token_forward(struct spotnik_core *core)
  * this, or one member's old silence would outlive the cut. */
 void redial_silent(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
         if (peer->used && peer->linked && peer_rank(core, peer) == SPOTNIK_NO_RANK)
             send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK); /* once a joiner, it may be where the job has gone on */
     }
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        if (core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             continue;
         struct peer *peer = peer_want(core, &core->view.entry[rank].member);
         if (peer->linked)
@@ -181,24 +181,24 @@ void redial_silent(struct spotnik_core *core)
 void ballot_park(struct spotnik_core *core)
 {
     phase_set(core, PHASE_PARKED);
-    core->enter_until_ns = SPOTNIK_NEVER;
-    core->retries++;
+    core->vote->enter_until_ns = SPOTNIK_NEVER;
+    core->vote->retries++;
     arm_retry(core, core->limits.retry_ns);
     redial_silent(core);
-    if (core->parked)
+    if (core->vote->parked)
         return;
-    core->parked = true;
+    core->vote->parked = true;
     queue_action(core, SPOTNIK_ACTION_PARKED);
 }
 
 /* Is a joiner one step too far behind to enter, though it is on its way? */
 static bool worth_waiting(const struct spotnik_core *core)
 {
-    uint64_t settled = spotnik_proposal_settled(&core->token);
-    if (core->token.accepted_ballot.round)
+    uint64_t settled = spotnik_proposal_settled(&core->vote->token);
+    if (core->vote->token.accepted_ballot.round)
         return false;
-    for (uint32_t i = 0; i < core->token.joiner_count; i++)
-        if (!spotnik_proposal_admits(&core->token.joiner[i], settled) && core->token.joiner[i].committed < settled)
+    for (uint32_t i = 0; i < core->vote->token.joiner_count; i++)
+        if (!spotnik_proposal_admits(&core->vote->token.joiner[i], settled) && core->vote->token.joiner[i].committed < settled)
             return true;
     return false;
 }
@@ -206,16 +206,16 @@ static bool worth_waiting(const struct spotnik_core *core)
 /* Everybody is frozen meanwhile, and computes on. So that nobody takes the token for lost, it goes round again now and then. */
 static bool joiner_awaited(struct spotnik_core *core)
 {
-    if (core->enter_limit_ns == SPOTNIK_NEVER) {
+    if (core->vote->enter_limit_ns == SPOTNIK_NEVER) {
         uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
-        core->enter_limit_ns = shortest_ns > core->patience_until_ns ? shortest_ns : core->patience_until_ns;
+        core->vote->enter_limit_ns = shortest_ns > core->vote->patience_until_ns ? shortest_ns : core->vote->patience_until_ns;
     }
-    if (!worth_waiting(core) || core->now_ns >= core->enter_limit_ns)
+    if (!worth_waiting(core) || core->now_ns >= core->vote->enter_limit_ns)
         return false;
-    if (core->phase != PHASE_JOINER)
+    if (core->vote->phase != PHASE_JOINER)
         arm_retry(core, 3 * core->limits.retry_ns);
     phase_set(core, PHASE_JOINER);
-    core->enter_until_ns = core->enter_limit_ns;
+    core->vote->enter_until_ns = core->vote->enter_limit_ns;
     return true;
 }
 
@@ -223,9 +223,9 @@ static bool joiner_awaited(struct spotnik_core *core)
  * settled step of our view anew, for it may have left the job. */
 static bool unserved(const struct spotnik_core *core)
 {
-    uint64_t settled = spotnik_proposal_settled(&core->token);
-    bool known = core->token.ledger_step != SPOTNIK_NO_LEDGER && core->token.ledger_step >= settled;
-    return !core->token.accepted_ballot.round && settled < core->view.settled_step && !known;
+    uint64_t settled = spotnik_proposal_settled(&core->vote->token);
+    bool known = core->vote->token.ledger_step != SPOTNIK_NO_LEDGER && core->vote->token.ledger_step >= settled;
+    return !core->vote->token.accepted_ballot.round && settled < core->view.settled_step && !known;
 }
 
 /* Is a member left, as far as any voter knows, that could still serve us? */
@@ -233,23 +233,23 @@ static bool servant_left(const struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD) &&
-            core->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
+            core->vote->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
             return true;
     return false;
 }
 
 static bool may_decide(struct spotnik_core *core)
 {
-    return spotnik_lineage_allows(&core->view, core->token.report, witness_names_us(core)) || core->limits.minority_continues ||
+    return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_names_us(core)) || core->limits.minority_continues ||
            SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 
 /* The token holds every promise there is: decide (P1), or park. */
 void token_returned(struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(is_self(core, core->token.ballot.initiator));
-    core->token_at = (struct spotnik_id){0};
-    evidence_learn(core, &core->token);
+    SPOTNIK_ASSERT(is_self(core, core->vote->token.ballot.initiator));
+    core->vote->token_at = (struct spotnik_id){0};
+    evidence_learn(core, &core->vote->token);
     token_sign(core);
     if (path_visit(core))
         return; /* nobody else is left who hears it */
@@ -266,19 +266,34 @@ void token_returned(struct spotnik_core *core)
             become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
         return;
     }
-    if (!core->token.accepted_ballot.round && core->token.ledger_step != spotnik_proposal_settled(&core->token)) {
+    if (!core->vote->token.accepted_ballot.round && core->vote->token.ledger_step != spotnik_proposal_settled(&core->vote->token)) {
         ballot_start(core); /* the member that knew the most signed it and died since: gather again, from the living */
         return;
     }
     if (joiner_awaited(core))
         return;
-    core->enter_until_ns = SPOTNIK_NEVER;
+    core->vote->enter_until_ns = SPOTNIK_NEVER;
     phase_set(core, PHASE_ACCEPT);
-    spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
+    spotnik_proposal_make(&core->vote->accepted, &core->view, &core->vote->token, core->limits.members_max);
     if (!path_makes_room(core)) {
-        core->accepted.ballot = (struct spotnik_ballot){0};
+        core->vote->accepted.ballot = (struct spotnik_ballot){0};
         ballot_park(core);
         return;
     }
     proposal_accept(core);
+}
+
+/* Somebody has promised having committed more than we: everybody contributed to that, and so had committed what we have. A donor could not
+ * know it otherwise while all are frozen, waiting for the very joiner that wants this step. */
+bool ballot_is_outrun(const struct spotnik_core *core)
+{
+    const struct spotnik_token *token = &core->vote->token;
+
+    if (!core->frozen || !core->vote->promised.round ||
+        spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
+        return false;
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (token->report[rank].promised && token->report[rank].committed > core->step.committed)
+            return true;
+    return false;
 }

@@ -6,7 +6,8 @@
 
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/route.h"
+#include "core/vote.h"
 
 _Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX, "the step holds every bucket of the core");
 
@@ -44,37 +45,55 @@ static void *carve(struct carver *carver, size_t bytes)
     return carver->base ? carver->base + at : NULL;
 }
 
+/* When only sizes are wanted, pointers go to `scratch` and are thrown away. */
+static struct vote *lay_out_vote(struct carver *carver, uint32_t members, uint32_t entries)
+{
+    struct vote scratch, *real = carve(carver, sizeof(*real)), *vote = real ? real : &scratch;
+
+    vote->peer_max = entries;
+    vote->accepted.entry_max = vote->token.accepted.entry_max = entries;
+    vote->accepted.entry = carve(carver, entries * sizeof(*vote->accepted.entry));
+    vote->token.accepted.entry = carve(carver, entries * sizeof(*vote->accepted.entry));
+    vote->token.report = carve(carver, members * sizeof(*vote->token.report));
+    vote->book = carve(carver, members * sizeof(*vote->book));
+    vote->doubt.answer = carve(carver, members * sizeof(*vote->doubt.answer));
+    vote->covered = carve(carver, members * sizeof(*vote->covered));
+    vote->rumoured = carve(carver, members * sizeof(*vote->rumoured));
+    vote->quiet_until_ns = carve(carver, members * sizeof(*vote->quiet_until_ns));
+    vote->quiet_by = carve(carver, members * sizeof(*vote->quiet_by));
+    vote->deaf = carve(carver, members * sizeof(*vote->deaf));
+    vote->fenced = carve(carver, members * sizeof(*vote->fenced));
+    vote->peer = carve(carver, vote->peer_max * sizeof(*vote->peer));
+    return real;
+}
+
+static struct route *lay_out_route(struct carver *carver, uint32_t members, uint32_t entries)
+{
+    struct route scratch, *real = carve(carver, sizeof(*real)), *route = real ? real : &scratch;
+
+    route->holder = carve(carver, members * sizeof(*route->holder));
+    route->scratch = carve(carver, 4 * (size_t)members * sizeof(*route->scratch));
+    route->consumed = carve(carver, members * sizeof(*route->consumed));
+    for (int i = 0; i < 4; i++)
+        route->carried[i >> 1][i & 1] = carve(carver, 2 * members * sizeof(uint64_t));
+    route->flat.max = entries;
+    route->flat.peer = carve(carver, route->flat.max * sizeof(*route->flat.peer));
+    for (int i = 0; i < 2; i++)
+        route->flat.carried[i] = carve(carver, 2 * members * sizeof(bool));
+    return real;
+}
+
 static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_limits *limits)
 {
     uint32_t members = limits->members_max, entries = 2 * members + SPOTNIK_JOINERS_MAX;
-    struct spotnik_core scratch; /* when only sizes are wanted, the pointers go here and are thrown away */
-    struct spotnik_core *real = carve(carver, sizeof(*real)), *core = real ? real : &scratch;
+    struct spotnik_core scratch, *real = carve(carver, sizeof(*real)), *core = real ? real : &scratch;
 
-    core->peer_max = 2 * members + SPOTNIK_JOINERS_MAX;
     core->queue_max = 8 * members + 4 * SPOTNIK_BUCKETS_MAX + 256;
-    core->chosen.entry_max = core->accepted.entry_max = core->token.accepted.entry_max = entries;
+    core->chosen.entry_max = entries;
     core->view.entry = carve(carver, entries * sizeof(*core->view.entry));
     core->chosen.entry = carve(carver, entries * sizeof(*core->chosen.entry));
-    core->accepted.entry = carve(carver, entries * sizeof(*core->accepted.entry));
-    core->token.accepted.entry = carve(carver, entries * sizeof(*core->accepted.entry));
-    core->token.report = carve(carver, members * sizeof(*core->token.report));
-    core->book = carve(carver, members * sizeof(*core->book));
-    core->doubt.answer = carve(carver, members * sizeof(*core->doubt.answer));
-    core->covered = carve(carver, members * sizeof(*core->covered));
-    core->rumoured = carve(carver, members * sizeof(*core->rumoured));
-    core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
-    core->quiet_by = carve(carver, members * sizeof(*core->quiet_by));
-    core->deaf = carve(carver, members * sizeof(*core->deaf));
-    core->fenced = carve(carver, members * sizeof(*core->fenced));
-    core->holder = carve(carver, members * sizeof(*core->holder));
-    core->consumed = carve(carver, members * sizeof(*core->consumed));
-    for (int i = 0; i < 4; i++)
-        core->carried[i >> 1][i & 1] = carve(carver, 2 * members * sizeof(uint64_t));
-    core->flat.max = core->peer_max;
-    core->flat.peer = carve(carver, core->flat.max * sizeof(*core->flat.peer));
-    for (int i = 0; i < 2; i++)
-        core->flat.carried[i] = carve(carver, 2 * members * sizeof(bool));
-    core->peer = carve(carver, core->peer_max * sizeof(*core->peer));
+    core->vote = lay_out_vote(carver, members, entries);
+    core->route = lay_out_route(carver, members, entries);
     carver->saved = carver->used;
     core->queue = carve(carver, core->queue_max * sizeof(*core->queue)); /* last: between events it is empty, and is not saved */
     return real;
@@ -137,8 +156,8 @@ struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_
     core->self = *self;
     spotnik_core_members_min_set(core, members_min);
     core->rank = SPOTNIK_NO_RANK;
-    core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
-    core->leave_ns = core->enter_ns = core->heartbeat_ns = core->doubt.until_ns = core->visit.until_ns = SPOTNIK_NEVER;
+    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns = core->vote->enter_limit_ns = SPOTNIK_NEVER;
+    core->vote->leave_ns = core->vote->enter_ns = core->vote->heartbeat_ns = core->vote->doubt.until_ns = core->vote->visit.until_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
@@ -152,33 +171,33 @@ void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_mi
 static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)
 {
     switch (event->kind) {
-    case SPOTNIK_EVENT_FOUND: on_found(core, event); break;
-    case SPOTNIK_EVENT_RESUME: on_resume(core, event); break;
-    case SPOTNIK_EVENT_JOIN: on_join(core, event); break;
-    case SPOTNIK_EVENT_LINK_UP: on_link_up(core, event); break;
-    case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, event); break;
-    case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, event); break;
-    case SPOTNIK_EVENT_DEATH: on_death(core, event); break;
-    case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, event); break;
-    case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, event); break;
-    case SPOTNIK_EVENT_KERNEL: on_kernel(core, event); break;
-    case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
+    case SPOTNIK_EVENT_FOUND: on_found(core, &event->found); break;
+    case SPOTNIK_EVENT_RESUME: on_resume(core, &event->resume); break;
+    case SPOTNIK_EVENT_JOIN: on_join(core, &event->join); break;
+    case SPOTNIK_EVENT_LINK_UP: on_link_up(core, &event->link_up); break;
+    case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, &event->ended); break;
+    case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, &event->ended); break;
+    case SPOTNIK_EVENT_DEATH: on_death(core, &event->death); break;
+    case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, &event->peer); break;
+    case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, &event->peer); break;
+    case SPOTNIK_EVENT_KERNEL: on_kernel(core, &event->peer); break;
+    case SPOTNIK_EVENT_MESSAGE: on_message(core, &event->message); break;
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
-    case SPOTNIK_EVENT_WITNESS: on_witness(core, event); break;
+    case SPOTNIK_EVENT_WITNESS: on_witness(core, &event->witness); break;
     case SPOTNIK_EVENT_WOKEN: doubt_begin(core); break;
     case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
-    case SPOTNIK_EVENT_WEIGHT: on_weight(core, event); break;
+    case SPOTNIK_EVENT_WEIGHT: on_weight(core, event->weight); break;
     case SPOTNIK_EVENT_DECLINE: on_decline(core); break;
-    case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, event); break;
+    case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, &event->start); break;
     case SPOTNIK_EVENT_STEP_SEAL: on_step_seal(core); break;
-    case SPOTNIK_EVENT_DEAL: on_deal(core, event); break;
+    case SPOTNIK_EVENT_DEAL: on_deal(core, &event->deal); break;
     case SPOTNIK_EVENT_LEAVE: on_leave(core); break;
-    case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, event); break;
-    case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, event); break;
-    case SPOTNIK_EVENT_SHARED: on_shared(core, event); break;
-    case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, event); break;
-    case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, event); break;
-    case SPOTNIK_EVENT_RESULT: on_result(core, event); break;
+    case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, &event->peer); break;
+    case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, &event->chunk.header); break;
+    case SPOTNIK_EVENT_SHARED: on_shared(core, &event->shared); break;
+    case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, &event->flat); break;
+    case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, &event->failure); break;
+    case SPOTNIK_EVENT_RESULT: on_result(core, &event->result); break;
     }
 }
 
@@ -191,12 +210,12 @@ void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *ev
 {
     if (event->now_ns > core->now_ns)
         core->now_ns = event->now_ns;
-    if (core->now_ns > core->heartbeat_ns)
+    if (core->now_ns > core->vote->heartbeat_ns)
         doubt_if_late(core);
     if (core->role > SPOTNIK_ROLE_MEMBER)
         return; /* EXCLUDED, LEFT, FAILED: the driver is about to take us down */
     dispatch(core, event);
-    if (core->doubt.ask_due)
+    if (core->vote->doubt.ask_due)
         doubt_ask_all(core);
     if (may_change_who_is_in(event->kind))
         invariants_check(core);
@@ -206,10 +225,10 @@ uint64_t spotnik_core_deadline(const struct spotnik_core *core)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER && core->role != SPOTNIK_ROLE_JOINER)
         return SPOTNIK_NEVER;
-    uint64_t due = spotnik_time_min(core->initiate_ns, core->retry_ns);
-    due = spotnik_time_min(due, spotnik_time_min(core->enter_until_ns, core->leave_ns));
-    due = spotnik_time_min(due, spotnik_time_min(core->doubt.until_ns, core->visit.until_ns));
-    return spotnik_time_min(due, spotnik_time_min(core->enter_ns, core->heartbeat_ns));
+    uint64_t due = spotnik_time_min(core->vote->initiate_ns, core->vote->retry_ns);
+    due = spotnik_time_min(due, spotnik_time_min(core->vote->enter_until_ns, core->vote->leave_ns));
+    due = spotnik_time_min(due, spotnik_time_min(core->vote->doubt.until_ns, core->vote->visit.until_ns));
+    return spotnik_time_min(due, spotnik_time_min(core->vote->enter_ns, core->vote->heartbeat_ns));
 }
 
 const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core)
@@ -247,7 +266,7 @@ void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_st
     ret->begun = core->step.committed + core->step.begun;
     ret->stable = step_stable(core);
     ret->frozen = core->frozen;
-    ret->parked = core->parked;
+    ret->parked = core->vote->parked;
     ret->rank = core->role == SPOTNIK_ROLE_MEMBER ? core->rank : SPOTNIK_NO_RANK;
     ret->size = core->view.size;
 }

@@ -25,8 +25,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/action.h"
+#include "core/event.h"
 #include "member/founding.h"
-#include "member/message.h"
 #include "member/view.h"
 #include "ring/choice.h"
 #include "ring/ring.h"
@@ -72,147 +73,6 @@ enum spotnik_role {
     SPOTNIK_ROLE_EXCLUDED, /* the others went on without this member: free the core, join again as a new member */
     SPOTNIK_ROLE_LEFT,     /* planned leave is complete */
     SPOTNIK_ROLE_FAILED,   /* MISMATCH, DIVERGED: final */
-};
-
-enum spotnik_event_kind {
-    /* once */
-    SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1; ledger: where the data begin (NULL: as in init); founding */
-    SPOTNIK_EVENT_RESUME,       /* the founder, before anybody has joined and before its first step: go on after step
-                                   `committed`, with the data at `ledger`, from a checkpoint */
-    SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
-    /* links: control links only; a peer is known by its descriptor after the handshake */
-    SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
-    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof; all it said was delivered before */
-    SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when the host it lived on refuses, or has another member there; PROOF_LIKELY when
-                                   a process answered and hung up; else PROOF_NONE */
-    SPOTNIK_EVENT_DEATH,        /* peer, epoch: certificate of its host (robust futex, reaped by its agent) that it has ended;
-                                   `epoch`: of the latest view that it had voted for or installed */
-    SPOTNIK_EVENT_MESSAGE,      /* peer, message */
-    SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
-                                   reduced again */
-    SPOTNIK_EVENT_PATH_DOWN,    /* peer: no data to it arrive, for longer than a silence; perhaps only the path is broken */
-    SPOTNIK_EVENT_KERNEL,       /* peer: spotnik_core_is_quiet(), but its kernel has acknowledged just now what we said: its machine and the
-                                   path are well. Before each TICK that it is true of */
-    SPOTNIK_EVENT_TICK,         /* time has passed; deliver received messages first */
-    SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
-    SPOTNIK_EVENT_WITNESS,      /* epoch, count: the answer to the action WITNESS; 1: it names us for this epoch, 0: not, or not known */
-    SPOTNIK_EVENT_SHARED,       /* peer: count 1: its memory and ours are open to each other; 0: not any more */
-    /* the caller's side; answered by an action, at once or later */
-    SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
-    SPOTNIK_EVENT_WEIGHT,       /* weight: of our contributions in the begun step; before the first BUCKET_START */
-    SPOTNIK_EVENT_DECLINE,      /* the begun step consumes no samples; before the first BUCKET_START, on all members or none */
-    SPOTNIK_EVENT_BUCKET_START, /* bucket, count, dtype, op: `in` is ready */
-    SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED. Without any bucket the core adds number
-                                   SPOTNIK_BUCKET_BARRIER of 0 elements: a step always synchronises */
-    SPOTNIK_EVENT_DEAL,         /* weight_of, count: the answer to the action DEAL, before any other event: weights for the
-                                   shares of the running step, made of its results as they are now; fewer: deal evenly */
-    SPOTNIK_EVENT_LEAVE,        /* -> LEFT */
-    SPOTNIK_EVENT_ENTER_READY,  /* joiner: ask the sponsor, `peer`, for admission from now on */
-    /* data */
-    SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload is at the place that spotnik_core_place() gave */
-    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, safe from any death; or, for
-                                   the holder of a host's stream, whose sum over the host is in out, of header.weight: the first
-                                   `count` chunks of every segment of the ring of hosts, and more of them each time */
-    SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT has failed: MISMATCH, else it is reduced again */
-    SPOTNIK_EVENT_RESULT,       /* committed, digest: of the results that the caller got; after every commit, before the next STEP_BEGIN */
-};
-
-/* What the end of a link proves. */
-enum spotnik_proof {
-    SPOTNIK_PROOF_NONE,
-    SPOTNIK_PROOF_GONE,   /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is ours */
-    SPOTNIK_PROOF_END,    /* its voice has ended in order: by its kernel, or a proxy between us */
-    SPOTNIK_PROOF_LIKELY, /* the same, without a proxy between us: GONE if the next answered dial is refused */
-};
-
-/* Header of a data frame. `weight`: sum of the weights of the contributions inside. */
-struct spotnik_chunk_header {
-    uint8_t handover;   /* 0: all-reduce stream; 1: finished result handed to a laggard or joiner */
-    uint8_t dtype, op;
-    uint8_t sharing;    /* all-reduce: every contributor so far shares memory with the whole view */
-    uint8_t schedule;   /* all-reduce: enum spotnik_schedule */
-    uint32_t bucket;
-    uint64_t epoch;     /* of the view; ignored by joiners for handover */
-    uint64_t step;
-    uint64_t sequence;  /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's rank for an input
-                           and the size of the view for the result, in a tree the sender's slot at the receiver; handover: chunk number in the bucket */
-    uint64_t count;     /* elements of the whole bucket */
-    uint64_t weight;    /* in a handover among members: buckets of the step */
-};
-
-struct spotnik_event {
-    enum spotnik_event_kind kind;
-    uint64_t now_ns;
-    struct spotnik_member peer;
-    enum spotnik_proof proof;
-    const struct spotnik_message *message;
-    struct spotnik_chunk_header header;
-    uint64_t committed;
-    uint64_t epoch; /* DEATH, WITNESS */
-    const struct spotnik_ledger *ledger;
-    const struct spotnik_founding *founding; /* FOUND; NULL: a lineage without a name */
-    uint64_t digest;
-    uint64_t weight;
-    const uint32_t *weight_of;
-    uint32_t bucket;
-    uint64_t count;
-    uint8_t dtype, op;
-    uint32_t element_bytes;  /* BUCKET_START: size of one element */
-    int error;
-};
-
-enum spotnik_action_kind {
-    SPOTNIK_ACTION_DIAL,       /* peer: open a control link; answer LINK_UP or DIAL_FAILED */
-    SPOTNIK_ACTION_HANG_UP,    /* peer: GOODBYE, then close */
-    SPOTNIK_ACTION_SEND,       /* peer, message: encode now, send on the control link */
-    SPOTNIK_ACTION_VIEW,       /* a view was installed, `step`: its epoch; see spotnik_core_view() (a member alone may have
-                                  gone on to a later one in the same breath); data frames of older epochs, sent or
-                                  received in part, must not touch `in`/`out` any more */
-    SPOTNIK_ACTION_FROZEN,     /* the same for the running epoch: a recovery has begun */
-    SPOTNIK_ACTION_PARKED,     /* no quorum; `parked` of spotnik_core_status() until a VIEW follows */
-    SPOTNIK_ACTION_WITNESS,    /* step: an epoch. Only half of the view is left: take the witness for that epoch -> WITNESS, at any time, or never */
-    SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share(); count 1: replay */
-    SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
-    SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
-    SPOTNIK_ACTION_OFFER,      /* bucket, step, count: offer[step & 1] = in: to be sent from there */
-    SPOTNIK_ACTION_SUM,        /* bucket, step; offset: our rank, count: members, weight: ours: out[step & 1] = all inputs added up, ours from
-                                  `in`, the others' where KEEP put them; segment j of the ring (ring.h) from rank j on */
-    SPOTNIK_ACTION_GATHER,     /* bucket, step, count, weight: out[step & 1] = ours, `in` of this weight, and then what KEEP put to places 1 to
-                                  count, of MEAN weighted already, in this order. `part` HOLDER: ours is the sum of our host, in out.
-                                  `offset` 1: that is all of it, finish the mean; 0: it goes on */
-    SPOTNIK_ACTION_FLAT,       /* bucket, step, count, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE.
-                                  `part` HOLDER, SERVED: with the members of our host only, one of `offset`; the first of them gets their
-                                  sum (of MEAN without the division) and SPREADs the result of all, which the others wait for */
-    SPOTNIK_ACTION_SPREAD,     /* bucket, step: of a FLAT as HOLDER: out[step & 1] holds the result of all now; show it to our host */
-    SPOTNIK_ACTION_FLAT_LATE,  /* bucket, step: its whole result was put up in the view before, by all of it: look -> FLAT_DONE, or
-                                  FLAT_FAILED and it is handed to us */
-    SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
-                                  by DEAL how the next steps are dealt out, and it is committed */
-    SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
-    SPOTNIK_ACTION_LINK_EXPECT,/* peer: the new view sends data to it: open the data connection. Comes after VIEW, or at the first
-                                  use of a way that needs it. Close connections of the old view that VIEW does not name */
-    SPOTNIK_ACTION_EXCLUDED,
-    SPOTNIK_ACTION_LEFT,
-    SPOTNIK_ACTION_FAILED,     /* error */
-};
-
-/* Our part in the reduction on a host. */
-enum spotnik_host_part {
-    SPOTNIK_PART_ALL,    /* one of all members of the view */
-    SPOTNIK_PART_HOLDER, /* of our host; the sum goes on to other hosts from here */
-    SPOTNIK_PART_SERVED, /* of our host; the result comes from the holder */
-};
-
-struct spotnik_action {
-    enum spotnik_action_kind kind;
-    enum spotnik_host_part part;
-    struct spotnik_member peer;
-    const struct spotnik_message *message;
-    uint64_t step;
-    uint32_t bucket;
-    uint64_t offset, count, weight;
-    uint32_t host; /* FLAT, of one host of several: its place among them */
-    int error;
 };
 
 /* What to put on a data connection. */
@@ -345,8 +205,6 @@ void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_st
  * majority, and it is the claim of another member. False: the core failed otherwise. */
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
                           uint32_t *ret_agreeing);
-const char *spotnik_event_name(enum spotnik_event_kind kind);
-const char *spotnik_action_name(enum spotnik_action_kind kind);
 
 /* Between events: bar commits, or allow them again. For code outside the core that decides that this member must not go on. */
 void spotnik_core_bar(struct spotnik_core *core, bool barred);

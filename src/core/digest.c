@@ -3,7 +3,7 @@
  * caller got. A member chains them from the first step of the view on, and its heartbeats carry the chain. Ring neighbours
  * compare: one step that differs makes all later links of the chain differ. Decides which of two neighbours that differ is
  * the odd one, and ends it: wrong weights are worse than a crash. */
-#include "core/state.h"
+#include "core/vote.h"
 
 static uint64_t link_of(uint64_t before, uint64_t digest)
 {
@@ -16,10 +16,10 @@ static uint64_t link_of(uint64_t before, uint64_t digest)
  * kept: what differed there may not have been compared yet. */
 void digest_view(struct spotnik_core *core)
 {
-    struct digests *digests = &core->digests;
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        core->peer[i].compared[1] = core->peer[i].compared[0];
-        core->peer[i].compared[0] = (struct compared){ 0 };
+    struct digests *digests = &core->vote->digests;
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        core->vote->peer[i].compared[1] = core->vote->peer[i].compared[0];
+        core->vote->peer[i].compared[0] = (struct compared){ 0 };
     }
     digests->chain[1] = digests->chain[0];
     digests->chain[0] = (struct chain){
@@ -36,18 +36,18 @@ static bool is_next(const struct chain *chain, uint64_t step)
 
 static void compare_all(struct spotnik_core *core);
 
-void on_result(struct spotnik_core *core, const struct spotnik_event *event)
+void on_result(struct spotnik_core *core, const struct spotnik_event_result *result)
 {
-    struct chain *chain = &core->digests.chain[0];
+    struct chain *chain = &core->vote->digests.chain[0];
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || event->committed <= chain->last)
+    if (core->role != SPOTNIK_ROLE_MEMBER || result->committed <= chain->last)
         return;
-    chain->torn = !is_next(chain, event->committed);
+    chain->torn = !is_next(chain, result->committed);
     if (chain->torn)
         return;
     uint64_t before = chain->last == chain->base ? 0 : chain->value[chain->last % DIGESTS_KEPT];
-    chain->last = event->committed;
-    chain->value[chain->last % DIGESTS_KEPT] = link_of(before, event->digest);
+    chain->last = result->committed;
+    chain->value[chain->last % DIGESTS_KEPT] = link_of(before, result->digest);
     compare_all(core);
 }
 
@@ -67,7 +67,7 @@ void digest_claim(const struct spotnik_core *core, const struct peer *peer, stru
     if (peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_DIGESTS)
         return;
     for (int i = 0; i < DIGEST_CHAINS; i++)
-        message->digest[i] = claim_of(&core->digests.chain[i]);
+        message->digest[i] = claim_of(&core->vote->digests.chain[i]);
 }
 
 /* ---- comparing ---- */
@@ -93,7 +93,7 @@ static void compare_one(const struct chain *chain, struct compared *with)
 static void diverge(struct spotnik_core *core, const struct peer *from, const struct compared *with)
 {
     fail(core, SPOTNIK_ERR_DIVERGED);
-    core->digests.diverged = (struct spotnik_divergence){
+    core->vote->digests.diverged = (struct spotnik_divergence){
         .peer = from->member, .after_step = with->same_step, .step = with->differs_step
     };
 }
@@ -109,7 +109,7 @@ static bool is_tied(const struct compared *differs, const struct compared *agree
 static void judge(struct spotnik_core *core, int i, struct peer *const *neighbour, uint32_t count)
 {
     struct compared *first = &neighbour[0]->compared[i], *second = &neighbour[count - 1]->compared[i];
-    struct chain *chain = &core->digests.chain[i];
+    struct chain *chain = &core->vote->digests.chain[i];
 
     if (first->differs_step == 0 && second->differs_step == 0)
         return;
@@ -151,7 +151,7 @@ static void compare_all(struct spotnik_core *core)
 
     for (int i = 0; i < DIGEST_CHAINS && count > 0 && core->role == SPOTNIK_ROLE_MEMBER; i++) {
         for (uint32_t k = 0; k < count; k++)
-            compare_one(&core->digests.chain[i], &neighbour[k]->compared[i]);
+            compare_one(&core->vote->digests.chain[i], &neighbour[k]->compared[i]);
         judge(core, i, neighbour, count);
     }
     if (count > 0)
@@ -172,12 +172,12 @@ void digest_hear(struct spotnik_core *core, struct peer *from, const struct spot
         return;
     for (int i = 0; i < DIGEST_CHAINS; i++)
         for (int k = 0; k < DIGEST_CHAINS; k++)
-            if (message->digest[k].step != 0 && message->digest[k].epoch == core->digests.chain[i].epoch)
+            if (message->digest[k].step != 0 && message->digest[k].epoch == core->vote->digests.chain[i].epoch)
                 claim_take(from, i, &message->digest[k]);
     compare_all(core);
 }
 
 const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core)
 {
-    return &core->digests.diverged;
+    return &core->vote->digests.diverged;
 }

@@ -10,7 +10,7 @@
  * version without claims, the two that differ fail, as they did before there were any. */
 #include <string.h>
 
-#include "core/state.h"
+#include "core/vote.h"
 
 _Static_assert(SPOTNIK_CLAIM_OF_NUMBER == SPOTNIK_BUCKETS_MAX, "no bucket has this number");
 
@@ -21,7 +21,7 @@ static bool is_same(const struct spotnik_claim *a, const struct spotnik_claim *b
 
 static bool is_about(const struct spotnik_core *core, const struct spotnik_claim *claim)
 {
-    return claim->step != 0 && claim->step == core->dispute.step && claim->bucket == core->dispute.bucket;
+    return claim->step != 0 && claim->step == core->vote->dispute.step && claim->bucket == core->vote->dispute.bucket;
 }
 
 static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
@@ -52,12 +52,12 @@ static void claim_fill(struct spotnik_core *core, struct spotnik_claim *claim)
 /* What we have of the bucket in dispute. False: we cannot say yet, or not any more. */
 static bool own_claim(struct spotnik_core *core, struct spotnik_claim *ret)
 {
-    uint64_t step = core->dispute.step, running = core->step.committed + 1;
-    struct spotnik_claim claim = {.step = step, .bucket = core->dispute.bucket};
+    uint64_t step = core->vote->dispute.step, running = core->step.committed + 1;
+    struct spotnik_claim claim = {.step = step, .bucket = core->vote->dispute.bucket};
 
     if ((step != running && step + 1 != running) || (step == running && !core->step.begun))
         return false;
-    if (step + 1 == running && step == core->copied_step)
+    if (step + 1 == running && step == core->vote->copied_step)
         claim.kind = SPOTNIK_CLAIM_SILENT;
     else
         claim_fill(core, &claim);
@@ -70,7 +70,7 @@ static bool own_claim(struct spotnik_core *core, struct spotnik_claim *ret)
 static const struct spotnik_claim *claim_of(struct spotnik_core *core, uint32_t rank)
 {
     const struct peer *peer = rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
-    const struct spotnik_claim *claim = rank == core->rank ? &core->dispute.own : peer ? &peer->claim : NULL;
+    const struct spotnik_claim *claim = rank == core->rank ? &core->vote->dispute.own : peer ? &peer->claim : NULL;
 
     return claim && is_about(core, claim) ? claim : NULL;
 }
@@ -89,9 +89,9 @@ static void decide(struct spotnik_core *core, const struct spotnik_claim *best, 
 {
     bool majority = 2 * agreeing > speaking, unanimous = agreeing == speaking;
 
-    core->dispute.found = *best;
-    core->dispute.agreeing = majority ? agreeing : 0;
-    if (core->dispute.own.kind != SPOTNIK_CLAIM_SILENT && (!majority || unanimous || !is_same(best, &core->dispute.own)))
+    core->vote->dispute.found = *best;
+    core->vote->dispute.agreeing = majority ? agreeing : 0;
+    if (core->vote->dispute.own.kind != SPOTNIK_CLAIM_SILENT && (!majority || unanimous || !is_same(best, &core->vote->dispute.own)))
         fail(core, SPOTNIK_ERR_MISMATCH);
 }
 
@@ -112,7 +112,7 @@ static void judge(struct spotnik_core *core)
             most = count;
             best = claim;
         }
-        if (count > 0 && !is_same(claim, &core->dispute.own))
+        if (count > 0 && !is_same(claim, &core->vote->dispute.own))
             other = claim;
     }
     if (2 * most <= speaking && other)
@@ -135,10 +135,10 @@ static bool all_have_claims(struct spotnik_core *core)
 static void say(struct spotnik_core *core)
 {
     if (!all_have_claims(core)) { /* as before there were any */
-        mismatch(core, core->dispute.other);
+        mismatch(core, core->vote->dispute.other);
         return;
     }
-    if (!own_claim(core, &core->dispute.own))
+    if (!own_claim(core, &core->vote->dispute.own))
         return;
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         if (rank == core->rank)
@@ -155,9 +155,9 @@ static void say(struct spotnik_core *core)
 
 static bool comes_first(const struct spotnik_core *core, uint64_t step, uint32_t bucket)
 {
-    if (core->dispute.step != step)
-        return core->dispute.step == 0 || step < core->dispute.step;
-    return bucket < core->dispute.bucket;
+    if (core->vote->dispute.step != step)
+        return core->vote->dispute.step == 0 || step < core->vote->dispute.step;
+    return bucket < core->vote->dispute.bucket;
 }
 
 void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, struct spotnik_id other)
@@ -165,20 +165,20 @@ void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, str
     if (!comes_first(core, step, bucket))
         return;
     dispute_end(core);
-    core->dispute.step = step;
-    core->dispute.bucket = bucket;
-    core->dispute.other = other;
+    core->vote->dispute.step = step;
+    core->vote->dispute.bucket = bucket;
+    core->vote->dispute.other = other;
     say(core);
 }
 
 void dispute_end(struct spotnik_core *core)
 {
-    memset(&core->dispute, 0, sizeof(core->dispute));
+    memset(&core->vote->dispute, 0, sizeof(core->vote->dispute));
 }
 
 void dispute_tick(struct spotnik_core *core)
 {
-    if (core->dispute.step == 0)
+    if (core->vote->dispute.step == 0)
         return;
     say(core);
     if (core->role == SPOTNIK_ROLE_MEMBER)
@@ -201,10 +201,20 @@ void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
                           uint32_t *ret_agreeing)
 {
-    if (core->dispute.step == 0 || core->dispute.found.step == 0)
+    if (core->vote->dispute.step == 0 || core->vote->dispute.found.step == 0)
         return false;
-    *ret_own = core->dispute.own;
-    *ret_found = core->dispute.found;
-    *ret_agreeing = core->dispute.agreeing;
+    *ret_own = core->vote->dispute.own;
+    *ret_found = core->vote->dispute.found;
+    *ret_agreeing = core->vote->dispute.agreeing;
     return true;
+}
+
+/* The other side is told, which may have no way to notice: it has committed the step, and perhaps it was the last one. */
+void mismatch(struct spotnik_core *core, struct spotnik_id other)
+{
+    struct peer *peer = peer_find(core, other);
+
+    if (peer && peer->linked)
+        send_message(core, peer, SPOTNIK_MESSAGE_MISMATCH);
+    fail(core, SPOTNIK_ERR_MISMATCH);
 }

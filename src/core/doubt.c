@@ -9,7 +9,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 /* In large rings no member has links to a quorum; this number is enough. */
 #define ASSURED_ENOUGH 32
@@ -22,14 +22,14 @@ static uint64_t patience_ns(const struct spotnik_core *core)
     uint64_t floor_ns = silence_floor(core, &core->view.entry[predecessor_rank(core)].member);
     uint64_t other_ns = silence_floor(core, &core->view.entry[successor_rank(core)].member);
 
-    return spotnik_time_min(floor_ns, other_ns) / 2 << core->doubt.again;
+    return spotnik_time_min(floor_ns, other_ns) / 2 << core->vote->doubt.again;
 }
 
 static void arm(struct spotnik_core *core)
 {
     uint64_t wait_ns = core->limits.retry_ns + core->view.size * SPOTNIK_MS + core->rank * core->limits.stagger_ns;
 
-    core->doubt.until_ns = spotnik_time_add(core->now_ns, wait_ns);
+    core->vote->doubt.until_ns = spotnik_time_add(core->now_ns, wait_ns);
 }
 
 static bool assured(struct spotnik_core *core)
@@ -37,39 +37,39 @@ static bool assured(struct spotnik_core *core)
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        core->doubt.answer[rank].evidence = core->book[rank].evidence;
-        count += core->doubt.answer[rank].promised;
+        core->vote->doubt.answer[rank].evidence = core->vote->book[rank].evidence;
+        count += core->vote->doubt.answer[rank].promised;
     }
-    return count > ASSURED_ENOUGH || spotnik_lineage_allows(&core->view, core->doubt.answer, false);
+    return count > ASSURED_ENOUGH || spotnik_lineage_allows(&core->view, core->vote->doubt.answer, false);
 }
 
 static void settle(struct spotnik_core *core)
 {
     if (!assured(core))
         return;
-    core->doubt.on = false;
-    core->doubt.again = 0;
-    core->doubt.until_ns = SPOTNIK_NEVER;
+    core->vote->doubt.on = false;
+    core->vote->doubt.again = 0;
+    core->vote->doubt.until_ns = SPOTNIK_NEVER;
     step_try_commit(core);
 }
 
 /* What was answered before counts no more. */
 static void forget_answers(struct spotnik_core *core)
 {
-    core->doubt.serial++;
-    core->doubt.ask_due = true;
-    memset(core->doubt.answer, 0, core->view.size * sizeof(*core->doubt.answer));
-    core->doubt.answer[core->rank].promised = 1;
+    core->vote->doubt.serial++;
+    core->vote->doubt.ask_due = true;
+    memset(core->vote->doubt.answer, 0, core->view.size * sizeof(*core->vote->doubt.answer));
+    core->vote->doubt.answer[core->rank].promised = 1;
 }
 
 /* At the end of an event, which may have been the end of a link. */
 void doubt_ask_all(struct spotnik_core *core)
 {
-    core->doubt.ask_due = false;
-    if (core->role != SPOTNIK_ROLE_MEMBER || !core->doubt.on)
+    core->vote->doubt.ask_due = false;
+    if (core->role != SPOTNIK_ROLE_MEMBER || !core->vote->doubt.on)
         return;
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
         if (peer->used)
             doubt_ask(core, peer);
     }
@@ -78,20 +78,20 @@ void doubt_ask_all(struct spotnik_core *core)
 
 void doubt_ask(struct spotnik_core *core, struct peer *peer)
 {
-    if (core->doubt.on && peer->linked && peer_rank(core, peer) != SPOTNIK_NO_RANK)
-        send_serial(core, peer, SPOTNIK_MESSAGE_DOUBT, core->doubt.serial);
+    if (core->vote->doubt.on && peer->linked && peer_rank(core, peer) != SPOTNIK_NO_RANK)
+        send_serial(core, peer, SPOTNIK_MESSAGE_DOUBT, core->vote->doubt.serial);
 }
 
 void doubt_begin(struct spotnik_core *core)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || SPOTNIK_IS_PLANTED(core, NO_DOUBT))
         return;
-    if (!core->doubt.on)
+    if (!core->vote->doubt.on)
         arm(core);
-    else if (core->doubt.again < AGAIN_MAX)
-        core->doubt.again++;
-    core->doubt.on = true;
-    core->doubt.since_ns = core->now_ns;
+    else if (core->vote->doubt.again < AGAIN_MAX)
+        core->vote->doubt.again++;
+    core->vote->doubt.on = true;
+    core->vote->doubt.since_ns = core->now_ns;
     core->status.doubts++;
     forget_answers(core);
 }
@@ -99,38 +99,38 @@ void doubt_begin(struct spotnik_core *core)
 /* Before every event, whatever it is: the first that we see after we were stopped shows it. */
 void doubt_if_late(struct spotnik_core *core)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || core->doubt.noticed_ns == core->heartbeat_ns ||
-        spotnik_time_since(core->now_ns, core->heartbeat_ns) < patience_ns(core))
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || core->vote->doubt.noticed_ns == core->vote->heartbeat_ns ||
+        spotnik_time_since(core->now_ns, core->vote->heartbeat_ns) < patience_ns(core))
         return;
-    core->doubt.noticed_ns = core->heartbeat_ns;
+    core->vote->doubt.noticed_ns = core->vote->heartbeat_ns;
     doubt_begin(core);
 }
 
 /* A view that was chosen in a ballot which we promised since we are in doubt was chosen since. Any other may have been on its way to us. */
 bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    return core->promised_ns >= core->doubt.since_ns && spotnik_ballot_compare(core->promised, proposal->ballot) == 0;
+    return core->vote->promised_ns >= core->vote->doubt.since_ns && spotnik_ballot_compare(core->vote->promised, proposal->ballot) == 0;
 }
 
 /* A view is installed. */
 void doubt_view(struct spotnik_core *core, bool ends)
 {
-    if (!core->doubt.on)
+    if (!core->vote->doubt.on)
         return;
     if (!ends) {
         arm(core);
         forget_answers(core);
         return;
     }
-    core->doubt.on = false;
-    core->doubt.again = 0;
-    core->doubt.until_ns = SPOTNIK_NEVER;
+    core->vote->doubt.on = false;
+    core->vote->doubt.again = 0;
+    core->vote->doubt.until_ns = SPOTNIK_NEVER;
 }
 
 /* No quorum has answered: a ballot is one way to reach everybody. */
 void doubt_tick(struct spotnik_core *core)
 {
-    if (core->now_ns < core->doubt.until_ns)
+    if (core->now_ns < core->vote->doubt.until_ns)
         return;
     arm(core);
     if (!core->frozen)
@@ -150,9 +150,14 @@ void on_assure(struct spotnik_core *core, const struct peer *from, const struct 
 {
     uint32_t rank = peer_rank(core, from);
 
-    if (!core->doubt.on || message->epoch != core->view.epoch || message->serial != core->doubt.serial ||
+    if (!core->vote->doubt.on || message->epoch != core->view.epoch || message->serial != core->vote->doubt.serial ||
         rank == SPOTNIK_NO_RANK)
         return;
-    core->doubt.answer[rank].promised = 1;
+    core->vote->doubt.answer[rank].promised = 1;
     settle(core);
+}
+
+bool doubt_is_on(const struct spotnik_core *core)
+{
+    return core->vote->doubt.on;
 }

@@ -4,7 +4,7 @@
  * reduced twice for the sake of a joiner (P7). */
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 enum {
     ENTER_SPONSOR = 20,   /* heartbeats of patience with one sponsor */
@@ -34,21 +34,21 @@ void enter_meet(struct spotnik_core *core)
 
 static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++)
-        if (core->peer[i].used && core->peer[i].dialling)
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used && core->vote->peer[i].dialling)
             return false;
     return core->view.size > 0 || !sponsor || !sponsor->linked; /* linked: the view is on its way */
 }
 
 void enter_send(struct spotnik_core *core)
 {
-    if (!core->enter_wanted || core->role != SPOTNIK_ROLE_JOINER)
+    if (!core->vote->enter_wanted || core->role != SPOTNIK_ROLE_JOINER)
         return;
-    core->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
-    struct peer *sponsor = peer_find(core, core->sponsor);
-    if (core->now_ns < core->enter_links_ns && !has_met(core, sponsor))
+    core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    struct peer *sponsor = peer_find(core, core->vote->sponsor);
+    if (core->now_ns < core->vote->enter_links_ns && !has_met(core, sponsor))
         return;
-    if (core->now_ns >= core->sponsor_until_ns && core->view.size > 0) {
+    if (core->now_ns >= core->vote->sponsor_until_ns && core->view.size > 0) {
         enter_next_sponsor(core); /* it may be dead without a sound; that we replay step after step must not hide it */
         return;
     }
@@ -61,33 +61,33 @@ void enter_send(struct spotnik_core *core)
 static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
     struct peer *peer = peer_want(core, sponsor);
-    core->sponsor = sponsor->id;
-    core->sponsor_until_ns = spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
-    core->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    core->vote->sponsor = sponsor->id;
+    core->vote->sponsor_until_ns = spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
+    core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
     if (peer->linked)
         enter_send(core);
     else
         peer_dial(core, peer);
 }
 
-void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event)
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
     if (core->role != SPOTNIK_ROLE_JOINER)
         return;
-    core->enter_wanted = true;
-    core->guide = event->peer;
-    core->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
-    ask(core, &event->peer);
+    core->vote->enter_wanted = true;
+    core->vote->guide = *sponsor;
+    core->vote->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
+    ask(core, sponsor);
 }
 
 /* The next member of the view as we last heard it, and after them those that the driver has named: all of that view may be dead. */
 void enter_next_sponsor(struct spotnik_core *core)
 {
-    if (!core->enter_wanted || !core->view.size)
+    if (!core->vote->enter_wanted || !core->view.size)
         return;
-    uint32_t rank = spotnik_view_rank(&core->view, core->sponsor), next = rank == SPOTNIK_NO_RANK ? 0 : rank + 1;
-    bool strange = spotnik_view_rank(&core->view, core->guide.id) == SPOTNIK_NO_RANK;
-    ask(core, next == core->view.size && strange ? &core->guide : &core->view.entry[next % core->view.size].member);
+    uint32_t rank = spotnik_view_rank(&core->view, core->vote->sponsor), next = rank == SPOTNIK_NO_RANK ? 0 : rank + 1;
+    bool strange = spotnik_view_rank(&core->view, core->vote->guide.id) == SPOTNIK_NO_RANK;
+    ask(core, next == core->view.size && strange ? &core->vote->guide : &core->view.entry[next % core->view.size].member);
 }
 
 /* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have the last one: members that have begun the
@@ -110,8 +110,8 @@ static uint64_t steps_behind(const struct spotnik_core *core, const struct joine
 static struct resting *resting_find(struct spotnik_core *core, struct spotnik_id id)
 {
     for (uint32_t i = 0; i < RESTING_MAX; i++)
-        if (spotnik_id_equal(core->resting[i].id, id))
-            return &core->resting[i];
+        if (spotnik_id_equal(core->vote->resting[i].id, id))
+            return &core->vote->resting[i];
     return NULL;
 }
 
@@ -126,7 +126,7 @@ static bool stalled(const struct spotnik_core *core, const struct joiner *joiner
  * a hundred of them ahead before a joiner has copied its state and met everybody. */
 static bool too_far(const struct spotnik_core *core, uint64_t behind)
 {
-    return behind > ENTER_FAR && behind > core->limits.silence_ceiling_ns / (core->step_ns + 1);
+    return behind > ENTER_FAR && behind > core->limits.silence_ceiling_ns / (step_takes_ns(core) + 1);
 }
 
 /* A joiner two steps behind will be near enough when the token has gone round, or when it has replayed the rest: everybody waits for it. The
@@ -137,26 +137,26 @@ static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
     const struct resting *resting = resting_find(core, joiner->enter.member.id);
     uint64_t behind = steps_behind(core, joiner);
 
-    core->patience_until_ns = 0;
+    core->vote->patience_until_ns = 0;
     if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
         return false;
     if (behind <= ENTER_NEAR || stalled(core, joiner)) {
-        uint64_t patience_ns = core->limits.enter_wait_ns + behind * ENTER_PATIENCE * core->step_ns;
-        core->patience_until_ns = spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
+        uint64_t patience_ns = core->limits.enter_wait_ns + behind * ENTER_PATIENCE * step_takes_ns(core);
+        core->vote->patience_until_ns = spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
         return true;
     }
-    if (core->now_ns < core->enter_far_ns)
+    if (core->now_ns < core->vote->enter_far_ns)
         return false;
-    core->enter_far_ns = spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
+    core->vote->enter_far_ns = spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
     return true;
 }
 
 /* A joiner asks every heartbeat. One that has fallen silent would be let in dead, or keep us trying for ever. */
 void enter_expire(struct spotnik_core *core)
 {
-    for (uint32_t i = core->joiner_count; i-- > 0;)
-        if (spotnik_time_since(core->now_ns, core->joiner[i].heard_ns) > core->limits.silence_ceiling_ns)
-            enter_forget(core, core->joiner[i].enter.member.id);
+    for (uint32_t i = core->vote->joiner_count; i-- > 0;)
+        if (spotnik_time_since(core->now_ns, core->vote->joiner[i].heard_ns) > core->limits.silence_ceiling_ns)
+            enter_forget(core, core->vote->joiner[i].enter.member.id);
 }
 
 void enter_start(struct spotnik_core *core)
@@ -164,8 +164,8 @@ void enter_start(struct spotnik_core *core)
     if (!quiet(core))
         return;
     enter_expire(core);
-    for (uint32_t i = 0; i < core->joiner_count; i++)
-        if (worth_a_try(core, &core->joiner[i])) {
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++)
+        if (worth_a_try(core, &core->vote->joiner[i])) {
             ballot_start(core);
             return;
         }
@@ -176,7 +176,7 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
     struct resting *resting = resting_find(core, id);
 
     if (!resting) {
-        resting = &core->resting[core->resting_next++ % RESTING_MAX];
+        resting = &core->vote->resting[core->vote->resting_next++ % RESTING_MAX];
         *resting = (struct resting){.id = id};
     }
     resting->until_ns = spotnik_time_add(core->now_ns, for_ns);
@@ -188,11 +188,11 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
  * waited for nobody: were the joiner to rest for that, a job that loses members would shut out those that replace them. */
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    const struct spotnik_token *token = &core->token;
-    uint64_t took_ns = core->now_ns - core->frozen_ns;
+    const struct spotnik_token *token = &core->vote->token;
+    uint64_t took_ns = core->now_ns - core->vote->frozen_ns;
 
-    if (core->status.last_lost || core->parked || took_ns < core->limits.enter_wait_ns || !core->promised.round ||
-        spotnik_ballot_compare(token->ballot, core->promised) != 0)
+    if (core->status.last_lost || core->vote->parked || took_ns < core->limits.enter_wait_ns || !core->vote->promised.round ||
+        spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
         return;
     for (uint32_t i = 0; i < token->joiner_count; i++)
         if (spotnik_proposal_find(proposal, token->joiner[i].member.id) == SPOTNIK_NO_RANK)
@@ -201,9 +201,9 @@ void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *propos
 
 static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < core->joiner_count; i++)
-        if (spotnik_id_equal(core->joiner[i].enter.member.id, id))
-            return &core->joiner[i];
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++)
+        if (spotnik_id_equal(core->vote->joiner[i].enter.member.id, id))
+            return &core->vote->joiner[i];
     return NULL;
 }
 
@@ -211,8 +211,8 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
 {
     struct joiner *joiner = find(core, enter->member.id);
 
-    if (!joiner && core->joiner_count < SPOTNIK_JOINERS_MAX) {
-        joiner = &core->joiner[core->joiner_count++];
+    if (!joiner && core->vote->joiner_count < SPOTNIK_JOINERS_MAX) {
+        joiner = &core->vote->joiner[core->vote->joiner_count++];
         joiner->nearest = UINT64_MAX;
     }
     if (!joiner)
@@ -234,7 +234,7 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
         peer_rank(core, from) != SPOTNIK_NO_RANK ||
         !remember(core, &message->enter))
         return;
-    if (core->phase == PHASE_JOINER)
+    if (core->vote->phase == PHASE_JOINER)
         token_returned(core);
     else
         enter_start(core);
@@ -255,9 +255,9 @@ void enter_forget(struct spotnik_core *core, struct spotnik_id id)
     struct joiner *joiner = find(core, id);
 
     if (joiner)
-        *joiner = core->joiner[--core->joiner_count];
-    if (core->phase != PHASE_JOINER)
+        *joiner = core->vote->joiner[--core->vote->joiner_count];
+    if (core->vote->phase != PHASE_JOINER)
         return;
-    drop_from_token(&core->token, id);
-    core->enter_until_ns = core->now_ns;
+    drop_from_token(&core->vote->token, id);
+    core->vote->enter_until_ns = core->now_ns;
 }

@@ -5,11 +5,11 @@
  * before, so that one loss seen by a whole host starts one ballot, and yet none is missed when the first witness dies too. */
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 static bool out(const struct spotnik_core *core, uint32_t rank)
 {
-    return spotnik_evidence_out(core->book[rank].evidence);
+    return spotnik_evidence_out(core->vote->book[rank].evidence);
 }
 
 void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence)
@@ -18,15 +18,15 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
     SPOTNIK_ASSERT(rank < core->view.size);
     if (rank == core->rank)
         return;
-    struct spotnik_report *report = &core->book[rank];
+    struct spotnik_report *report = &core->vote->book[rank];
     uint8_t merged = spotnik_evidence_merge(report->evidence, (uint8_t)evidence);
     if (merged == report->evidence)
         return;
     report->evidence = merged;
-    core->covered[rank] = false;
-    core->patience_until_ns = core->enter_limit_ns = core->now_ns; /* a loss is no time to wait for joiners */
-    if (!core->suspected_ns)
-        core->suspected_ns = core->now_ns;
+    core->vote->covered[rank] = false;
+    core->vote->patience_until_ns = core->vote->enter_limit_ns = core->now_ns; /* a loss is no time to wait for joiners */
+    if (!core->vote->suspected_ns)
+        core->vote->suspected_ns = core->now_ns;
     if (merged >= SPOTNIK_EVIDENCE_TAINTED)
         freeze(core); /* never taken back, so a ballot must come: its token would wait at every hop for a member busy with data */
     pass_reroute(core, &core->view.entry[rank].member);
@@ -57,7 +57,7 @@ void evidence_schedule(struct spotnik_core *core)
     uint64_t at_ns = SPOTNIK_NEVER;
 
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (!out(core, rank) || core->covered[rank])
+        if (!out(core, rank) || core->vote->covered[rank])
             continue;
         uint64_t wait_ns = witness_order(core, rank) * core->limits.stagger_ns;
         at_ns = spotnik_time_min(at_ns, spotnik_time_add(core->now_ns, wait_ns));
@@ -65,26 +65,26 @@ void evidence_schedule(struct spotnik_core *core)
     if (at_ns <= core->now_ns)
         ballot_start(core);
     else if (at_ns != SPOTNIK_NEVER)
-        core->initiate_ns = spotnik_time_min(core->initiate_ns, at_ns);
+        core->vote->initiate_ns = spotnik_time_min(core->vote->initiate_ns, at_ns);
     else
-        core->initiate_ns = SPOTNIK_NEVER;
+        core->vote->initiate_ns = SPOTNIK_NEVER;
 }
 
 /* Another's word that it does not answer. It may again, and nobody tells us; so the word fades before the next retry asks it anew. */
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
 {
-    return core->now_ns < core->quiet_until_ns[rank];
+    return core->now_ns < core->vote->quiet_until_ns[rank];
 }
 
 /* The word of one ballot fades, and a later ballot of the same initiator may take it back. */
 static void learn_silence(struct spotnik_core *core, uint32_t rank, const struct spotnik_report *told, struct spotnik_id initiator)
 {
     if (told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised) {
-        core->quiet_until_ns[rank] = spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
-        core->quiet_by[rank] = initiator;
-    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE && spotnik_id_equal(core->quiet_by[rank], initiator)) {
-        core->quiet_until_ns[rank] = 0;
-        core->quiet_by[rank] = (struct spotnik_id){0};
+        core->vote->quiet_until_ns[rank] = spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
+        core->vote->quiet_by[rank] = initiator;
+    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE && spotnik_id_equal(core->vote->quiet_by[rank], initiator)) {
+        core->vote->quiet_until_ns[rank] = 0;
+        core->vote->quiet_by[rank] = (struct spotnik_id){0};
     }
 }
 
@@ -94,11 +94,11 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct spotnik_report *told = &token->report[rank];
-        struct spotnik_report *known = &core->book[rank];
+        struct spotnik_report *known = &core->vote->book[rank];
         if (told->leaving)
             known->leaving = 1;
         if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
-            core->rumoured[rank] = true;
+            core->vote->rumoured[rank] = true;
         if (rank != core->rank)
             learn_silence(core, rank, told, token->ballot.initiator);
     }
@@ -132,8 +132,8 @@ uint32_t spotnik_core_linked(const struct spotnik_core *core)
 
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return 0;
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        const struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        const struct peer *peer = &core->vote->peer[i];
         count += peer->used && peer->linked && peer->heard && peer_rank(core, peer) != SPOTNIK_NO_RANK &&
                  !evidence_moved_on(peer, core->view.epoch);
     }
@@ -143,7 +143,7 @@ uint32_t spotnik_core_linked(const struct spotnik_core *core)
 static bool suspects_any(const struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (core->book[rank].evidence != SPOTNIK_EVIDENCE_NONE)
+        if (core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_NONE)
             return true;
     return false;
 }
@@ -159,14 +159,20 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
         return;
     rank = peer_rank(core, peer);
     if (rank != SPOTNIK_NO_RANK)
-        core->quiet_until_ns[rank] = 0;
-    if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        core->vote->quiet_until_ns[rank] = 0;
+    if (rank == SPOTNIK_NO_RANK || core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
-    core->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    core->vote->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
     if (!suspects_any(core))
-        core->suspected_ns = 0;
-    if (core->parked || (core->frozen && !core->promised.round)) /* frozen for its sake, and no ballot has come yet */
+        core->vote->suspected_ns = 0;
+    if (core->vote->parked || (core->frozen && !core->vote->promised.round)) /* frozen for its sake, and no ballot has come yet */
         ballot_start(core);
     else
         evidence_schedule(core);
+}
+
+/* A step was committed: the view is well. */
+void evidence_settled(struct spotnik_core *core)
+{
+    core->vote->settles = 0;
 }

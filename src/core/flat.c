@@ -11,7 +11,10 @@
  *
  * A step that one member has committed flat lies open to all: every other member of that view has all its shares mapped. So if the next
  * view settles that step, and all of it share memory, members take large results from there, and no member hands them over. */
-#include "core/state.h"
+#include <string.h>
+
+#include "base/assert.h"
+#include "core/route.h"
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
 {
@@ -26,15 +29,15 @@ static bool is_apart(const struct spotnik_core *core, uint32_t rank)
 {
     if (rank == core->rank || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
         return false;
-    return find(&core->flat, core->view.entry[rank].member.id) == core->flat.count;
+    return find(&core->route->flat, core->view.entry[rank].member.id) == core->route->flat.count;
 }
 
 /* What we say of ourselves in this step, the same for all its buckets. */
 void flat_latch(struct spotnik_core *core)
 {
-    core->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
-    for (uint32_t rank = 0; rank < core->view.size && core->flat.ours; rank++)
-        core->flat.ours = !is_apart(core, rank);
+    core->route->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
+    for (uint32_t rank = 0; rank < core->view.size && core->route->flat.ours; rank++)
+        core->route->flat.ours = !is_apart(core, rank);
 }
 
 /* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two might fail for ever. */
@@ -42,7 +45,7 @@ uint64_t flat_apart(const struct spotnik_core *core)
 {
     uint64_t apart = 0;
 
-    if (core->flat.failed)
+    if (core->route->flat.failed)
         return UINT64_MAX;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (is_apart(core, rank))
@@ -50,17 +53,26 @@ uint64_t flat_apart(const struct spotnik_core *core)
     return apart;
 }
 
+/* Do all members of the view have one address? */
+static bool is_near(const struct spotnik_core *core)
+{
+    const struct spotnik_view *view = &core->view;
+
+    for (uint32_t rank = 1; rank < view->size; rank++)
+        if (memcmp(view->entry[rank].member.address, view->entry[0].member.address, sizeof(view->entry[0].member.address)) != 0)
+            return false;
+    return true;
+}
+
 void flat_install(struct spotnik_core *core)
 {
-    uint32_t *scratch = (uint32_t *)core->token.report; /* the token of the old epoch is void: its array is free */
-
-    _Static_assert(sizeof(*core->token.report) >= 4 * sizeof(uint32_t), "four places for each member");
-    core->flat.failed = false;
-    core->flat.on = core->chosen.flat;
-    core->holders = spotnik_hosts_holders(&core->view, core->holder, scratch);
-    core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank, core->holder, core->holders) : (struct spotnik_hosts){.count = 1};
+    core->route->near = is_near(core);
+    core->route->flat.failed = false;
+    core->route->flat.on = core->chosen.flat;
+    core->route->holders = spotnik_hosts_holders(&core->view, core->route->holder, core->route->scratch);
+    core->route->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank, core->route->holder, core->route->holders) : (struct spotnik_hosts){.count = 1};
     flat_latch(core);
-    core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
+    core->route->flat.on |= core->route->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
 /* After a commit. A member that was handed the result has no other's word; but then a view has begun with it, as for all members. */
@@ -70,79 +82,59 @@ void flat_settle(struct spotnik_core *core, bool handed)
 
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || handed)
         return;
-    core->flat.on |= core->flat.agreed[generation];
-    core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
+    core->route->flat.on |= core->route->flat.agreed[generation];
+    core->route->flat.on |= core->route->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
 /* Several hosts, and not everybody alone. */
 static bool are_hosts_mixed(const struct spotnik_core *core)
 {
-    return core->hosts.count > 1 && core->hosts.count < core->view.size;
+    return core->route->hosts.count > 1 && core->route->hosts.count < core->view.size;
 }
 
 /* Do we hold the stream of our host? It may be used in this view, now or after its first step. */
 bool flat_streams(const struct spotnik_core *core)
 {
-    return are_hosts_mixed(core) && core->hosts.place == 0;
+    return are_hosts_mixed(core) && core->route->hosts.place == 0;
+}
+
+/* Does the stream of our host, which we hold, go to this member? */
+bool flat_streams_to(const struct spotnik_core *core, uint32_t rank)
+{
+    return flat_streams(core) && rank == core->route->hosts.next;
+}
+
+/* How many hosts the view is on. */
+uint32_t flat_hosts(const struct spotnik_core *core)
+{
+    return core->route->holders;
+}
+
+/* What is always true in a view. */
+void flat_check(const struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->route->hosts.count >= 1 && core->route->hosts.count <= core->view.size);
+    SPOTNIK_ASSERT(core->route->holders >= 1 && core->route->holders <= core->view.size);
+    SPOTNIK_ASSERT(core->route->flat.count <= core->route->flat.max);
 }
 
 /* The running step is reduced on each host and between hosts. */
 bool flat_by_hosts(const struct spotnik_core *core)
 {
-    return core->flat.on && are_hosts_mixed(core);
-}
-
-static void start_in_memory(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, enum spotnik_host_part part)
-{
-    spotnik_transaction_start_flat(&core->step, bucket);
-    bucket->hosts = part == SPOTNIK_PART_HOLDER;
-    if (part == SPOTNIK_PART_ALL)
-        core->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT);
-    action->part = part;
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->offset = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
-    action->host = core->hosts.index;
-    action->count = bucket->count;
-    action->weight = bucket->weight;
-}
-
-/* False: round the ring of all. */
-bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
-{
-    bool hosts = flat_by_hosts(core);
-
-    if (!core->flat.on || core->view.size < 2 || (core->hosts.count > 1 && !hosts))
-        return false;
-    if (hosts && core->hosts.members == 1 && tree_of_hosts(core, bucket)) {
-        tree_start(core, number, bucket, true);
-        return true;
-    }
-    if (hosts && core->hosts.members == 1) {
-        spotnik_transaction_start_hosts(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes);
-        bucket_scale(core, number, bucket);
-        return true;
-    }
-    start_in_memory(core, number, bucket,
-                    !hosts ? SPOTNIK_PART_ALL : core->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
-    return true;
+    return core->route->flat.on && are_hosts_mixed(core);
 }
 
 /* The result of all has come round: the others on our host wait for it. */
 void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step)
 {
-    if (!bucket->summed)
-        return;
-    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_SPREAD);
-    action->bucket = number;
-    action->step = step;
+    if (bucket->summed)
+        queue_work(core, SPOTNIK_ACTION_SPREAD, number, step);
 }
 
 /* Every member of a view that was chosen flat was in the view before, and so says the same of each bucket. */
 static bool lies_there(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
-    uint64_t epoch = core->flat.begun_epoch[core->view.settled_step & 1];
+    uint64_t epoch = core->route->flat.begun_epoch[core->view.settled_step & 1];
 
     return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used && bucket->flat &&
            bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
@@ -160,62 +152,38 @@ void flat_take_late(struct spotnik_core *core)
         if (!lies_there(core, bucket))
             continue;
         bucket->handed = spotnik_transaction_handover_total(bucket, core->limits.chunk_bytes);
-        if (bucket->complete)
-            continue;
-        struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT_LATE);
-        action->bucket = i;
-        action->step = step;
+        if (!bucket->complete)
+            queue_work(core, SPOTNIK_ACTION_FLAT_LATE, i, step);
     }
 }
 
-void on_shared(struct spotnik_core *core, const struct spotnik_event *event)
+void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *shared)
 {
-    struct spotnik_flat_mode *flat = &core->flat;
-    uint32_t at = find(flat, event->peer.id);
+    struct spotnik_flat_mode *flat = &core->route->flat;
+    uint32_t at = find(flat, shared->peer.id);
 
-    if (event->count == 0 && at < flat->count)
+    if (!shared->open && at < flat->count)
         flat->peer[at] = flat->peer[--flat->count];
-    else if (event->count != 0 && at == flat->count && flat->count < flat->max)
-        flat->peer[flat->count++] = event->peer.id;
+    else if (shared->open && at == flat->count && flat->count < flat->max)
+        flat->peer[flat->count++] = shared->peer.id;
 }
 
-static bool still_wanted(const struct spotnik_core *core, const struct spotnik_chunk_header *header)
+static bool still_wanted(const struct spotnik_core *core, const struct spotnik_bucket_at *at)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->flat.on && core->step.begun &&
-           header->epoch == core->view.epoch && header->step == core->step.committed + 1 &&
-           header->bucket < SPOTNIK_BUCKETS_MAX;
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->route->flat.on && core->step.begun &&
+           at->epoch == core->view.epoch && at->step == core->step.committed + 1 &&
+           at->bucket < SPOTNIK_BUCKETS_MAX;
 }
 
-/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts; all of it if it goes up a tree,
- * since that is one chunk. */
-static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event *event)
+void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done)
 {
-    uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : event->header.weight;
-
-    if (bucket->flat && tree_of_hosts(core, bucket)) {
-        tree_start_summed(core, bucket, weight);
+    if (!still_wanted(core, &done->at))
         return;
-    }
-    if (bucket->flat)
-        spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes,
-                                         weight);
-    else if (!bucket->summed)
-        return;
-    bool early = SPOTNIK_IS_PLANTED(core, SUM_EARLY) && event->count < bucket->ring.chunks - 1;
-    bucket->ready = event->count + early;
-}
-
-void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
-{
-    const struct spotnik_chunk_header *header = &event->header;
-
-    if (!still_wanted(core, header))
-        return;
-    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
+    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, done->at.step, done->at.bucket);
     if (!bucket->used || bucket->complete)
         return;
     if (bucket->hosts) {
-        host_summed(core, bucket, event);
+        route_hosts_summed(core, bucket, done);
         return;
     }
     if (!bucket->flat)
@@ -226,14 +194,14 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
 
 /* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same members and round the ring. (Only a
  * proposal made earlier, and found again, may say otherwise once more.) */
-void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event)
+void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure)
 {
-    if (!still_wanted(core, &event->header))
+    if (!still_wanted(core, &failure->at))
         return;
-    if (event->error == SPOTNIK_ERR_MISMATCH) {
-        dispute_open(core, event->header.step, event->header.bucket, (struct spotnik_id){0});
+    if (failure->error == SPOTNIK_ERR_MISMATCH) {
+        dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){0});
         return;
     }
-    core->flat.failed = true;
+    core->route->flat.failed = true;
     ballot_start(core);
 }

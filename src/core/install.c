@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 void become(struct spotnik_core *core, enum spotnik_role role)
 {
@@ -18,9 +18,9 @@ void become(struct spotnik_core *core, enum spotnik_role role)
 /* Why a member is lost, as far as we know ourselves or the last token has said. */
 static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 {
-    bool told = core->token.ballot.round != 0 && core->token.report_count == core->view.size;
+    bool told = core->vote->token.ballot.round != 0 && core->vote->token.report_count == core->view.size;
 
-    return spotnik_evidence_merge(core->book[rank].evidence, told ? core->token.report[rank].evidence : SPOTNIK_EVIDENCE_NONE);
+    return spotnik_evidence_merge(core->vote->book[rank].evidence, told ? core->vote->token.report[rank].evidence : SPOTNIK_EVIDENCE_NONE);
 }
 
 /* Members that went and came, for status; the view is still the old one. */
@@ -31,7 +31,7 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
         uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
         near = at == SPOTNIK_NO_RANK ? near : at + 1;
         bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
-        if (!stays && (core->book[rank].leaving || at != SPOTNIK_NO_RANK))
+        if (!stays && (core->vote->book[rank].leaving || at != SPOTNIK_NO_RANK))
             left++;
         else if (!stays) {
             uint8_t cause = cause_of(core, rank);
@@ -55,7 +55,7 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
 /* Deaths known to us of members that the new view still holds stay known; silence is observed anew. */
 static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    struct spotnik_report *carried = core->token.report; /* the token of the old epoch is void: its array is free */
+    struct spotnik_report *carried = core->vote->token.report; /* the token of the old epoch is void: its array is free */
     uint32_t size = 0, near = 0;
 
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
@@ -64,11 +64,11 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
         uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
         near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
         carried[size] = (struct spotnik_report){0};
-        if (rank != SPOTNIK_NO_RANK && core->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
-            carried[size].evidence = core->book[rank].evidence;
+        if (rank != SPOTNIK_NO_RANK && core->vote->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
+            carried[size].evidence = core->vote->book[rank].evidence;
         size++;
     }
-    memcpy(core->book, carried, size * sizeof(*carried));
+    memcpy(core->vote->book, carried, size * sizeof(*carried));
 }
 
 static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
@@ -86,37 +86,37 @@ static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotn
  * very view. The end counts as it would have in this view. */
 static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        const struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        const struct peer *peer = &core->vote->peer[i];
         if (!peer->used || peer->ended == SPOTNIK_EVIDENCE_NONE)
             continue;
         uint32_t rank = rank_to_be(proposal, peer->member.id);
         if (rank == SPOTNIK_NO_RANK)
             continue;
-        core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, (uint8_t)evidence_of_end(peer, proposal->epoch));
+        core->vote->book[rank].evidence = spotnik_evidence_merge(core->vote->book[rank].evidence, (uint8_t)evidence_of_end(peer, proposal->epoch));
     }
 }
 
 static void forget_decision(struct spotnik_core *core)
 {
     dispute_end(core);
-    core->frozen = core->parked = false;
+    core->frozen = core->vote->parked = false;
     phase_set(core, PHASE_NONE);
-    core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
-    core->suspected_ns = 0;
-    core->round_seen = 0;
-    core->retries = 0;
-    core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
-    core->patience_until_ns = 0;
-    memset(core->hop, 0, sizeof(core->hop));
-    core->token_at = (struct spotnik_id){0};
-    core->visit = (struct spotnik_visit){.until_ns = SPOTNIK_NEVER};
-    memset(core->covered, 0, core->limits.members_max * sizeof(*core->covered));
-    memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
-    memset(core->quiet_until_ns, 0, core->limits.members_max * sizeof(*core->quiet_until_ns));
-    memset(core->quiet_by, 0, core->limits.members_max * sizeof(*core->quiet_by));
-    memset(core->deaf, 0, core->limits.members_max * sizeof(*core->deaf));
-    memset(core->fenced, 0, core->limits.members_max * sizeof(*core->fenced));
+    core->vote->promised = core->vote->accepted.ballot = (struct spotnik_ballot){0};
+    core->vote->suspected_ns = 0;
+    core->vote->round_seen = 0;
+    core->vote->retries = 0;
+    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns = core->vote->enter_limit_ns = SPOTNIK_NEVER;
+    core->vote->patience_until_ns = 0;
+    memset(core->vote->hop, 0, sizeof(core->vote->hop));
+    core->vote->token_at = (struct spotnik_id){0};
+    core->vote->visit = (struct spotnik_visit){.until_ns = SPOTNIK_NEVER};
+    memset(core->vote->covered, 0, core->limits.members_max * sizeof(*core->vote->covered));
+    memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
+    memset(core->vote->quiet_until_ns, 0, core->limits.members_max * sizeof(*core->vote->quiet_until_ns));
+    memset(core->vote->quiet_by, 0, core->limits.members_max * sizeof(*core->vote->quiet_by));
+    memset(core->vote->deaf, 0, core->limits.members_max * sizeof(*core->vote->deaf));
+    memset(core->vote->fenced, 0, core->limits.members_max * sizeof(*core->vote->fenced));
 }
 
 /* What the chosen proposal says of steps and samples becomes ours. */
@@ -127,13 +127,13 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
         core->ledger_known = true;
     }
     spotnik_transaction_cut(&core->step);
-    core->handed_buckets = 0;
-    core->enter_wanted = false;
-    core->enter_ns = SPOTNIK_NEVER;
-    if (core->leaving) {
+    step_forget_handed(core);
+    core->vote->enter_wanted = false;
+    core->vote->enter_ns = SPOTNIK_NEVER;
+    if (core->vote->leaving) {
         /* Kept as a holder: ask again, each time later, because asking interrupts the very hand-over we were kept for. */
-        uint32_t shift = 2 * (core->leave_tries < 6 ? core->leave_tries++ : 6);
-        core->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
+        uint32_t shift = 2 * (core->vote->leave_tries < 6 ? core->vote->leave_tries++ : 6);
+        core->vote->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
     }
 }
 
@@ -141,13 +141,13 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
 static void step_aside(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
-    bool left = core->leaving && at != SPOTNIK_NO_RANK;
+    bool left = core->vote->leaving && at != SPOTNIK_NO_RANK;
 
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
     if (left) {
-        memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
-        memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
+        memset(core->vote->book, 0, core->limits.members_max * sizeof(*core->vote->book));
+        memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
         restart_spread(core);
     }
     become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
@@ -200,7 +200,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
         enter_rest(core, proposal);
         carry_book(core, proposal);
     } else {
-        memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
+        memset(core->vote->book, 0, core->limits.members_max * sizeof(*core->vote->book));
     }
     carry_ends(core, proposal);
     role_set(core, SPOTNIK_ROLE_MEMBER);
@@ -215,11 +215,11 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     settle(core, proposal);
     digest_view(core);
     core->status.restarted_ns = core->now_ns;
-    core->heartbeat_ns = core->now_ns;
-    core->settle_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->settles);
+    core->vote->heartbeat_ns = core->now_ns;
+    core->vote->settle_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->vote->settles);
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
-    queue_action(core, SPOTNIK_ACTION_VIEW)->step = core->view.epoch;
+    queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
     restart_spread(core);
     peers_after_view(core);
     flat_take_late(core);

@@ -3,7 +3,7 @@
  * would break a promise, so it stops the process, which the others survive. The events of the data path are left out: they change none of it,
  * and a small step has a dozen. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 static bool is_at_most(struct spotnik_ballot a, struct spotnik_ballot b)
 {
@@ -13,12 +13,12 @@ static bool is_at_most(struct spotnik_ballot a, struct spotnik_ballot b)
 /* One decision at a time, and never one outside of what we promised. */
 static void check_decision(const struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->promised.round == 0 || core->frozen);
-    SPOTNIK_ASSERT(!core->parked || core->frozen);
-    SPOTNIK_ASSERT(core->promised.round <= core->round_seen || core->promised.round == 0);
-    SPOTNIK_ASSERT(core->accepted.ballot.round == 0 || is_at_most(core->accepted.ballot, core->promised));
-    SPOTNIK_ASSERT(core->accepted.ballot.round == 0 || core->accepted.epoch == core->view.epoch + 1);
-    SPOTNIK_ASSERT(core->phase == PHASE_NONE || spotnik_id_equal(core->promised.initiator, core->self.id));
+    SPOTNIK_ASSERT(core->vote->promised.round == 0 || core->frozen);
+    SPOTNIK_ASSERT(!core->vote->parked || core->frozen);
+    SPOTNIK_ASSERT(core->vote->promised.round <= core->vote->round_seen || core->vote->promised.round == 0);
+    SPOTNIK_ASSERT(core->vote->accepted.ballot.round == 0 || is_at_most(core->vote->accepted.ballot, core->vote->promised));
+    SPOTNIK_ASSERT(core->vote->accepted.ballot.round == 0 || core->vote->accepted.epoch == core->view.epoch + 1);
+    SPOTNIK_ASSERT(core->vote->phase == PHASE_NONE || spotnik_id_equal(core->vote->promised.initiator, core->self.id));
 }
 
 /* We stand where the view says, in the view that was chosen, and no further behind than a laggard may be (P3). */
@@ -29,15 +29,13 @@ static void check_view(const struct spotnik_core *core)
     SPOTNIK_ASSERT(core->rank < core->view.size);
     SPOTNIK_ASSERT(spotnik_id_equal(core->view.entry[core->rank].member.id, core->self.id));
     SPOTNIK_ASSERT(core->step.committed + 1 >= core->view.settled_step);
-    SPOTNIK_ASSERT(core->hosts.count >= 1 && core->hosts.count <= core->view.size);
-    SPOTNIK_ASSERT(core->holders >= 1 && core->holders <= core->view.size);
+    flat_check(core);
 }
 
 static void check_room(const struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->joiner_count <= SPOTNIK_JOINERS_MAX);
+    SPOTNIK_ASSERT(core->vote->joiner_count <= SPOTNIK_JOINERS_MAX);
     SPOTNIK_ASSERT(core->queue_count <= core->queue_max);
-    SPOTNIK_ASSERT(core->flat.count <= core->flat.max);
 }
 
 void invariants_check(const struct spotnik_core *core)

@@ -2,7 +2,7 @@
 /* ACCEPT arrives: vote and pass on; or, if it is ours, every voter has accepted and the view is chosen. */
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 static bool votes(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
@@ -20,18 +20,18 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
         return;
     peer_activate(core, from); /* as with RECONCILE: it listens for us now */
     /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is outbid. */
-    if (spotnik_ballot_compare(proposal->ballot, core->promised) != 0)
+    if (spotnik_ballot_compare(proposal->ballot, core->vote->promised) != 0)
         return;
     if (is_self(core, proposal->ballot.initiator)) {
-        if (core->phase != PHASE_ACCEPT)
+        if (core->vote->phase != PHASE_ACCEPT)
             return;
         core->status.accepted_ns = core->now_ns;
-        view_install(core, &core->accepted);
+        view_install(core, &core->vote->accepted);
         return;
     }
     core->status.reconciled_ns = core->now_ns;
     peer_activate(core, from);
-    spotnik_proposal_copy(&core->accepted, proposal);
+    spotnik_proposal_copy(&core->vote->accepted, proposal);
     arm_retry(core, 4 * core->limits.retry_ns);
     proposal_accept(core);
 }

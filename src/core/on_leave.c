@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LEAVE: a planned departure is a view change that its subject starts itself. It votes, hands over what only it holds, and goes
  * when the view without it is installed. */
-#include "core/state.h"
+#include "core/vote.h"
 
 void on_leave(struct spotnik_core *core)
 {
@@ -9,11 +9,11 @@ void on_leave(struct spotnik_core *core)
         become(core, SPOTNIK_ROLE_LEFT);
         return;
     }
-    core->leaving = true;
-    core->begin_wanted = false; /* no step begins for a caller that has gone on to leave */
-    core->book[core->rank].leaving = 1;
+    core->vote->leaving = true;
+    step_ask_no_more(core);
+    core->vote->book[core->rank].leaving = 1;
     if (!core->frozen)
         ballot_start(core);
     else
-        core->leave_ns = core->now_ns; /* the token under way may have passed us: ask as soon as it is done */
+        core->vote->leave_ns = core->now_ns; /* the token under way may have passed us: ask as soon as it is done */
 }

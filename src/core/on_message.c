@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MESSAGE: what every control message means by itself (its sender lives, its sender is at this epoch), then its own file. */
-#include "core/state.h"
+#include "core/vote.h"
 
-void on_message(struct spotnik_core *core, const struct spotnik_event *event)
+void on_message(struct spotnik_core *core, const struct spotnik_event_message *received)
 {
-    const struct spotnik_message *message = event->message;
-    struct peer *from = peer_find(core, event->peer.id);
+    const struct spotnik_message *message = received->body;
+    struct peer *from = peer_find(core, received->from.id);
 
     if (!from || !from->linked)
         return;

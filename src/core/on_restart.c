@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RESTART arrives: a member has installed a view. It was chosen, so all its members install it, whatever ballots are under way. */
-#include "core/state.h"
+#include "core/vote.h"
 
 /* A joiner that is not in it only learns the members of the job. */
 static void learn(struct spotnik_core *core, const struct spotnik_proposal *proposal)
@@ -8,7 +8,7 @@ static void learn(struct spotnik_core *core, const struct spotnik_proposal *prop
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
     enter_meet(core);
-    if (core->enter_wanted && spotnik_view_rank(&core->view, core->sponsor) == SPOTNIK_NO_RANK)
+    if (core->vote->enter_wanted && spotnik_view_rank(&core->view, core->vote->sponsor) == SPOTNIK_NO_RANK)
         enter_next_sponsor(core);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on that had lost everybody. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 /* A view of ourselves at the step we hold. */
 static void install_alone(struct spotnik_core *core)
 {
-    struct spotnik_proposal *alone = &core->accepted;
+    struct spotnik_proposal *alone = &core->vote->accepted;
 
     alone->epoch = core->view.epoch + 1;
     alone->settled_step = core->step.committed;
@@ -20,35 +20,35 @@ static void install_alone(struct spotnik_core *core)
 }
 
 /* The only member of epoch 1. That nobody else does the same is src/peers' business. */
-void on_found(struct spotnik_core *core, const struct spotnik_event *event)
+void on_found(struct spotnik_core *core, const struct spotnik_event_found *found)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
-    if (event->ledger)
-        spotnik_ledger_copy(&core->ledger, event->ledger);
+    if (found->ledger)
+        spotnik_ledger_copy(&core->ledger, found->ledger);
     spotnik_ledger_deal_set(&core->ledger, 0, NULL); /* for members that are gone */
-    if (event->founding) {
-        core->view.founding = *event->founding;
-        core->view.chain = event->founding->id; /* of the view before the first */
+    if (found->founding) {
+        core->view.founding = *found->founding;
+        core->view.chain = found->founding->id; /* of the view before the first */
     }
     install_alone(core);
 }
 
 /* To all others it is one more view of a job that has seen no step yet: nobody can have copied its state before. */
-void on_resume(struct spotnik_core *core, const struct spotnik_event *event)
+void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->view.size == 1);
-    SPOTNIK_ASSERT(core->step.committed == 0 && !core->step.begun && !core->begin_wanted);
-    core->copied_step = event->committed;
-    spotnik_transaction_init(&core->step, event->committed);
-    spotnik_ledger_copy(&core->ledger, event->ledger);
+    SPOTNIK_ASSERT(core->step.committed == 0 && !core->step.begun && !step_is_asked_for(core));
+    core->vote->copied_step = resume->committed;
+    spotnik_transaction_init(&core->step, resume->committed);
+    spotnik_ledger_copy(&core->ledger, resume->ledger);
     install_alone(core);
 }
 
-void on_join(struct spotnik_core *core, const struct spotnik_event *event)
+void on_join(struct spotnik_core *core, const struct spotnik_event_join *join)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
     role_set(core, SPOTNIK_ROLE_JOINER);
-    core->copied_step = event->committed;
-    spotnik_transaction_init(&core->step, event->committed);
+    core->vote->copied_step = join->committed;
+    spotnik_transaction_init(&core->step, join->committed);
     step_try_begin(core);
 }

@@ -2,21 +2,21 @@
 /* The caller's side of a step: STEP_BEGIN, WEIGHT, DECLINE, BUCKET_START, STEP_SEAL, DEAL. Wrong calls are the API's to refuse; here they
  * are broken invariants. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/route.h"
 
 void on_step_begin(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(!core->step.begun);
-    core->begin_wanted = true;
+    core->route->begin_wanted = true;
     step_try_begin(core);
 }
 
-void on_weight(struct spotnik_core *core, const struct spotnik_event *event)
+void on_weight(struct spotnik_core *core, uint64_t weight)
 {
     SPOTNIK_ASSERT(core->step.begun);
     SPOTNIK_ASSERT(core->step.started == 0); /* one weight for all buckets of a step */
-    core->weight = event->weight;
-    core->weight_set = true;
+    core->route->weight = weight;
+    core->route->weight_set = true;
 }
 
 /* What each member's caller says of the same step must agree, as their buckets must: the ledger is replicated. */
@@ -24,7 +24,7 @@ void on_decline(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->step.begun);
     SPOTNIK_ASSERT(core->step.started == 0);
-    core->declined = true;
+    core->route->declined = true;
 }
 
 /* A member without a share in the step (a joiner, or one whose step was begun without it) contributes nothing to any operation. MEAN is
@@ -39,17 +39,17 @@ static uint64_t weight_of(const struct spotnik_core *core, uint8_t op)
         return 0;
     if (op != SPOTNIK_MEAN)
         return 1;
-    if (core->weight_set)
-        return core->weight;
-    return core->ledger.samples && !core->declined ? spotnik_core_share(core, ranges, &count) : 1;
+    if (core->route->weight_set)
+        return core->route->weight;
+    return core->ledger.samples && !core->route->declined ? spotnik_core_share(core, ranges, &count) : 1;
 }
 
-void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event)
+void on_bucket_start(struct spotnik_core *core, const struct spotnik_event_start *start)
 {
-    SPOTNIK_ASSERT(event->element_bytes > 0);
-    spotnik_transaction_add(&core->step, event->bucket, event->count, event->dtype, event->op, event->element_bytes,
-                     weight_of(core, event->op));
-    bucket_start(core, event->bucket);
+    SPOTNIK_ASSERT(start->element_bytes > 0);
+    spotnik_transaction_add(&core->step, start->bucket, start->count, start->dtype, start->op, start->element_bytes,
+                     weight_of(core, start->op));
+    bucket_start(core, start->bucket);
 }
 
 /* A step without buckets still synchronises: an empty one makes it wait for everybody, or members would run ahead of each other
@@ -70,8 +70,8 @@ void on_step_seal(struct spotnik_core *core)
     step_try_commit(core);
 }
 
-void on_deal(struct spotnik_core *core, const struct spotnik_event *event)
+void on_deal(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
-    SPOTNIK_ASSERT(core->deal_asked);
-    step_dealt(core, event);
+    SPOTNIK_ASSERT(core->route->deal_asked);
+    step_dealt(core, deal);
 }

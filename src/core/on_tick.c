@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TICK: heartbeats, silence, and the timers that keep the protocol moving when nobody speaks. */
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 /* We were late ourselves (stopped, or starved of a processor): what looks like silence of others may be deafness of ours. */
 static void forgive_lateness(struct spotnik_core *core)
 {
-    uint64_t late_ns = spotnik_time_since(core->now_ns, core->heartbeat_ns);
+    uint64_t late_ns = spotnik_time_since(core->now_ns, core->vote->heartbeat_ns);
 
     if (late_ns < core->limits.heartbeat_ns)
         return;
-    for (uint32_t i = 0; i < core->peer_top; i++)
-        if (core->peer[i].used)
-            core->peer[i].detector.heard_ns =
-                spotnik_time_min(core->now_ns, spotnik_time_add(core->peer[i].detector.heard_ns, late_ns));
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used)
+            core->vote->peer[i].detector.heard_ns =
+                spotnik_time_min(core->now_ns, spotnik_time_add(core->vote->peer[i].detector.heard_ns, late_ns));
 }
 
 /* A peer on our own host shares our processors: its silence mostly means that the host is busy, while its death comes by certificate or
@@ -51,9 +51,9 @@ static bool silent(const struct spotnik_core *core, const struct peer *peer)
     return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
 }
 
-void on_kernel(struct spotnik_core *core, const struct spotnik_event *event)
+void on_kernel(struct spotnik_core *core, const struct spotnik_member *member)
 {
-    struct peer *peer = peer_find(core, event->peer.id);
+    struct peer *peer = peer_find(core, member->id);
 
     if (peer)
         peer->kernel_ns = core->now_ns;
@@ -69,23 +69,23 @@ bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint
 
 static void heartbeat(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
         if (peer->used && peer->active && peer->linked)
             send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
     }
-    core->heartbeat_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    core->vote->heartbeat_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
 }
 
 /* One accusation may install a view and change the table under us: look again from the start. */
 static bool accuse_one(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
         if (!peer->used || !peer->active || !silent(core, peer))
             continue;
         uint32_t rank = peer_rank(core, peer);
-        if (rank == SPOTNIK_NO_RANK || spotnik_evidence_out(core->book[rank].evidence))
+        if (rank == SPOTNIK_NO_RANK || spotnik_evidence_out(core->vote->book[rank].evidence))
             continue;
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
         return core->role == SPOTNIK_ROLE_MEMBER;
@@ -96,15 +96,15 @@ static bool accuse_one(struct spotnik_core *core)
 /* Each try gives the next view twice as long to hand over its last step: a view change in the middle begins that anew. */
 static void settle_try(struct spotnik_core *core)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || core->now_ns < core->settle_ns || !step_needs_settling(core))
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->now_ns < core->vote->settle_ns || !step_needs_settling(core))
         return;
-    core->settles += core->settles < SETTLES_MAX;
+    core->vote->settles += core->vote->settles < SETTLES_MAX;
     ballot_start(core);
 }
 
 static void tick_member(struct spotnik_core *core)
 {
-    if (core->now_ns >= core->heartbeat_ns) {
+    if (core->now_ns >= core->vote->heartbeat_ns) {
         forgive_lateness(core);
         heartbeat(core);
         dispute_tick(core);
@@ -114,23 +114,23 @@ static void tick_member(struct spotnik_core *core)
             ;
         settle_try(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->enter_until_ns && core->phase == PHASE_JOINER)
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->enter_until_ns && core->vote->phase == PHASE_JOINER)
         token_returned(core);
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->initiate_ns) {
-        core->initiate_ns = SPOTNIK_NEVER;
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->initiate_ns) {
+        core->vote->initiate_ns = SPOTNIK_NEVER;
         ballot_start(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->retry_ns) {
-        core->retries += core->phase != PHASE_JOINER;
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->retry_ns) {
+        core->vote->retries += core->vote->phase != PHASE_JOINER;
         ballot_start(core);
     }
     if (core->role == SPOTNIK_ROLE_MEMBER)
         path_tick(core);
     if (core->role == SPOTNIK_ROLE_MEMBER)
         doubt_tick(core);
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->leave_ns) {
-        core->leave_ns = core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
-        core->book[core->rank].leaving = 1;
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->leave_ns) {
+        core->vote->leave_ns = core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
+        core->vote->book[core->rank].leaving = 1;
         if (!core->frozen)
             ballot_start(core);
     }
@@ -140,6 +140,6 @@ void on_tick(struct spotnik_core *core)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER)
         tick_member(core);
-    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->enter_ns)
+    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->vote->enter_ns)
         enter_send(core);
 }

@@ -2,7 +2,7 @@
 /* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as it is up, and round members
  * that turn out to be dead meanwhile. Also the route of ACCEPT (all voters). RESTART goes its own way: spread.c. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 static const enum spotnik_message_kind message_of[PASS_COUNT] = {
     [PASS_RECONCILE] = SPOTNIK_MESSAGE_RECONCILE,
@@ -11,9 +11,9 @@ static const enum spotnik_message_kind message_of[PASS_COUNT] = {
 
 static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer *peer)
 {
-    core->hop[pass] = (struct spotnik_id){0};
+    core->vote->hop[pass] = (struct spotnik_id){0};
     if (pass == PASS_RECONCILE)
-        core->token_at = peer->member.id;
+        core->vote->token_at = peer->member.id;
     tell_view(core, peer); /* a peer an epoch behind must install ours before it can promise in it */
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_message(core, peer, message_of[pass]);
@@ -23,11 +23,11 @@ static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer 
  * ever, and the path to it for broken. */
 void pass_cancel(struct spotnik_core *core, enum pass pass)
 {
-    struct peer *peer = peer_find(core, core->hop[pass]);
+    struct peer *peer = peer_find(core, core->vote->hop[pass]);
 
     if (peer && peer->sought)
         peer->active = peer->sought = false;
-    core->hop[pass] = (struct spotnik_id){0};
+    core->vote->hop[pass] = (struct spotnik_id){0};
 }
 
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to)
@@ -37,7 +37,7 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
         pass_deliver(core, pass, peer);
         return;
     }
-    core->hop[pass] = to->id;
+    core->vote->hop[pass] = to->id;
     bool sought = peer->sought || !peer->active;
     peer_activate(core, peer);
     peer->sought = sought;
@@ -48,7 +48,7 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
 void pass_flush(struct spotnik_core *core, struct peer *peer)
 {
     for (int pass = 0; pass < PASS_COUNT; pass++)
-        if (spotnik_id_equal(core->hop[pass], peer->member.id))
+        if (spotnik_id_equal(core->vote->hop[pass], peer->member.id))
             pass_deliver(core, (enum pass)pass, peer);
 }
 
@@ -57,18 +57,18 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
 void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
 {
     restart_reroute(core, failed->id);
-    if (spotnik_id_equal(core->hop[PASS_RECONCILE], failed->id)) {
+    if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed->id)) {
         pass_cancel(core, PASS_RECONCILE);
         token_sign(core);
         token_forward(core);
     }
-    if (spotnik_id_equal(core->hop[PASS_ACCEPT], failed->id))
+    if (spotnik_id_equal(core->vote->hop[PASS_ACCEPT], failed->id))
         pass_cancel(core, PASS_ACCEPT);
 }
 
 void accept_forward(struct spotnik_core *core)
 {
-    const struct spotnik_proposal *proposal = &core->accepted;
+    const struct spotnik_proposal *proposal = &core->vote->accepted;
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
 
     SPOTNIK_ASSERT(at != SPOTNIK_NO_RANK);

@@ -4,7 +4,8 @@
  * each is everybody's neighbour (docs/design/0025-paths.md). */
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
+#include "member/hosts.h"
 
 #define PAUSE_NS (2 * SPOTNIK_S) /* the first time: after it the next view tries the path again */
 #define PAUSES_MAX 7             /* then 128 s */
@@ -18,15 +19,15 @@ static bool is_far(const struct spotnik_core *core, uint32_t rank)
 /* A member of an older version does not know what a detour is. */
 static bool all_know(const struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++)
-        if (core->peer[i].used && core->peer[i].linked && core->peer[i].speech != 0 && core->peer[i].speech < SPOTNIK_SPEECH_PATHS)
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used && core->vote->peer[i].linked && core->vote->peer[i].speech != 0 && core->vote->peer[i].speech < SPOTNIK_SPEECH_PATHS)
             return false;
     return true;
 }
 
 static bool are_enough(const struct spotnik_core *core)
 {
-    return core->holders >= HOSTS_MIN && all_know(core);
+    return flat_hosts(core) >= HOSTS_MIN && all_know(core);
 }
 
 /* A path that was well for eight times as long as it was avoided breaks for the first time again. */
@@ -48,9 +49,9 @@ static void cut(struct spotnik_core *core, struct peer *peer)
 }
 
 /* What we sent is not acknowledged. Where heartbeats run, their silence tells; where only data do, nobody else would. */
-void on_path_down(struct spotnik_core *core, const struct spotnik_event *event)
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, event->peer.id);
+    uint32_t rank = spotnik_view_rank(&core->view, member->id);
 
     if (core->role != SPOTNIK_ROLE_MEMBER || rank == SPOTNIK_NO_RANK || !is_far(core, rank) || !are_enough(core))
         return;
@@ -93,20 +94,20 @@ uint64_t path_sign(struct spotnik_core *core)
 
     if (!are_enough(core))
         return 0;
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
         uint32_t rank = peer->used ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
         if (rank == SPOTNIK_NO_RANK || rank == core->rank || !is_far(core, rank))
             continue;
-        bool is_silent = core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT;
-        if (is_silent && core->token.report[rank].promised)
+        bool is_silent = core->vote->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT;
+        if (is_silent && core->vote->token.report[rank].promised)
             cut(core, peer);
         if (core->now_ns < peer->cut_until_ns)
             bits |= UINT64_C(1) << rank % 64;
         if (is_silent)
             silent |= UINT64_C(1) << rank % 64;
     }
-    return calls_two_hosts(core, &core->token, silent) ? bits | silent : bits;
+    return calls_two_hosts(core, &core->vote->token, silent) ? bits | silent : bits;
 }
 
 /* Whose own report calls members of two hosts silent is asked nothing out of turn, and nobody for its sake: what is sent to it may be lost. */
@@ -115,13 +116,13 @@ void path_learn(struct spotnik_core *core, const struct spotnik_token *token)
     uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
 
     if (origin != SPOTNIK_NO_RANK)
-        core->deaf[origin] = calls_two_hosts(core, token, token->report[origin].cut);
+        core->vote->deaf[origin] = calls_two_hosts(core, token, token->report[origin].cut);
 }
 
 static bool is_fresh(const struct spotnik_core *core, uint32_t rank)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        const struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        const struct peer *peer = &core->vote->peer[i];
         if (peer->used && peer->linked && spotnik_id_equal(peer->member.id, core->view.entry[rank].member.id))
             return spotnik_time_since(core->now_ns, peer->detector.heard_ns) < core->limits.silence_floor_ns / 2;
     }
@@ -132,13 +133,13 @@ static bool is_fresh(const struct spotnik_core *core, uint32_t rank)
  * it would be passed over. So it is with each of several: of a side that is cut off, or of members that have died together, nobody hears one so freshly. */
 static uint32_t doubtful(const struct spotnik_core *core)
 {
-    uint32_t origin = spotnik_view_rank(&core->view, core->token.ballot.initiator);
+    uint32_t origin = spotnik_view_rank(&core->view, core->vote->token.ballot.initiator);
 
-    if (!are_enough(core) || core->deaf[origin])
+    if (!are_enough(core) || origin == SPOTNIK_NO_RANK || core->vote->deaf[origin])
         return SPOTNIK_NO_RANK;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (is_passed_over(&core->token, rank) && !core->rumoured[rank] && core->book[rank].evidence == SPOTNIK_EVIDENCE_NONE
-            && !core->deaf[rank] && is_fresh(core, rank))
+        if (is_passed_over(&core->vote->token, rank) && !core->vote->rumoured[rank] && core->vote->book[rank].evidence == SPOTNIK_EVIDENCE_NONE
+            && !core->vote->deaf[rank] && is_fresh(core, rank))
             return rank;
     return SPOTNIK_NO_RANK;
 }
@@ -158,11 +159,11 @@ bool path_visit(struct spotnik_core *core)
 {
     uint32_t rank = doubtful(core);
 
-    if (rank == SPOTNIK_NO_RANK || spotnik_ballot_compare(core->visit.ballot, core->token.ballot) == 0)
+    if (rank == SPOTNIK_NO_RANK || spotnik_ballot_compare(core->vote->visit.ballot, core->vote->token.ballot) == 0)
         return false;
-    core->visit.ballot = core->token.ballot;
-    core->visit.rank = rank;
-    core->visit.until_ns = spotnik_time_add(core->now_ns, visit_limit(core, rank));
+    core->vote->visit.ballot = core->vote->token.ballot;
+    core->vote->visit.rank = rank;
+    core->vote->visit.until_ns = spotnik_time_add(core->now_ns, visit_limit(core, rank));
     pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
     return true;
 }
@@ -170,36 +171,36 @@ bool path_visit(struct spotnik_core *core)
 /* Is the token of the visit all that has been seen of its ballot? */
 static bool is_out(const struct spotnik_core *core)
 {
-    return spotnik_ballot_compare(core->visit.ballot, core->promised) == 0 &&
-           spotnik_ballot_compare(core->accepted.ballot, core->promised) != 0 &&
-           (core->phase == PHASE_NONE || core->phase == PHASE_RECONCILE);
+    return spotnik_ballot_compare(core->vote->visit.ballot, core->vote->promised) == 0 &&
+           spotnik_ballot_compare(core->vote->accepted.ballot, core->vote->promised) != 0 &&
+           (core->vote->phase == PHASE_NONE || core->vote->phase == PHASE_RECONCILE);
 }
 
 /* We were visited, and have passed the token on to a member that we believe we reach. But a member that calls us silent may not hear us, and may be
  * the next. The visitor reached us: it gets the token, too. */
 void path_return(struct spotnik_core *core, struct peer *visitor)
 {
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->frozen && !is_self(core, core->token.ballot.initiator)
-        && !spotnik_id_equal(core->token_at, visitor->member.id))
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->frozen && !is_self(core, core->vote->token.ballot.initiator)
+        && !spotnik_id_equal(core->vote->token_at, visitor->member.id))
         send_message(core, visitor, SPOTNIK_MESSAGE_RECONCILE);
 }
 
 /* The token that we took to somebody, with its promise. Another copy of it may come by: its visitors pass it on twice. */
 bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token)
 {
-    if (spotnik_ballot_compare(token->ballot, core->visit.ballot) != 0 || core->visit.until_ns == SPOTNIK_NEVER || !is_out(core)
-        || !token->report[core->visit.rank].promised)
+    if (spotnik_ballot_compare(token->ballot, core->vote->visit.ballot) != 0 || core->vote->visit.until_ns == SPOTNIK_NEVER || !is_out(core)
+        || !token->report[core->vote->visit.rank].promised)
         return false;
-    core->visit.until_ns = SPOTNIK_NEVER;
+    core->vote->visit.until_ns = SPOTNIK_NEVER;
     return true;
 }
 
 /* The ballot may have gone on where we do not see it: then this second token finds everybody promised, and changes nothing. */
 void path_tick(struct spotnik_core *core)
 {
-    if (core->now_ns < core->visit.until_ns)
+    if (core->now_ns < core->vote->visit.until_ns)
         return;
-    core->visit.until_ns = SPOTNIK_NEVER;
+    core->vote->visit.until_ns = SPOTNIK_NEVER;
     if (is_out(core))
         token_forward(core);
 }
@@ -208,16 +209,16 @@ void path_tick(struct spotnik_core *core)
  * may decide. */
 bool path_makes_room(struct spotnik_core *core)
 {
-    while (!core->token.accepted_ballot.round) {
-        uint32_t rank = spotnik_detour_crossing(&core->accepted, &core->view, &core->token, core->self.id);
+    while (!core->vote->token.accepted_ballot.round) {
+        uint32_t rank = spotnik_detour_crossing(&core->vote->accepted, &core->view, &core->vote->token, core->self.id);
         if (rank == SPOTNIK_NO_RANK) /* or a joiner, of whose paths nobody has said a word */
             return true;
-        core->token.report[rank].evidence = SPOTNIK_EVIDENCE_SILENT;
-        if (!spotnik_lineage_allows(&core->view, core->token.report, witness_names_us(core)) && !core->limits.minority_continues)
+        core->vote->token.report[rank].evidence = SPOTNIK_EVIDENCE_SILENT;
+        if (!spotnik_lineage_allows(&core->view, core->vote->token.report, witness_names_us(core)) && !core->limits.minority_continues)
             return false;
-        if (core->token.ledger_step != spotnik_proposal_settled(&core->token))
+        if (core->vote->token.ledger_step != spotnik_proposal_settled(&core->vote->token))
             return false;
-        spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
+        spotnik_proposal_make(&core->vote->accepted, &core->view, &core->vote->token, core->limits.members_max);
     }
     return true;
 }

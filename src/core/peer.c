@@ -2,13 +2,13 @@
 /* The table of peers: links, watched peers, peers that must still learn of the view. */
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++)
-        if (core->peer[i].used && spotnik_id_equal(core->peer[i].member.id, id))
-            return &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used && spotnik_id_equal(core->vote->peer[i].member.id, id))
+            return &core->vote->peer[i];
     return NULL;
 }
 
@@ -21,18 +21,18 @@ uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer)
 /* By its id: most that speak to us, or are spoken to, are peers. */
 uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++)
-        if (core->peer[i].used && spotnik_id_equal(core->peer[i].member.id, id))
-            return peer_rank(core, &core->peer[i]);
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used && spotnik_id_equal(core->vote->peer[i].member.id, id))
+            return peer_rank(core, &core->vote->peer[i]);
     return spotnik_view_rank(&core->view, id);
 }
 
 static struct peer *free_place(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++)
-        if (!core->peer[i].used)
-            return &core->peer[i];
-    return core->peer_top < core->peer_max ? &core->peer[core->peer_top++] : NULL;
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (!core->vote->peer[i].used)
+            return &core->vote->peer[i];
+    return core->vote->peer_top < core->vote->peer_max ? &core->vote->peer[core->vote->peer_top++] : NULL;
 }
 
 /* A table full of strangers (excluded members, joiners that never enter) must not keep a member out: one of
@@ -42,8 +42,8 @@ static struct peer *make_room(struct spotnik_core *core)
     struct peer *place = free_place(core), *victim = NULL;
     if (place)
         return place;
-    for (uint32_t i = 0; i < core->peer_max; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_max; i++) {
+        struct peer *peer = &core->vote->peer[i];
         if (peer_rank(core, peer) == SPOTNIK_NO_RANK && (!victim || !peer->linked))
             victim = peer;
     }
@@ -98,8 +98,8 @@ static bool we_dial(const struct spotnik_core *core, uint32_t rank)
  * that began before the view counts from its beginning. */
 static void forget_strangers(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_top; i++) {
-        struct peer *peer = &core->peer[i];
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
         if (!peer->used)
             continue;
         uint32_t rank = peer_rank(core, peer);
@@ -120,10 +120,10 @@ static void expect_lanes(struct spotnik_core *core)
 
     for (uint32_t ahead = 1; ahead < size; ahead++) {
         uint32_t rank = (core->rank + ahead) % size;
-        if (ahead <= last || (flat_streams(core) && rank == core->hosts.next))
+        if (ahead <= last || (flat_streams_to(core, rank)))
             queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[rank].member);
     }
-    tree_lanes_again(core);
+    flat_lanes_again(core);
 }
 
 /* A new view: watch both ring neighbours, keep links to the next few successors, forget peers that are
@@ -135,7 +135,7 @@ void peers_after_view(struct spotnik_core *core)
     forget_strangers(core);
     for (uint32_t ahead = 1; ahead < size; ahead++) {
         uint32_t rank = (core->rank + ahead) % size;
-        bool stream = flat_streams(core) && rank == core->hosts.next;
+        bool stream = flat_streams_to(core, rank);
         bool near = ahead <= core->limits.warm_count || ahead == size - 1;
         if (!near && !stream)
             continue;

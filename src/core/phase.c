@@ -2,7 +2,7 @@
 /* The phases of an initiator and the roles of a process, and the ways from one to another. A way that is not in these tables is a breach of
  * our own rules: going on would break a promise, so it stops the process. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 #define TO(what) (1u << (what))
 
@@ -17,10 +17,10 @@ static const uint8_t phase_ways[] = {
 
 void phase_set(struct spotnik_core *core, enum phase phase)
 {
-    SPOTNIK_ASSERT(core->phase < sizeof phase_ways && phase < sizeof phase_ways);
-    SPOTNIK_ASSERT(phase_ways[core->phase] & TO(phase));
+    SPOTNIK_ASSERT(core->vote->phase < sizeof phase_ways && phase < sizeof phase_ways);
+    SPOTNIK_ASSERT(phase_ways[core->vote->phase] & TO(phase));
     SPOTNIK_ASSERT(phase == PHASE_NONE || core->role == SPOTNIK_ROLE_MEMBER); /* nobody else may initiate */
-    core->phase = phase;
+    core->vote->phase = phase;
 }
 
 /* LEFT, EXCLUDED and FAILED are final: a process that comes back has another core and another id (spotnik_core_init()). */

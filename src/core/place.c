@@ -2,17 +2,7 @@
 /* The data path's two questions: what to send next, and where a frame that has arrived belongs. Frames are matched by (epoch, step,
  * bucket, number), never by order of arrival; what does not match the present view is dropped or left waiting. */
 #include "base/assert.h"
-#include "core/state.h"
-
-static struct spotnik_placement verdict(enum spotnik_verdict verdict)
-{
-    return (struct spotnik_placement){.verdict = verdict};
-}
-
-static bool weighted(uint8_t op)
-{
-    return op == SPOTNIK_MEAN;
-}
+#include "core/route.h"
 
 static bool frozen(const struct spotnik_core *core)
 {
@@ -33,7 +23,7 @@ static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
     uint64_t count = 0;
 
     if (step > core->step.committed)
-        return core->handed_buckets;
+        return core->route->handed_buckets;
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
         count += spotnik_transaction_bucket(&core->step, step, i)->used;
     return count;
@@ -69,25 +59,14 @@ static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_tr
 
     struct spotnik_towards towards = {.to = to, .to_host = SPOTNIK_NO_RANK, .successor = to == successor_rank(core)};
     if (flat_streams(core)) {
-        towards.next_host = to == core->hosts.next;
-        towards.to_host = tree_host(core, to);
+        towards.next_host = to == core->route->hosts.next;
+        towards.to_host = route_tree_of_hosts(core, to);
     }
     if (!spotnik_transaction_next(&core->step, &towards, &step, &number, &sequence))
         return false;
     const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
     ret->header = header_of(core, step, number, bucket, sequence);
-    if (bucket->schedule != SPOTNIK_SCHEDULE_RING) {
-        small_next(bucket, ret);
-        return true;
-    }
-    struct spotnik_ring_chunk chunk = spotnik_ring_sent(&bucket->ring, sequence);
-    bool scaled = bucket->summed || (weighted(bucket->op) && bucket->weight > 1);
-    ret->header.weight = chunk.hop == 0 ? bucket->ring_weight
-                                        : core->carried[step & 1][weighted(bucket->op)][chunk.hop - 1];
-    ret->header.sharing = chunk.hop == 0 ? core->flat.ours : core->flat.carried[step & 1][chunk.hop - 1];
-    ret->source = chunk.hop == 0 && !scaled ? SPOTNIK_SOURCE_IN : SPOTNIK_SOURCE_OUT;
-    ret->offset = chunk.offset;
-    ret->count = chunk.count;
+    way_of(bucket)->next(core, bucket, ret);
     return true;
 }
 
@@ -116,20 +95,10 @@ static bool same_layout(const struct spotnik_bucket *bucket, const struct spotni
     return bucket->count == header->count && bucket->dtype == header->dtype && bucket->op == header->op;
 }
 
-/* The other side is told, which may have no way to notice: it has committed the step, and perhaps it was the last one. */
-void mismatch(struct spotnik_core *core, struct spotnik_id other)
-{
-    struct peer *peer = peer_find(core, other);
-
-    if (peer && peer->linked)
-        send_message(core, peer, SPOTNIK_MESSAGE_MISMATCH);
-    fail(core, SPOTNIK_ERR_MISMATCH);
-}
-
 static struct spotnik_placement differs(struct spotnik_core *core, struct spotnik_id from)
 {
     mismatch(core, from);
-    return verdict(SPOTNIK_VERDICT_DROP);
+    return route_verdict(SPOTNIK_VERDICT_DROP);
 }
 
 /* A bucket of ours is not the one of the same number elsewhere: the members of the view find out whose is odd. A joiner is no member. */
@@ -138,7 +107,7 @@ static struct spotnik_placement bucket_differs(struct spotnik_core *core, struct
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return differs(core, from);
     dispute_open(core, step, bucket, from);
-    return verdict(SPOTNIK_VERDICT_DROP);
+    return route_verdict(SPOTNIK_VERDICT_DROP);
 }
 
 /* A frame of the step just committed is late, unless it is of a bucket that we never had in it. */
@@ -151,13 +120,7 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
     if (!header->handover && header->step == step && reduced_here &&
         !spotnik_transaction_bucket(&core->step, step, header->bucket)->used)
         return bucket_differs(core, from, step, header->bucket);
-    return verdict(SPOTNIK_VERDICT_DROP);
-}
-
-/* The sender of a bucket's stream. */
-static uint32_t source_rank(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
-{
-    return bucket->hosts ? core->hosts.previous : predecessor_rank(core);
+    return route_verdict(SPOTNIK_VERDICT_DROP);
 }
 
 /* Has `from` still to send us something of a bucket of the running step? (It may have sent us nothing yet of a step that goes round another
@@ -165,12 +128,8 @@ static uint32_t source_rank(const struct spotnik_core *core, const struct spotni
 static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, struct spotnik_id from)
 {
     uint32_t rank = core->role == SPOTNIK_ROLE_MEMBER ? rank_of(core, from) : SPOTNIK_NO_RANK;
-    bool flat = bucket->flat && !bucket->hosts;
 
-    if (rank == SPOTNIK_NO_RANK || bucket->schedule == SPOTNIK_SCHEDULE_RING)
-        return !bucket->complete && (rank == SPOTNIK_NO_RANK || flat || rank == source_rank(core, bucket) ||
-                                     SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
-    return spotnik_transaction_awaits(bucket, tree_place(core, bucket, rank));
+    return rank == SPOTNIK_NO_RANK ? !bucket->complete : way_of(bucket)->awaits(core, bucket, rank);
 }
 
 static bool awaits_any(struct spotnik_core *core, struct spotnik_id from, uint32_t *ret_bucket)
@@ -196,30 +155,10 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
     uint32_t bucket;
 
     if (header->step != core->step.committed + 2)
-        return verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
+        return route_verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
     if (core->step.sealed && (joiner || !step_by_handover(core)) && awaits_any(core, from, &bucket))
         return bucket_differs(core, from, core->step.committed + 1, bucket);
-    return verdict(SPOTNIK_VERDICT_WAIT);
-}
-
-static struct spotnik_placement place_chunk(struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank,
-                                            const struct spotnik_chunk_header *header)
-{
-    if (bucket->schedule != SPOTNIK_SCHEDULE_RING)
-        return small_place(bucket, tree_place(core, bucket, rank), header);
-    if (header->schedule != SPOTNIK_SCHEDULE_RING) /* and so will the bucket, when we know the sum of our own host */
-        return verdict(tree_host(core, rank) != SPOTNIK_NO_RANK ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
-    bool ours = rank == source_rank(core, bucket) && (bucket->hosts || !bucket->flat);
-    if (ours && bucket->flat)
-        return verdict(SPOTNIK_VERDICT_WAIT); /* until we know the sum of our own host */
-    if (!ours || header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
-        return verdict(SPOTNIK_VERDICT_BAD);
-    struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
-    if (chunk.kind != SPOTNIK_RING_COPY && header->sequence % bucket->ring.chunks >= bucket->ready)
-        return verdict(SPOTNIK_VERDICT_WAIT); /* until this part of it is there */
-    return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = chunk.kind, .offset = chunk.offset,
-                                      .count = chunk.count, .weight = bucket->ring_weight,
-                                      .weight_total = header->weight + bucket->ring_weight, .summed = bucket->summed};
+    return route_verdict(SPOTNIK_VERDICT_WAIT);
 }
 
 static struct spotnik_placement place_handover(struct spotnik_core *core, const struct spotnik_bucket *bucket,
@@ -228,10 +167,10 @@ static struct spotnik_placement place_handover(struct spotnik_core *core, const 
     uint32_t chunk_bytes = core->limits.chunk_bytes;
 
     if (bucket->complete || header->sequence < bucket->handover_received)
-        return verdict(SPOTNIK_VERDICT_DROP); /* had it already, from the old ring or another donor */
+        return route_verdict(SPOTNIK_VERDICT_DROP); /* had it already, from the old ring or another donor */
     if (header->sequence != bucket->handover_received ||
         header->sequence >= spotnik_transaction_handover_total(bucket, chunk_bytes))
-        return verdict(SPOTNIK_VERDICT_BAD);
+        return route_verdict(SPOTNIK_VERDICT_BAD);
     struct spotnik_ring_chunk chunk = spotnik_transaction_handover_chunk(bucket, chunk_bytes, header->sequence);
     return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = SPOTNIK_RING_COPY,
                                       .offset = chunk.offset, .count = chunk.count};
@@ -240,7 +179,7 @@ static struct spotnik_placement place_handover(struct spotnik_core *core, const 
 /* The way of a bucket, which is not known to itself before the sum of our host is there. */
 static enum spotnik_schedule schedule_of(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
-    bool due = bucket->flat && bucket->hosts && tree_of_hosts(core, bucket);
+    bool due = bucket->way == WAY_HOST_MEMORY && bucket->hosts && route_hosts_by_tree(core, bucket);
     return due ? SPOTNIK_SCHEDULE_TREE : bucket->schedule;
 }
 
@@ -255,45 +194,45 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
     if (header->step > step)
         return place_early(core, from, header);
     if (!header->handover && step_by_handover(core))
-        return verdict(SPOTNIK_VERDICT_BAD);
+        return route_verdict(SPOTNIK_VERDICT_BAD);
     if (header->handover && !step_by_handover(core))
-        return verdict(SPOTNIK_VERDICT_DROP);
+        return route_verdict(SPOTNIK_VERDICT_DROP);
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
     if (!core->step.begun || !bucket->used)
         return core->step.begun && core->step.sealed ? bucket_differs(core, from, step, header->bucket)
-                                                     : verdict(SPOTNIK_VERDICT_WAIT);
+                                                     : route_verdict(SPOTNIK_VERDICT_WAIT);
     if (!same_layout(bucket, header))
         return bucket_differs(core, from, step, header->bucket);
     if (!header->handover && header->schedule != schedule_of(core, bucket))
         return differs(core, from);
     if (header->handover)
-        core->handed_buckets = header->weight;
+        core->route->handed_buckets = header->weight;
     if (handover_differs(core))
         return bucket_differs(core, from, step, SPOTNIK_CLAIM_OF_NUMBER);
-    return header->handover ? place_handover(core, bucket, header) : place_chunk(core, bucket, rank_of(core, from), header);
+    return header->handover ? place_handover(core, bucket, header) : way_of(bucket)->place(core, bucket, rank_of(core, from), header);
 }
 
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
                                             const struct spotnik_chunk_header *header)
 {
     if (header->bucket >= SPOTNIK_BUCKETS_MAX)
-        return verdict(SPOTNIK_VERDICT_BAD);
+        return route_verdict(SPOTNIK_VERDICT_BAD);
     if (core->role == SPOTNIK_ROLE_JOINER) {
         if (!header->handover || header->epoch != 0)
-            return verdict(SPOTNIK_VERDICT_WAIT); /* our predecessor in a view we are about to install */
-        core->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
+            return route_verdict(SPOTNIK_VERDICT_WAIT); /* our predecessor in a view we are about to install */
+        core->route->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
         step_try_begin(core);
         return place_here(core, from, header);
     }
     if (core->role != SPOTNIK_ROLE_MEMBER || header->epoch < core->view.epoch || frozen(core))
-        return verdict(header->epoch > core->view.epoch && core->role == SPOTNIK_ROLE_MEMBER
+        return route_verdict(header->epoch > core->view.epoch && core->role == SPOTNIK_ROLE_MEMBER
                            ? SPOTNIK_VERDICT_WAIT
                            : SPOTNIK_VERDICT_DROP);
     if (header->epoch > core->view.epoch)
-        return verdict(SPOTNIK_VERDICT_WAIT);
+        return route_verdict(SPOTNIK_VERDICT_WAIT);
     uint32_t rank = core->view.size < 2 ? SPOTNIK_NO_RANK : rank_of(core, from);
     if (rank == SPOTNIK_NO_RANK || rank == core->rank || (header->handover && rank != predecessor_rank(core)))
-        return verdict(SPOTNIK_VERDICT_BAD);
+        return route_verdict(SPOTNIK_VERDICT_BAD);
     return place_here(core, from, header);
 }
 
@@ -308,10 +247,8 @@ static bool still_wanted(const struct spotnik_core *core, const struct spotnik_c
 }
 
 /* The payload is in place; unless a view change came while it was read, it counts. */
-void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
+void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header *header)
 {
-    const struct spotnik_chunk_header *header = &event->header;
-
     if (!still_wanted(core, header))
         return;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
@@ -319,18 +256,8 @@ void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
         return;
     if (header->handover && header->sequence == bucket->handover_received) {
         spotnik_transaction_receive_handover(&core->step, bucket, core->limits.chunk_bytes);
-    } else if (!header->handover && bucket->schedule != SPOTNIK_SCHEDULE_RING) {
-        small_receive(core, bucket, header);
-    } else if (!header->handover && !bucket->flat && header->sequence == bucket->received) {
-        struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
-        core->carried[header->step & 1][weighted(bucket->op)][chunk.hop] =
-            header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->ring_weight);
-        bool sharing = header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->flat.ours);
-        core->flat.carried[header->step & 1][chunk.hop] = sharing;
-        if (chunk.kind != SPOTNIK_RING_REDUCE) /* everybody's word is in it */
-            core->flat.agreed[header->step & 1] = sharing;
-        if (spotnik_transaction_receive(&core->step, bucket))
-            flat_spread(core, header->bucket, bucket, header->step);
+    } else if (!header->handover && way_of(bucket)->receive) {
+        way_of(bucket)->receive(core, bucket, header);
     }
     step_try_commit(core);
 }

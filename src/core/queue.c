@@ -2,7 +2,7 @@
 /* Actions on their way to the driver. A SEND names only the kind of message; its body is read from the core's state when the driver
  * polls, which it does after every event, so that no message is ever copied or allocated. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind)
 {
@@ -15,6 +15,16 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     return &slot->action;
 }
 
+/* On the memory of a bucket of `step`. */
+struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind, uint32_t bucket, uint64_t step)
+{
+    struct spotnik_work *work = &queue_action(core, kind)->work;
+
+    work->step = step;
+    work->bucket = bucket;
+    return work;
+}
+
 void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer)
 {
     queue_action(core, kind)->peer = *peer;
@@ -23,7 +33,7 @@ void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const 
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
     SPOTNIK_ASSERT(peer->linked);
-    queue_peer(core, SPOTNIK_ACTION_SEND, &peer->member);
+    queue_action(core, SPOTNIK_ACTION_SEND)->send.to = peer->member;
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].message = kind;
     core->status.messages_sent += kind != SPOTNIK_MESSAGE_HEARTBEAT;
 }
@@ -51,15 +61,15 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
     core->outgoing = (struct spotnik_message){
         .kind = kind, .epoch = core->view.epoch, .committed = core->step.committed};
     if (kind == SPOTNIK_MESSAGE_RECONCILE)
-        core->outgoing.token = &core->token;
+        core->outgoing.token = &core->vote->token;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        core->outgoing.proposal = &core->accepted;
+        core->outgoing.proposal = &core->vote->accepted;
     else if (kind == SPOTNIK_MESSAGE_RESTART)
         core->outgoing.proposal = &core->chosen;
     else if (kind == SPOTNIK_MESSAGE_ENTER)
         core->outgoing.enter = (struct spotnik_enter){.member = core->self, .committed = core->step.committed};
     else if (kind == SPOTNIK_MESSAGE_CLAIM)
-        core->outgoing.claim = core->dispute.own;
+        core->outgoing.claim = core->vote->dispute.own;
     return &core->outgoing;
 }
 
@@ -67,7 +77,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     bool pass = slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
-    bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->dispute.own.step == 0;
+    bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->vote->dispute.own.step == 0;
     return slot->action.kind == SPOTNIK_ACTION_SEND && (claim || (pass && slot->epoch != core->view.epoch));
 }
 
@@ -81,7 +91,7 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
     if (kind == SPOTNIK_MESSAGE_RECONCILE)
         return core->view.size > core->limits.brief_members;
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        return core->accepted.brief.run_count > 0;
+        return core->vote->accepted.brief.run_count > 0;
     if (kind != SPOTNIK_MESSAGE_RESTART || core->chosen.brief.run_count == 0 || peer->wants_all)
         return false;
     uint32_t at = spotnik_proposal_find_near(&core->chosen, id, peer->rank);
@@ -106,12 +116,12 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         *ret = slot->action;
         if (ret->kind != SPOTNIK_ACTION_SEND)
             return true;
-        ret->message = compose(core, slot->message);
+        ret->send.message = compose(core, slot->message);
         core->outgoing.serial = slot->serial;
-        core->outgoing.plain = speaks_plainly(core, ret->peer.id);
-        core->outgoing.brief = may_be_brief(core, slot->message, ret->peer.id);
+        core->outgoing.plain = speaks_plainly(core, ret->send.to.id);
+        core->outgoing.brief = may_be_brief(core, slot->message, ret->send.to.id);
         if (slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
-            digest_claim(core, peer_find(core, ret->peer.id), &core->outgoing);
+            digest_claim(core, peer_find(core, ret->send.to.id), &core->outgoing);
         if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
             core->outgoing.epoch = slot->epoch; /* a view that came in the same event is told of only after what it fences */
         return true;

@@ -6,7 +6,7 @@
  * Places count from the initiator. They form blocks of `warm_count`, so that a tree link is a warm one: the head of a block tells
  * the next head, and within a block place p tells 2p+1 and 2p+2. Each tells three at most. */
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/vote.h"
 
 struct tree {
     const struct spotnik_proposal *proposal;
@@ -45,7 +45,7 @@ static bool known_out(const struct spotnik_core *core, const struct tree *tree, 
 {
     uint32_t at = (tree->origin + place) % tree->proposal->entry_count;
     uint32_t rank = spotnik_view_rank_near(&core->view, tree->proposal->entry[at].member.id, at);
-    return rank != SPOTNIK_NO_RANK && (spotnik_evidence_out(core->book[rank].evidence) || core->rumoured[rank]);
+    return rank != SPOTNIK_NO_RANK && (spotnik_evidence_out(core->vote->book[rank].evidence) || core->vote->rumoured[rank]);
 }
 
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place);

@@ -4,27 +4,12 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "core/state.h"
+#include "core/route.h"
 
 /* The result of the running step comes from a member that has committed it, not from a reduction. */
 bool step_by_handover(const struct spotnik_core *core)
 {
     return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
-}
-
-/* Somebody has promised having committed more than we: everybody contributed to that, and so had committed what we have. A donor could not
- * know it otherwise while all are frozen, waiting for the very joiner that wants this step. */
-static bool outrun(const struct spotnik_core *core)
-{
-    const struct spotnik_token *token = &core->token;
-
-    if (!core->frozen || !core->promised.round ||
-        spotnik_ballot_compare(token->ballot, core->promised) != 0)
-        return false;
-    for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (token->report[rank].promised && token->report[rank].committed > core->step.committed)
-            return true;
-    return false;
 }
 
 /* Stable: no later view can commit it differently. So are all steps before the last, since that one needed every member; the settled step of
@@ -35,7 +20,7 @@ uint64_t step_stable(const struct spotnik_core *core)
     bool agreed = committed == core->view.settled_step && !spotnik_proposal_losable(&core->view);
 
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size == 1 || committed < core->view.settled_step || agreed ||
-        outrun(core))
+        ballot_is_outrun(core))
         return committed;
     return committed - 1; /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0 either */
 }
@@ -44,7 +29,7 @@ uint64_t step_stable(const struct spotnik_core *core)
  * waits as well, for those that cannot. */
 bool step_needs_settling(const struct spotnik_core *core)
 {
-    bool waiting = core->begin_wanted || core->step.begun;
+    bool waiting = core->route->begin_wanted || core->step.begun;
 
     return core->rank == 0 && waiting && !core->frozen && core->view.size < core->members_min &&
            step_stable(core) < core->step.committed;
@@ -61,13 +46,13 @@ void fail(struct spotnik_core *core, int error)
 bool handover_differs(const struct spotnik_core *core)
 {
     return core->role == SPOTNIK_ROLE_MEMBER && step_by_handover(core) && core->step.sealed &&
-           core->handed_buckets && core->handed_buckets != core->step.started;
+           core->route->handed_buckets && core->route->handed_buckets != core->step.started;
 }
 
 static bool may_begin(const struct spotnik_core *core)
 {
     if (core->role == SPOTNIK_ROLE_JOINER)
-        return core->replay_due;
+        return core->route->replay_due;
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen)
         return false; /* a report already given says what we have begun */
     return step_by_handover(core) || core->view.size >= core->members_min;
@@ -75,33 +60,20 @@ static bool may_begin(const struct spotnik_core *core)
 
 void step_try_begin(struct spotnik_core *core)
 {
-    if (!core->begin_wanted || core->step.begun || !may_begin(core))
+    if (!core->route->begin_wanted || core->step.begun || !may_begin(core))
         return;
-    core->begin_wanted = core->replay_due = core->weight_set = core->declined = false;
-    core->handed_buckets = 0;
-    core->flat.begun_epoch[(core->step.committed + 1) & 1] = 0;
+    core->route->begin_wanted = core->route->replay_due = core->route->weight_set = core->route->declined = false;
+    core->route->handed_buckets = 0;
+    core->route->flat.begun_epoch[(core->step.committed + 1) & 1] = 0;
     spotnik_transaction_begin(&core->step);
+    uint64_t step = core->step.committed + 1;
+    bool replay = step_by_handover(core);
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
-    action->step = core->step.committed + 1;
-    action->count = step_by_handover(core);
-    core->begun_share = action->count ? SPOTNIK_NO_SHARE : spotnik_view_share(&core->view, core->rank, action->step);
-    core->begun_shares = action->count ? 0 : spotnik_view_shares(&core->view, action->step);
+    action->begun.step = step;
+    action->begun.replay = replay;
+    core->route->begun_share = replay ? SPOTNIK_NO_SHARE : spotnik_view_share(&core->view, core->rank, step);
+    core->route->begun_shares = replay ? 0 : spotnik_view_shares(&core->view, step);
     flat_latch(core);
-}
-
-/* What we put into the ring at hop 0. */
-void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
-{
-    struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
-    bool alone = core->view.size == 1;
-    if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
-        return;
-    struct spotnik_action *action = queue_action(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE);
-    action->bucket = number;
-    action->step = core->step.committed + 1;
-    action->offset = own.offset;
-    action->count = own.count;
-    action->weight = bucket->weight;
 }
 
 /* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */
@@ -110,10 +82,8 @@ void bucket_start(struct spotnik_core *core, uint32_t number)
     uint64_t step = core->step.committed + 1;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
 
-    if (step_by_handover(core) || core->frozen || flat_start(core, number, bucket) || small_start(core, number, bucket))
-        return;
-    spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank, core->limits.chunk_bytes);
-    bucket_scale(core, number, bucket);
+    if (!step_by_handover(core) && !core->frozen)
+        route_start(core, number, bucket);
 }
 
 /* A new view: reduce the running step again from the inputs, which nobody has touched (P5). */
@@ -132,13 +102,13 @@ void step_restart(struct spotnik_core *core)
 static void samples_consume(struct spotnik_core *core, uint64_t step, uint32_t shares)
 {
     SPOTNIK_ASSERT(shares <= core->limits.members_max);
-    memset(core->consumed, SPOTNIK_IS_PLANTED(core, FORGET_RETURNED), shares * sizeof(*core->consumed));
+    memset(core->route->consumed, SPOTNIK_IS_PLANTED(core, FORGET_RETURNED), shares * sizeof(*core->route->consumed));
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         uint32_t share = spotnik_view_share(&core->view, rank, step);
         if (share != SPOTNIK_NO_SHARE)
-            core->consumed[share] = true;
+            core->route->consumed[share] = true;
     }
-    spotnik_ledger_commit(&core->ledger, shares, core->consumed);
+    spotnik_ledger_commit(&core->ledger, shares, core->route->consumed);
 }
 
 /* The shares of the steps after this one are the ranks of the view: weights follow their members. */
@@ -153,11 +123,11 @@ static void deal_follow(struct spotnik_core *core, uint64_t step, uint32_t share
     spotnik_ledger_deal_map(&core->ledger, shares, core->view.size, from);
 }
 
-static void ledger_advance(struct spotnik_core *core, uint64_t step, const struct spotnik_event *deal)
+static void ledger_advance(struct spotnik_core *core, uint64_t step, const struct spotnik_event_deal *deal)
 {
     uint32_t shares = spotnik_view_shares(&core->view, step);
 
-    if (!core->declined)
+    if (!core->route->declined)
         samples_consume(core, step, shares);
     if (deal)
         spotnik_ledger_deal_set(&core->ledger, deal->count < shares ? 0 : shares, deal->weight_of);
@@ -167,22 +137,22 @@ static void ledger_advance(struct spotnik_core *core, uint64_t step, const struc
 /* How long a step takes when nothing comes in between: how patient to be with a joiner that replays one. */
 static void step_time(struct spotnik_core *core)
 {
-    uint64_t took_ns = core->now_ns - core->commit_ns;
+    uint64_t took_ns = core->now_ns - core->route->commit_ns;
 
-    if (core->commit_ns && core->commit_epoch == core->view.epoch)
-        core->step_ns = core->step_ns ? (3 * core->step_ns + took_ns) / 4 : took_ns;
-    core->commit_ns = core->now_ns;
-    core->commit_epoch = core->view.epoch;
+    if (core->route->commit_ns && core->route->commit_epoch == core->view.epoch)
+        core->route->step_ns = core->route->step_ns ? (3 * core->route->step_ns + took_ns) / 4 : took_ns;
+    core->route->commit_ns = core->now_ns;
+    core->route->commit_epoch = core->view.epoch;
 }
 
 /* `deal`: NULL, or how the next steps are dealt out. */
-static void step_commit(struct spotnik_core *core, const struct spotnik_event *deal)
+static void step_commit(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
     uint64_t step = core->step.committed + 1;
     bool handed = step_by_handover(core);
 
     spotnik_transaction_commit(&core->step);
-    core->settles = 0;
+    evidence_settled(core);
     step_time(core);
     flat_settle(core, handed);
     if (core->role == SPOTNIK_ROLE_MEMBER && handed) {
@@ -203,7 +173,7 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event *d
 /* After a promise, a member commits nothing more in this epoch. A member in doubt does not know whether a promise was asked for. */
 static bool may_commit(const struct spotnik_core *core)
 {
-    return spotnik_transaction_done(&core->step) && !core->doubt.on && !core->barred &&
+    return spotnik_transaction_done(&core->step) && !doubt_is_on(core) && !core->route->barred &&
            (!core->frozen || SPOTNIK_IS_PLANTED(core, COMMIT_AFTER_PROMISE));
 }
 
@@ -220,29 +190,29 @@ void step_try_commit(struct spotnik_core *core)
                      core->view.entry[predecessor_rank(core)].member.id);
         return;
     }
-    if (!may_commit(core) || core->deal_asked)
+    if (!may_commit(core) || core->route->deal_asked)
         return;
     if (!deal_wanted(core)) {
         step_commit(core, NULL);
         return;
     }
-    core->deal_asked = true;
+    core->route->deal_asked = true;
     queue_action(core, SPOTNIK_ACTION_DEAL)->step = core->step.committed + 1;
 }
 
 void spotnik_core_bar(struct spotnik_core *core, bool barred)
 {
-    bool lifted = core->barred && !barred;
+    bool lifted = core->route->barred && !barred;
 
-    core->barred = barred;
+    core->route->barred = barred;
     if (lifted && (core->role == SPOTNIK_ROLE_MEMBER || core->role == SPOTNIK_ROLE_JOINER))
         step_try_commit(core);
 }
 
 /* What asked may have gone on to promise, or to install a view, before it came to an end: then it is asked again. */
-void step_dealt(struct spotnik_core *core, const struct spotnik_event *deal)
+void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
-    core->deal_asked = false;
+    core->route->deal_asked = false;
     if (may_commit(core))
         step_commit(core, deal_wanted(core) ? deal : NULL);
 }
@@ -253,7 +223,7 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
     uint64_t step = core->step.committed + 1;
 
     *ret_count = 0;
-    if (core->role != SPOTNIK_ROLE_MEMBER || step_by_handover(core) || core->declined)
+    if (core->role != SPOTNIK_ROLE_MEMBER || step_by_handover(core) || core->route->declined)
         return 0;
     uint32_t share = spotnik_view_share(&core->view, core->rank, step);
     if (share == SPOTNIK_NO_SHARE)
@@ -261,8 +231,36 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
     return spotnik_ledger_share(&core->ledger, share, spotnik_view_shares(&core->view, step), ret_ranges, ret_count);
 }
 
+/* Our share of the running step, as a report says it. */
+uint32_t step_share(const struct spotnik_core *core, uint32_t *ret_shares)
+{
+    *ret_shares = core->step.begun ? core->route->begun_shares : 0;
+    return core->step.begun ? core->route->begun_share : SPOTNIK_NO_SHARE;
+}
+
+uint64_t step_takes_ns(const struct spotnik_core *core)
+{
+    return core->route->step_ns;
+}
+
+bool step_is_asked_for(const struct spotnik_core *core)
+{
+    return core->route->begin_wanted;
+}
+
+/* No step begins for a caller that has gone on to leave. */
+void step_ask_no_more(struct spotnik_core *core)
+{
+    core->route->begin_wanted = false;
+}
+
+void step_forget_handed(struct spotnik_core *core)
+{
+    core->route->handed_buckets = 0;
+}
+
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares)
 {
-    *ret_shares = core->begun_shares;
-    return core->begun_share < core->begun_shares ? core->begun_share : core->begun_shares;
+    *ret_shares = core->route->begun_shares;
+    return core->route->begun_share < core->route->begun_shares ? core->route->begun_share : core->route->begun_shares;
 }

@@ -2,7 +2,7 @@
 /* Exact ties: half of the view is all that promised, and which half goes on is for the witness to say, a thing that one member at most can have
  * for an epoch (docs/design/0024-exact-ties.md). The initiator asks for it and decides by its own word alone: others of its half need not know. What
  * it was told once in an epoch stays true in it. */
-#include "core/state.h"
+#include "core/vote.h"
 
 /* A member of an older version goes by the smallest id. While there may be one in the view, a half needs both, and no two halves have that. */
 static bool all_know(struct spotnik_core *core)
@@ -17,22 +17,22 @@ static bool all_know(struct spotnik_core *core)
 
 bool witness_names_us(struct spotnik_core *core)
 {
-    bool named = core->view.epoch != 0 && core->witness.named_epoch == core->view.epoch;
+    bool named = core->view.epoch != 0 && core->vote->witness.named_epoch == core->view.epoch;
 
     if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
-        return core->witness.named_epoch != 0;
-    return named && (all_know(core) || spotnik_lineage_has_smallest(&core->view, core->token.report));
+        return core->vote->witness.named_epoch != 0;
+    return named && (all_know(core) || spotnik_lineage_has_smallest(&core->view, core->vote->token.report));
 }
 
 /* Every ballot that ends in a tie asks again: an answer may be lost. Only the first one of an epoch waits before it parks. */
 bool witness_is_awaited(struct spotnik_core *core)
 {
-    bool first = core->witness.asked_epoch != core->view.epoch;
+    bool first = core->vote->witness.asked_epoch != core->view.epoch;
 
-    if (!spotnik_lineage_is_tied(&core->view, core->token.report))
+    if (!spotnik_lineage_is_tied(&core->view, core->vote->token.report))
         return false;
-    core->witness.asked_epoch = core->view.epoch;
-    queue_action(core, SPOTNIK_ACTION_WITNESS)->step = core->view.epoch;
+    core->vote->witness.asked_epoch = core->view.epoch;
+    queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
     if (!first)
         return false;
     phase_set(core, PHASE_WITNESS);
@@ -41,16 +41,16 @@ bool witness_is_awaited(struct spotnik_core *core)
 }
 
 /* Late, and for another epoch, it says nothing. While somebody else's ballot is under way it waits for our next one. */
-void on_witness(struct spotnik_core *core, const struct spotnik_event *event)
+void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || event->epoch != core->view.epoch)
+    if (core->role != SPOTNIK_ROLE_MEMBER || answer->epoch != core->view.epoch)
         return;
-    if (event->count)
-        core->witness.named_epoch = event->epoch;
-    if (core->phase == PHASE_WITNESS && event->count)
+    if (answer->named)
+        core->vote->witness.named_epoch = answer->epoch;
+    if (core->vote->phase == PHASE_WITNESS && answer->named)
         token_returned(core);
-    else if (core->phase == PHASE_WITNESS)
+    else if (core->vote->phase == PHASE_WITNESS)
         ballot_park(core);
-    else if (core->phase == PHASE_PARKED && event->count)
+    else if (core->vote->phase == PHASE_PARKED && answer->named)
         ballot_start(core);
 }

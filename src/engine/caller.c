@@ -198,8 +198,7 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
 static void result_tell(struct spotnik_engine *engine)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT,
-                                   .committed = engine->result_step,
-                                   .digest = engine->result_digest };
+                                   .result = { engine->result_step, engine->result_digest } };
     if (engine->result_step == 0)
         return;
     engine->result_step = 0;
@@ -297,13 +296,13 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
         rc = spotnik_carriage_begin(engine->carriage, bucket, data, count, dtype, op, kept);
     if (rc == 0) {
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
-                                       .bucket = bucket,
-                                       .count = count,
-                                       .dtype = (uint8_t)dtype,
-                                       .op = (uint8_t)op,
-                                       .element_bytes = (uint32_t)spotnik_dtype_size(dtype) };
+                                       .start = { .bucket = bucket,
+                                                  .count = count,
+                                                  .dtype = (uint8_t)dtype,
+                                                  .op = (uint8_t)op,
+                                                  .element_bytes = (uint32_t)spotnik_dtype_size(dtype) } };
         post(engine, &event);
-        if (event.element_bytes * count > INLINE_BYTES)
+        if (event.start.element_bytes * count > INLINE_BYTES)
             spotnik_attend_resume(engine);
     }
     spotnik_engine_unlock(engine);
@@ -483,7 +482,7 @@ static int handover_take(struct spotnik_engine *engine, const struct spotnik_chu
     int rc = spotnik_carriage_handover(engine->carriage, header, placement, payload, bytes);
     if (rc != 0)
         return rc;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = *header };
     spotnik_engine_drive(engine, &event);
     if (spotnik_carriage_is_waiting(engine->carriage))
         spotnik_engine_kick(engine); /* a commit may have been what they wait for */

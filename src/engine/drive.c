@@ -104,15 +104,15 @@ static void step_begun(struct spotnik_engine *engine, const struct spotnik_actio
 {
     engine->stand.begun = true;
     engine->handed_out = engine->stand.sealed = false;
-    engine->stand.begun_step = action->step;
-    engine->replay = action->count != 0;
+    engine->stand.begun_step = action->begun.step;
+    engine->replay = action->begun.replay;
     engine->step_epoch = spotnik_core_view(engine->core)->epoch;
 }
 
-static void step_committed(struct spotnik_engine *engine, const struct spotnik_action *action)
+static void step_committed(struct spotnik_engine *engine, uint64_t step)
 {
-    engine->stand.committed = action->step;
-    spotnik_death_progress(engine->death, action->step);
+    engine->stand.committed = step;
+    spotnik_death_progress(engine->death, step);
     spotnik_carriage_committed(engine->carriage);
     recovery_commit(engine);
 }
@@ -134,9 +134,9 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_link_hang_up(engine->links, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
         break;
     case SPOTNIK_ACTION_SEND:
-        if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT)
-            spotnik_death_move_on(engine->death, action->message->epoch + 1);
-        spotnik_link_send(engine->links, &action->peer, action->message);
+        if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT)
+            spotnik_death_move_on(engine->death, action->send.message->epoch + 1);
+        spotnik_link_send(engine->links, &action->send.to, action->send.message);
         return; /* nobody waits for it */
     case SPOTNIK_ACTION_VIEW:
         view_installed(engine);
@@ -150,7 +150,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
             engine->parked_ns = spotnik_clock_ns();
         break;
     case SPOTNIK_ACTION_WITNESS:
-        spotnik_tie_ask(engine, action->step);
+        spotnik_tie_ask(engine, action->epoch);
         break;
     case SPOTNIK_ACTION_STEP_BEGUN:
         step_begun(engine, action);
@@ -171,7 +171,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         engine->deal_due = true;
         return;
     case SPOTNIK_ACTION_COMMITTED:
-        step_committed(engine, action);
+        step_committed(engine, action->step);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
         spotnik_carriage_expect(engine->carriage, &action->peer);
@@ -202,7 +202,7 @@ static void deal(struct spotnik_engine *engine)
     uint32_t count = spotnik_carriage_result(engine->carriage, engine->stand.begun_step, result);
 
     engine->deal_due = false;
-    event.count = hooks->deal(hooks->context, engine->stand.begun_step, count, result, &event.weight_of);
+    event.deal.count = hooks->deal(hooks->context, engine->stand.begun_step, count, result, &event.deal.weight_of);
     spotnik_net_look(&event, NULL, false);
     spotnik_recorder_event(engine->recorder, engine->core, &event);
     spotnik_core_step(engine->core, &event);
@@ -281,11 +281,4 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
         engine->stand.placeable = true;
     if (engine->loop.wake_ns != 0 && spotnik_core_deadline(engine->core) < engine->loop.wake_ns)
         spotnik_engine_kick(engine);
-}
-
-void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
-                         const struct spotnik_member *peer, enum spotnik_proof proof)
-{
-    struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
-    spotnik_engine_drive(engine, &event);
 }

@@ -208,7 +208,7 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
 
 int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger, const struct spotnik_founding *founding)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .ledger = ledger, .founding = founding };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .found = { ledger, founding } };
     spotnik_engine_lock(engine);
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);
@@ -217,7 +217,7 @@ int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_led
 
 void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, const struct spotnik_ledger *ledger)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .committed = committed, .ledger = ledger };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .resume = { committed, ledger } };
     spotnik_engine_lock(engine);
     engine->stand.committed = engine->origin = committed;
     spotnik_engine_drive(engine, &event);
@@ -276,7 +276,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_engine_core_reset(engine);
     engine->stand.committed = committed;
     engine->origin = 0;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .join.committed = committed };
     spotnik_engine_drive(engine, &event);
     spotnik_engine_kick(engine);
     spotnik_engine_unlock(engine);
@@ -297,7 +297,7 @@ void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_me
 {
     spotnik_engine_lock(engine);
     engine->entering = true;
-    spotnik_engine_tell(engine, SPOTNIK_EVENT_ENTER_READY, sponsor, SPOTNIK_PROOF_NONE);
+    spotnik_loop_tell(&engine->loop, SPOTNIK_EVENT_ENTER_READY, sponsor);
     spotnik_engine_kick(engine);
     spotnik_engine_unlock(engine);
 }

@@ -144,8 +144,6 @@ void spotnik_engine_core_reset(struct spotnik_engine *engine);
 /* drive.c */
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
 void spotnik_engine_act(struct spotnik_engine *engine);
-void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
-                         const struct spotnik_member *peer, enum spotnik_proof proof);
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
 
 /* Wake all threads of this process that wait for a change. */

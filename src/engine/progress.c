@@ -93,7 +93,7 @@ static void deaths(struct spotnik_engine *engine)
     while (spotnik_death_take(engine->death, &peer, &epoch)) {
         poll_now(engine);
         hear(engine);
-        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEATH, .peer = { .id = peer }, .epoch = epoch };
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEATH, .death = { .peer.id = peer, .epoch = epoch } };
         spotnik_engine_drive(engine, &event);
     }
 }

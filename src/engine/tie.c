@@ -27,7 +27,7 @@ bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *
 
 void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .epoch = tie->epoch, .count = named };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .witness = { tie->epoch, named } };
     spotnik_engine_lock(engine);
     if (spotnik_id_equal(tie->self, engine->config.credentials.self.id)
         && tie->founding == spotnik_core_view(engine->core)->founding.id) {

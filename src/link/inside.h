@@ -133,8 +133,8 @@ struct spotnik_links {
 };
 
 /* An event of a peer, for the core. */
-void spotnik_links_tell(struct spotnik_links *links, enum spotnik_event_kind kind, const struct spotnik_member *peer,
-                        enum spotnik_proof proof);
+void spotnik_links_tell_ended(struct spotnik_links *links, enum spotnik_event_kind kind, const struct spotnik_member *peer,
+                              enum spotnik_proof proof);
 
 /* speech.c */
 void spotnik_speech_note(struct spotnik_links *links, struct spotnik_id peer, uint16_t version);

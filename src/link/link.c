@@ -88,9 +88,9 @@ static void ended(struct spotnik_links *links, struct spotnik_link *link, enum s
     bool awaited = state == SPOTNIK_LINK_CALLING || (state == SPOTNIK_LINK_CALLED && link->awaited);
     retire(links, link, reason);
     if (state == SPOTNIK_LINK_UP)
-        spotnik_links_tell(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
     else if (awaited && spotnik_link_find(links, peer.id) == NULL)
-        spotnik_links_tell(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
 }
 
 static void breach(struct spotnik_links *links, struct spotnik_link *link)
@@ -150,7 +150,9 @@ static void up(struct spotnik_links *links, struct spotnik_link *link)
     calls_cancel(links, link);
     link->state = SPOTNIK_LINK_UP;
     link->deadline_ns = SPOTNIK_NEVER;
-    spotnik_links_tell(links, SPOTNIK_EVENT_LINK_UP, &link->peer, SPOTNIK_PROOF_NONE);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_LINK_UP,
+                                   .link_up = { link->peer, spotnik_speech_of(links, link->peer.id) } };
+    spotnik_loop_drive(links->loop, &event);
 }
 
 /* The peer we dialled knows the key: it dials back now. */
@@ -160,7 +162,7 @@ void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *open
     if (link == NULL || spotnik_voice_open(links->loop, &link->voice, opening) != 0) {
         if (link != NULL)
             link->state = SPOTNIK_LINK_RETIRING;
-        spotnik_links_tell(links, SPOTNIK_EVENT_DIAL_FAILED, &opening->shake.wire.peer, SPOTNIK_PROOF_NONE);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &opening->shake.wire.peer, SPOTNIK_PROOF_NONE);
         return;
     }
     link->dialled = true;
@@ -291,8 +293,8 @@ static void goodbye_take(struct spotnik_links *links, struct spotnik_link *link,
 static bool control_take(struct spotnik_links *links, struct spotnik_link *link, const uint8_t *payload,
                          uint32_t bytes)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE, .peer = link->peer };
     struct spotnik_message message;
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE, .message = { link->peer, &message } };
     if (link->state == SPOTNIK_LINK_CALLED && link->voice.socket.fd < 0)
         return false; /* it cannot have our answer */
     if (link->state == SPOTNIK_LINK_CALLED && !is_first_choice(links, link)) {
@@ -306,7 +308,6 @@ static bool control_take(struct spotnik_links *links, struct spotnik_link *link,
     link->heard = true;
     if (spotnik_control_decode(payload, bytes, links->storage, &message) != 0)
         return false;
-    event.message = &message;
     spotnik_loop_drive(links->loop, &event);
     return true;
 }
@@ -427,7 +428,7 @@ void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)
             links->answers_late_ns = link->voice.longest_ns;
         if (link->state == SPOTNIK_LINK_UP && link->peer.host != links->credentials->self.host
             && spotnik_core_is_quiet(core, link->peer.id, now_ns) && spotnik_voice_is_answered(&link->voice, limit_ns))
-            spotnik_links_tell(links, SPOTNIK_EVENT_KERNEL, &link->peer, SPOTNIK_PROOF_NONE);
+            spotnik_loop_tell(links->loop, SPOTNIK_EVENT_KERNEL, &link->peer);
     }
 }
 

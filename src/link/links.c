@@ -58,12 +58,9 @@ void spotnik_links_free(struct spotnik_links *links)
     free(links);
 }
 
-/* With LINK_UP the core learns what the peer understands. */
-void spotnik_links_tell(struct spotnik_links *links, enum spotnik_event_kind kind,
-                        const struct spotnik_member *peer, enum spotnik_proof proof)
+void spotnik_links_tell_ended(struct spotnik_links *links, enum spotnik_event_kind kind,
+                              const struct spotnik_member *peer, enum spotnik_proof proof)
 {
-    struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
-    if (kind == SPOTNIK_EVENT_LINK_UP)
-        event.count = spotnik_speech_of(links, peer->id);
+    struct spotnik_event event = { .kind = kind, .ended = { *peer, proof } };
     spotnik_loop_drive(links->loop, &event);
 }

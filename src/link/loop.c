@@ -59,10 +59,9 @@ void spotnik_loop_unlock(struct spotnik_loop *loop)
     pthread_mutex_unlock(&loop->lock);
 }
 
-void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind,
-                       const struct spotnik_member *peer, enum spotnik_proof proof)
+void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind, const struct spotnik_member *peer)
 {
-    struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
+    struct spotnik_event event = { .kind = kind, .peer = *peer };
     spotnik_loop_drive(loop, &event);
 }
 

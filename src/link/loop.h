@@ -39,8 +39,8 @@ static inline void spotnik_loop_drive(struct spotnik_loop *loop, struct spotnik_
 {
     loop->drive(loop->context, event);
 }
-void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind,
-                       const struct spotnik_member *peer, enum spotnik_proof proof);
+/* An event whose arm is `peer`. */
+void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind, const struct spotnik_member *peer);
 void spotnik_loop_kick(struct spotnik_loop *loop); /* the progress thread makes another pass */
 void spotnik_loop_bury(struct spotnik_loop *loop, struct spotnik_socket *socket);
 void spotnik_loop_graves_free(struct spotnik_loop *loop);

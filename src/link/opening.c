@@ -214,7 +214,7 @@ static void dial_failed(struct spotnik_links *links, struct spotnik_opening *ope
     else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_link_unanswered(links, opening->name);
     else if (spotnik_link_find(links, peer.id) == NULL)
-        spotnik_links_tell(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, proof);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, proof);
 }
 
 static enum spotnik_proof connect_proof(int error)
@@ -386,7 +386,7 @@ static void host_answered(struct spotnik_links *links, struct spotnik_opening *o
         spotnik_link_call(links, opening);
     spotnik_opening_close(links, opening); /* unless it has become something else */
     if (!as_expected)
-        spotnik_links_tell(links, SPOTNIK_EVENT_DIAL_FAILED, &expected, same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &expected, same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 /* Others, such as `spotnik status`, have a new id every time. */

@@ -31,33 +31,31 @@ struct spotnik_dump_part {
 };
 
 enum spotnik_record_what {
-    SPOTNIK_RECORD_EVENT = 1,
-    SPOTNIK_RECORD_ACTION,  /* as polled: kind, step (in `epoch`), bucket, peer */
+    SPOTNIK_RECORD_EVENT = 1, /* kind; its arm follows, with pointers that mean nothing any more */
+    SPOTNIK_RECORD_ACTION,  /* as polled: kind, number (spotnik_action_number()), bucket, peer */
     SPOTNIK_RECORD_PLACED,  /* spotnik_core_place() of a header from `peer`, which may have changed the core; kind: the verdict */
     SPOTNIK_RECORD_SENT,    /* spotnik_core_send_next() to `peer` gave something out */
-    SPOTNIK_RECORD_MINIMUM, /* spotnik_core_members_min_set(count) */
-    SPOTNIK_RECORD_BAR,     /* spotnik_core_bar(count) */
+    SPOTNIK_RECORD_MINIMUM, /* spotnik_core_members_min_set(number) */
+    SPOTNIK_RECORD_BAR,     /* spotnik_core_bar(number) */
 };
 
 /* What follows a record, in this order, each padded to 8 bytes. */
 enum spotnik_record_with {
-    SPOTNIK_WITH_PEER = (1 << 0),     /* struct spotnik_member */
+    SPOTNIK_WITH_ARM = (1 << 0),      /* of an event: spotnik_event_arm_bytes(kind) */
     SPOTNIK_WITH_HEADER = (1 << 1),   /* struct spotnik_chunk_header */
     SPOTNIK_WITH_LEDGER = (1 << 2),   /* struct spotnik_ledger */
     SPOTNIK_WITH_FOUNDING = (1 << 3), /* struct spotnik_founding */
-    SPOTNIK_WITH_WEIGHTS = (1 << 4),  /* `count` of uint32_t */
-    SPOTNIK_WITH_MESSAGE = (1 << 5),  /* as on the wire, to the end of the record; `error`: how many bytes of padding */
+    SPOTNIK_WITH_WEIGHTS = (1 << 4),  /* `deal.count` of uint32_t */
+    SPOTNIK_WITH_MESSAGE = (1 << 5),  /* as on the wire, to the end of the record; the last `padding` bytes are none of it */
 };
 
 struct spotnik_record {
     uint32_t bytes; /* with what follows; a multiple of 8 */
-    uint8_t what, kind, with, proof;
+    uint8_t what, kind, with, padding;
     uint64_t now_ns;
-    uint64_t epoch, committed, digest, weight, count;
+    uint64_t number;
     struct spotnik_id peer;
-    uint32_t bucket, element_bytes;
-    int32_t error;
-    uint8_t dtype, op, unused[2];
+    uint32_t bucket, unused;
 };
 
 #endif

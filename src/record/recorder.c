@@ -130,50 +130,49 @@ static uint8_t *add(uint8_t *at, const void *bytes, size_t size)
     return at + padded(size);
 }
 
-static bool has_header(enum spotnik_event_kind kind)
+static const struct spotnik_ledger *ledger_of(const struct spotnik_event *event)
 {
-    return kind == SPOTNIK_EVENT_CHUNK_DONE || kind == SPOTNIK_EVENT_FLAT_DONE || kind == SPOTNIK_EVENT_FLAT_FAILED;
+    return event->kind == SPOTNIK_EVENT_FOUND ? event->found.ledger : event->kind == SPOTNIK_EVENT_RESUME ? event->resume.ledger : NULL;
+}
+
+static const struct spotnik_founding *founding_of(const struct spotnik_event *event)
+{
+    return event->kind == SPOTNIK_EVENT_FOUND ? event->found.founding : NULL;
 }
 
 static uint8_t with_of(const struct spotnik_event *event)
 {
-    unsigned with = has_header(event->kind) ? SPOTNIK_WITH_HEADER : 0u;
+    unsigned with = spotnik_event_arm_bytes(event->kind) != 0 ? SPOTNIK_WITH_ARM : 0u;
 
-    with |= spotnik_id_is_none(event->peer.id) ? 0u : SPOTNIK_WITH_PEER;
-    with |= event->ledger != NULL ? SPOTNIK_WITH_LEDGER : 0u;
-    with |= event->founding != NULL ? SPOTNIK_WITH_FOUNDING : 0u;
-    with |= event->weight_of != NULL && event->count != 0 ? SPOTNIK_WITH_WEIGHTS : 0u;
-    with |= event->message != NULL ? SPOTNIK_WITH_MESSAGE : 0u;
+    with |= ledger_of(event) != NULL ? SPOTNIK_WITH_LEDGER : 0u;
+    with |= founding_of(event) != NULL ? SPOTNIK_WITH_FOUNDING : 0u;
+    with |= event->kind == SPOTNIK_EVENT_DEAL && event->deal.count != 0 ? SPOTNIK_WITH_WEIGHTS : 0u;
+    with |= event->kind == SPOTNIK_EVENT_MESSAGE ? SPOTNIK_WITH_MESSAGE : 0u;
     return (uint8_t)with;
 }
 
 static size_t more_of(const struct spotnik_event *event, uint8_t with)
 {
-    return (with & SPOTNIK_WITH_PEER ? padded(sizeof event->peer) : 0) + (with & SPOTNIK_WITH_HEADER ? padded(sizeof event->header) : 0)
-           + (with & SPOTNIK_WITH_LEDGER ? padded(sizeof *event->ledger) : 0)
-           + (with & SPOTNIK_WITH_FOUNDING ? padded(sizeof *event->founding) : 0)
-           + (with & SPOTNIK_WITH_WEIGHTS ? padded(event->count * sizeof *event->weight_of) : 0)
-           + (with & SPOTNIK_WITH_MESSAGE ? padded(spotnik_control_size(event->message)) : 0);
+    return padded(spotnik_event_arm_bytes(event->kind)) + (with & SPOTNIK_WITH_LEDGER ? padded(sizeof(struct spotnik_ledger)) : 0)
+           + (with & SPOTNIK_WITH_FOUNDING ? padded(sizeof(struct spotnik_founding)) : 0)
+           + (with & SPOTNIK_WITH_WEIGHTS ? padded(event->deal.count * sizeof *event->deal.weight_of) : 0)
+           + (with & SPOTNIK_WITH_MESSAGE ? padded(spotnik_control_size(event->message.body)) : 0);
 }
 
 static void fill(struct spotnik_record *record, const struct spotnik_event *event)
 {
-    uint8_t *at = (uint8_t *)(record + 1);
+    uint8_t *at = add((uint8_t *)(record + 1), &event->found, spotnik_event_arm_bytes(event->kind)); /* arms begin at one place */
 
-    if (record->with & SPOTNIK_WITH_PEER)
-        at = add(at, &event->peer, sizeof event->peer);
-    if (record->with & SPOTNIK_WITH_HEADER)
-        at = add(at, &event->header, sizeof event->header);
     if (record->with & SPOTNIK_WITH_LEDGER)
-        at = add(at, event->ledger, sizeof *event->ledger);
+        at = add(at, ledger_of(event), sizeof(struct spotnik_ledger));
     if (record->with & SPOTNIK_WITH_FOUNDING)
-        at = add(at, event->founding, sizeof *event->founding);
+        at = add(at, founding_of(event), sizeof(struct spotnik_founding));
     if (record->with & SPOTNIK_WITH_WEIGHTS)
-        at = add(at, event->weight_of, event->count * sizeof *event->weight_of);
+        at = add(at, event->deal.weight_of, event->deal.count * sizeof *event->deal.weight_of);
     if (record->with & SPOTNIK_WITH_MESSAGE) {
-        size_t size = spotnik_control_size(event->message);
-        spotnik_control_encode(event->message, at, size);
-        record->error = (int32_t)(padded(size) - size);
+        size_t size = spotnik_control_size(event->message.body);
+        spotnik_control_encode(event->message.body, at, size);
+        record->padding = (uint8_t)(padded(size) - size);
     }
 }
 
@@ -186,19 +185,7 @@ static void note(struct spotnik_recorder *recorder, const struct spotnik_event *
         return;
     record->kind = (uint8_t)event->kind;
     record->with = with;
-    record->proof = (uint8_t)event->proof;
     record->now_ns = event->now_ns;
-    record->epoch = event->epoch;
-    record->committed = event->committed;
-    record->digest = event->digest;
-    record->weight = event->weight;
-    record->count = event->count;
-    record->peer = event->peer.id;
-    record->bucket = event->bucket;
-    record->element_bytes = event->element_bytes;
-    record->error = event->error;
-    record->dtype = event->dtype;
-    record->op = event->op;
     fill(record, event);
 }
 
@@ -235,11 +222,11 @@ void spotnik_recorder_action(struct spotnik_recorder *recorder, const struct spo
 
     if (record == NULL)
         return;
+    const struct spotnik_member *peer = spotnik_action_peer(action);
     record->kind = (uint8_t)action->kind;
-    record->epoch = action->step;
-    record->bucket = action->bucket;
-    record->peer = action->peer.id;
-    record->error = action->error;
+    record->number = spotnik_action_number(action);
+    record->bucket = spotnik_action_bucket(action);
+    record->peer = peer != NULL ? peer->id : (struct spotnik_id){ 0, 0 };
     if (action->kind == SPOTNIK_ACTION_COMMITTED || action->kind >= SPOTNIK_ACTION_EXCLUDED)
         recorder->sealed_ns = 0;
     char line[SPOTNIK_DUMP_DIR_MAX + 128];
@@ -278,7 +265,7 @@ void spotnik_recorder_minimum(struct spotnik_recorder *recorder, uint32_t member
     recorder->members_min = members_min;
     struct spotnik_record *record = put(recorder, SPOTNIK_RECORD_MINIMUM, 0);
     if (record != NULL)
-        record->count = members_min;
+        record->number = members_min;
 }
 
 void spotnik_recorder_bar(struct spotnik_recorder *recorder, bool barred)
@@ -286,7 +273,7 @@ void spotnik_recorder_bar(struct spotnik_recorder *recorder, bool barred)
     struct spotnik_record *record = recorder != NULL ? put(recorder, SPOTNIK_RECORD_BAR, 0) : NULL;
 
     if (record != NULL)
-        record->count = barred;
+        record->number = barred;
 }
 
 uint64_t spotnik_recorder_stalls(const struct spotnik_recorder *recorder)

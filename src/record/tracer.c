@@ -87,7 +87,15 @@ void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part 
 
 static bool is_death(const struct spotnik_event *event)
 {
-    return event->kind == SPOTNIK_EVENT_DEATH || (event->kind == SPOTNIK_EVENT_LINK_DOWN && event->proof == SPOTNIK_PROOF_GONE);
+    return event->kind == SPOTNIK_EVENT_DEATH || (event->kind == SPOTNIK_EVENT_LINK_DOWN && event->ended.proof == SPOTNIK_PROOF_GONE);
+}
+
+/* The bucket that got on; UINT32_MAX: none did. */
+static uint32_t bucket_of(const struct spotnik_event *event)
+{
+    if (event->kind == SPOTNIK_EVENT_CHUNK_DONE)
+        return event->chunk.header.bucket;
+    return event->kind == SPOTNIK_EVENT_FLAT_DONE ? event->flat.at.bucket : UINT32_MAX;
 }
 
 static bool is_trouble(const struct spotnik_event *event)
@@ -102,16 +110,17 @@ void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_eve
 
     if (trace == NULL)
         return;
-    if (event->kind == SPOTNIK_EVENT_BUCKET_START && event->bucket < SPOTNIK_BUCKETS_MAX) {
+    if (event->kind == SPOTNIK_EVENT_BUCKET_START && event->start.bucket < SPOTNIK_BUCKETS_MAX) {
         now_ns = spotnik_clock_ns(); /* for the core no time passes with it */
-        trace->bucket[event->bucket] = (struct started){ now_ns, now_ns, event->count * event->element_bytes };
-        trace->buckets = event->bucket >= trace->buckets ? event->bucket + 1 : trace->buckets;
+        trace->bucket[event->start.bucket] = (struct started){ now_ns, now_ns, event->start.count * event->start.element_bytes };
+        trace->buckets = event->start.bucket >= trace->buckets ? event->start.bucket + 1 : trace->buckets;
     }
-    if ((event->kind == SPOTNIK_EVENT_CHUNK_DONE || event->kind == SPOTNIK_EVENT_FLAT_DONE) && event->header.bucket < trace->buckets)
-        trace->bucket[event->header.bucket].to_ns = now_ns;
+    uint32_t bucket = bucket_of(event);
+    if (bucket < trace->buckets)
+        trace->bucket[bucket].to_ns = now_ns;
     if (is_trouble(event))
         mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PEER, .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind, .from_ns = now_ns,
-                                    .peer = event->peer.id.high });
+                                    .peer = spotnik_event_peer(event)->id.high });
 }
 
 static void phase(struct spotnik_tracer *trace, uint32_t which, uint64_t from_ns, uint64_t to_ns)
@@ -162,7 +171,7 @@ void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_co
     if (action->kind == SPOTNIK_ACTION_COMMITTED)
         committed(trace, core, action->step);
     if (action->kind == SPOTNIK_ACTION_STEP_BEGUN)
-        trace->begun_epoch = action->count == 0 ? spotnik_core_view(core)->epoch : 0;
+        trace->begun_epoch = !action->begun.replay ? spotnik_core_view(core)->epoch : 0;
     if (action->kind == SPOTNIK_ACTION_PARKED || action->kind >= SPOTNIK_ACTION_EXCLUDED)
         mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_SELF, .arg = action->kind, .from_ns = spotnik_clock_ns() });
 }

@@ -18,6 +18,7 @@
 
 struct spotnik_bucket {
     bool used;      /* started by the caller in the step of this generation */
+    uint8_t way;    /* of core/route.h; nothing to this folder */
     bool complete;  /* out holds the result */
     bool flat;      /* being reduced in shared memory: nothing of it goes round a ring */
     bool hosts;     /* its ring is that of the hosts; with `flat`: it will be, when the sum of our host is here */

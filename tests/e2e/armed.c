@@ -65,7 +65,7 @@ static int phase_of_action(const struct spotnik_action *action)
     case SPOTNIK_ACTION_FROZEN:
         return ARMED_FROZEN;
     case SPOTNIK_ACTION_SEND:
-        return phase_of_message(action->message->kind);
+        return phase_of_message(action->send.message->kind);
     case SPOTNIK_ACTION_VIEW:
         return ARMED_VIEW;
     case SPOTNIK_ACTION_STEP_BEGUN:

@@ -104,9 +104,9 @@ static void hold_up(const struct spotnik_event *event, const struct spotnik_acti
 {
     struct worker *worker = __atomic_load_n(&watched, __ATOMIC_SEQ_CST);
     (void)action;
-    if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->header.bucket != 0
-        || event->header.step != MOVE_STEP || event->header.sequence != 5 || __atomic_load_n(&moved, __ATOMIC_SEQ_CST)
-        || !spotnik_id_equal(event->peer.id, cluster_id(20)))
+    if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->chunk.header.bucket != 0
+        || event->chunk.header.step != MOVE_STEP || event->chunk.header.sequence != 5 || __atomic_load_n(&moved, __ATOMIC_SEQ_CST)
+        || !spotnik_id_equal(event->chunk.from.id, cluster_id(20)))
         return;
     while (!is_moved(worker->engine))
         sched_yield();

@@ -189,10 +189,10 @@ static void link_up(struct pair *pair, uint32_t a, uint32_t b)
         return;
     pair->node[a].linked[b] = pair->node[b].linked[a] = true;
     pair_event(pair, a,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[b].member, .count = pair->speech });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up = { pair->node[b].member, pair->speech } });
     if (pair->node[a].alive)
         pair_event(pair, b,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[a].member, .count = pair->speech });
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up = { pair->node[a].member, pair->speech } });
 }
 
 static bool runs(const struct node *node)
@@ -217,8 +217,7 @@ static bool answer_dials(struct pair *pair, uint32_t index)
         else
             pair_event(pair, index,
                        (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED,
-                                               .peer = other->member,
-                                               .proof = SPOTNIK_PROOF_GONE });
+                                               .ended = { other->member, SPOTNIK_PROOF_GONE } });
     }
     return moved;
 }
@@ -243,13 +242,17 @@ static void committed(struct node *node, uint64_t step)
     node->begun = node->sealed = false;
 }
 
-static void do_scale(struct node *node, const struct spotnik_action *action)
+static void do_scale(struct node *node, const struct spotnik_work *work)
 {
-    SPOTNIK_ASSERT(action->bucket < BUCKETS);
-    for (uint64_t i = action->offset; i < action->offset + action->count; i++)
-        node->out[action->step & 1][action->bucket][i] =
-            (action->kind == SPOTNIK_ACTION_COPY_OWN ? 1 : (double)action->weight)
-            * node->in[action->bucket][i];
+    SPOTNIK_ASSERT(work->bucket < BUCKETS);
+    for (uint64_t i = work->scale.offset; i < work->scale.offset + work->scale.count; i++)
+        node->out[work->step & 1][work->bucket][i] = (double)work->scale.weight * node->in[work->bucket][i];
+}
+
+static void do_copy_own(struct node *node, const struct spotnik_work *work)
+{
+    if (work->bucket < BUCKETS)
+        memcpy(node->out[work->step & 1][work->bucket], node->in[work->bucket], node->count[work->bucket] * sizeof(double));
 }
 
 static void hang_up(struct pair *pair, uint32_t a, uint32_t b)
@@ -257,13 +260,14 @@ static void hang_up(struct pair *pair, uint32_t a, uint32_t b)
     empty_queues(pair, b, a);
     pair->node[a].linked[b] = pair->node[b].linked[a] = false;
     pair_event(pair, b,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair->node[a].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair->node[a].member });
 }
 
 static void do_action(struct pair *pair, uint32_t index, const struct spotnik_action *action)
 {
     struct node *node = &pair->node[index];
-    uint32_t to = index_of(pair, action->peer.id);
+    const struct spotnik_member *peer = spotnik_action_peer(action);
+    uint32_t to = index_of(pair, peer ? peer->id : (struct spotnik_id){ 0, 0 });
 
     switch (action->kind) {
     case SPOTNIK_ACTION_DIAL:
@@ -272,7 +276,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         break;
     case SPOTNIK_ACTION_SEND:
         if (to < NODES_MAX && node->linked[to])
-            send_control(pair, index, to, action->message);
+            send_control(pair, index, to, action->send.message);
         break;
     case SPOTNIK_ACTION_HANG_UP:
         hang_up(pair, index, to);
@@ -289,15 +293,14 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
     case SPOTNIK_ACTION_STEP_BEGUN:
         node->begun = true;
         node->wants = false;
-        node->step = action->step;
-        node->replay = action->count;
+        node->step = action->begun.step;
+        node->replay = action->begun.replay;
         break;
     case SPOTNIK_ACTION_SCALE:
-        do_scale(node, action);
+        do_scale(node, &action->work);
         break;
     case SPOTNIK_ACTION_COPY_OWN:
-        if (action->bucket < BUCKETS)
-            do_scale(node, action);
+        do_copy_own(node, &action->work);
         break;
     case SPOTNIK_ACTION_DEAL:
         node->deal_due = true;
@@ -306,7 +309,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         committed(node, action->step);
         break;
     case SPOTNIK_ACTION_WITNESS: /* told by the script */
-        node->asked_epoch = action->step;
+        node->asked_epoch = action->epoch;
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
     case SPOTNIK_ACTION_FLAT_LATE:
@@ -344,7 +347,7 @@ static void poll(struct pair *pair, uint32_t index)
 {
     for (poll_once(pair, index); pair->node[index].alive && pair->node[index].deal_due; poll_once(pair, index)) {
         struct spotnik_event event = {
-            .kind = SPOTNIK_EVENT_DEAL, .now_ns = pair->now_ns, .count = NODES_MAX, .weight_of = pair->deal
+            .kind = SPOTNIK_EVENT_DEAL, .now_ns = pair->now_ns, .deal = { pair->deal, NODES_MAX }
         };
         pair->node[index].deal_due = false;
         spotnik_core_step(pair->node[index].core, &event);
@@ -396,7 +399,7 @@ static bool receive_frame(struct pair *pair, uint32_t from, uint32_t to)
     drop_frame(pair, from, to);
     poll(pair, to);
     if (at.verdict == SPOTNIK_VERDICT_TAKE)
-        pair_event(pair, to, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = header });
+        pair_event(pair, to, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = header });
     return true;
 }
 
@@ -411,13 +414,12 @@ static bool receive_control(struct pair *pair, uint32_t from, uint32_t to)
         SPOTNIK_ASSERT(rc == 0);
         pair_event(pair, to,
                    (struct spotnik_event){
-                       .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair->node[from].member, .message = &message });
+                       .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair->node[from].member, &message } });
     } else {
         pair->node[to].linked[from] = false;
         pair_event(pair, to,
                    (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
-                                           .peer = pair->node[from].member,
-                                           .proof = SPOTNIK_PROOF_GONE });
+                                           .ended = { pair->node[from].member, SPOTNIK_PROOF_GONE } });
     }
     free(item->bytes);
     free(item);
@@ -529,7 +531,7 @@ void pair_run(struct pair *pair, uint64_t duration_ns)
 void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint32_t sponsor, uint32_t donor)
 {
     pair_event(pair, index,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN, .committed = committed_step });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN, .join.committed = committed_step });
     pair->node[index].streamed = committed_step;
     pair->donor[index] = donor + 1;
     pair_event(
@@ -541,7 +543,7 @@ void pair_assemble(struct pair *pair)
 {
     uint64_t id = pair->witnessed ? PAIR_WITNESSED : PAIR_FOUNDING;
     struct spotnik_founding founding = { .id = id, .root = id, .born_ms = 1 };
-    pair_event(pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .founding = &founding });
+    pair_event(pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding });
     for (uint32_t i = 1; i < pair->count; i++)
         pair_join(pair, i, 0, 0, 0);
     pair_run(pair, SPOTNIK_S);

@@ -18,11 +18,11 @@ static void start_buckets(struct pair *pair, uint32_t index)
     for (uint32_t b = 0; b < node->buckets; b++)
         pair_event(pair, index,
                    (struct spotnik_event){ .kind = SPOTNIK_EVENT_BUCKET_START,
-                                           .bucket = b,
-                                           .count = node->count[b],
-                                           .dtype = SPOTNIK_F64,
-                                           .op = (uint8_t)node->op,
-                                           .element_bytes = 8 });
+                                           .start = { .bucket = b,
+                                                      .count = node->count[b],
+                                                      .dtype = SPOTNIK_F64,
+                                                      .op = (uint8_t)node->op,
+                                                      .element_bytes = 8 } });
 }
 
 /* What the caller got of its last step. */
@@ -35,7 +35,7 @@ static void tell_result(struct pair *pair, uint32_t index)
     if (step == node->told)
         return;
     node->told = step;
-    pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESULT, .committed = step, .digest = 1000 * step + wrong });
+    pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESULT, .result = { step, 1000 * step + wrong } });
 }
 
 /* The caller's loop, one call at a time. */

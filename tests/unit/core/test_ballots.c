@@ -30,16 +30,16 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     (void)on;
     if (node != 0 || action->kind != SPOTNIK_ACTION_SEND)
         return false;
-    if (action->message->kind == SPOTNIK_MESSAGE_RECONCILE) {
-        const struct spotnik_token *token = action->message->token;
+    if (action->send.message->kind == SPOTNIK_MESSAGE_RECONCILE) {
+        const struct spotnik_token *token = action->send.message->token;
         said.tokens++;
         said.ballot = token->ballot;
         said.accepted_round = token->accepted_ballot.round;
         said.accepted_mark = token->accepted_ballot.round ? token->accepted.settled_step : 0;
     }
-    if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT) {
+    if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT) {
         said.accepts++;
-        said.accept_to = action->peer.id;
+        said.accept_to = action->send.to.id;
     }
     return false;
 }
@@ -87,7 +87,7 @@ static void tell(uint32_t from, struct spotnik_message *message)
 {
     message->epoch = view()->epoch;
     message->committed = 1;
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[from].member, .message = message });
+    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[from].member, message } });
 }
 
 /* The token of `from`, which a voter has signed that had accepted a proposal of `accepted_round`; 0: nobody has. */

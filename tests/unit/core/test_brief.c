@@ -27,8 +27,8 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
 {
     if (action->kind != SPOTNIK_ACTION_SEND)
         return false;
-    enum spotnik_message_kind kind = action->message->kind;
-    bool brief = action->message->brief;
+    enum spotnik_message_kind kind = action->send.message->kind;
+    bool brief = action->send.message->brief;
 
     said.tokens += brief && kind == SPOTNIK_MESSAGE_RECONCILE;
     said.accepts += brief && kind == SPOTNIK_MESSAGE_ACCEPT;
@@ -36,7 +36,7 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     said.whole += !brief && (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_RESTART);
     said.asks += node == 0 && kind == SPOTNIK_MESSAGE_VIEW_ASK;
     for (uint32_t i = 0; i < on->count; i++)
-        if (brief && spotnik_id_equal(on->node[i].member.id, action->peer.id))
+        if (brief && spotnik_id_equal(on->node[i].member.id, action->send.to.id))
             said.to_joiner |= pair_status(on, i).role == SPOTNIK_ROLE_JOINER;
     return false;
 }
@@ -126,7 +126,7 @@ static void restart(uint64_t base_chain)
                                           .entry_max = MEMBERS, .founding = view->founding, .packed = true, .entry = entry };
     proposal.brief = (struct spotnik_brief){ .base_chain = base_chain, .run_count = 1 };
     proposal.brief.run[0] = (struct spotnik_run){ .count = MEMBERS, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER };
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[1].member, .message = &message });
+    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[1].member, &message } });
 }
 
 /* Claim: a brief RESTART on another view than ours changes nothing but that we ask; on ours it is installed. */
@@ -157,7 +157,7 @@ static void test_who_asks_is_told_all(void **state)
     lose_one();
     memset(&said, 0, sizeof said);
     ask.epoch = pair_status(&pair, 0).epoch;
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[1].member, .message = &ask });
+    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[1].member, &ask } });
     assert_int_equal(said.restarts, 0);
     assert_int_equal(said.whole, 1);
     pair_close(&pair);

@@ -108,7 +108,7 @@ static void test_done_too_late(void **state)
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = header });
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = header });
     assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_TAKE); /* still number 0 */
 }
 
@@ -180,22 +180,22 @@ static void test_mismatch_handed_over(void **state)
     pair_run(&pair, SPOTNIK_MS);
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_BUCKET_START,
-                                       .bucket = 0,
-                                       .count = pair.node[1].count[0],
-                                       .dtype = SPOTNIK_F64,
-                                       .op = SPOTNIK_SUM,
-                                       .element_bytes = 8 });
+                                       .start = { .bucket = 0,
+                                                  .count = pair.node[1].count[0],
+                                                  .dtype = SPOTNIK_F64,
+                                                  .op = SPOTNIK_SUM,
+                                                  .element_bytes = 8 } });
     pair_run(&pair, SPOTNIK_MS);
     assert_int_equal(pair_status(&pair, 0).committed, 1);
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LEAVE });
     pair_run(&pair, 20 * SPOTNIK_MS);
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_BUCKET_START,
-                                       .bucket = 1,
-                                       .count = pair.node[1].count[1],
-                                       .dtype = SPOTNIK_F64,
-                                       .op = SPOTNIK_SUM,
-                                       .element_bytes = 8 });
+                                       .start = { .bucket = 1,
+                                                  .count = pair.node[1].count[1],
+                                                  .dtype = SPOTNIK_F64,
+                                                  .op = SPOTNIK_SUM,
+                                                  .element_bytes = 8 } });
     pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_STEP_SEAL });
     pair_run(&pair, SPOTNIK_S);
     for (uint32_t i = 0; i < 2; i++)

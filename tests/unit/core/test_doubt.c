@@ -172,8 +172,8 @@ static void test_all_were_stopped(void **state)
 static void unlink_nodes(uint32_t a, uint32_t b)
 {
     pair.node[a].linked[b] = pair.node[b].linked[a] = false;
-    pair_event(&pair, a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[b].member });
-    pair_event(&pair, b, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[a].member });
+    pair_event(&pair, a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[b].member });
+    pair_event(&pair, b, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[a].member });
 }
 
 /* Claim: in a ring where nobody is linked to a quorum a ballot gives the answer: a view of the same members, and nobody is lost. */
@@ -204,7 +204,7 @@ static void test_the_frozen_do_not_answer(void **state)
 
     assemble(2, NODES_MAX);
     message.epoch = pair_status(&pair, 0).epoch;
-    struct spotnik_event doubt = { .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[1].member, .message = &message };
+    struct spotnik_event doubt = { .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[1].member, &message } };
     pair_event(&pair, 0, doubt);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASSURE], 1);
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[1].member });
@@ -217,7 +217,7 @@ static void test_the_frozen_do_not_answer(void **state)
 static void test_old_answers_do_not_count(void **state)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };
-    struct spotnik_event answer = { .kind = SPOTNIK_EVENT_MESSAGE, .message = &message };
+    struct spotnik_event answer = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
     (void)state;
 
     assemble(2, NODES_MAX);
@@ -231,7 +231,7 @@ static void test_old_answers_do_not_count(void **state)
     for (uint32_t from = 0; from < 2; from++)
         for (uint64_t serial = 1; serial <= 3; serial++)
             for (uint64_t later = 0; later < 2; later++) {
-                answer.peer = pair.node[from].member;
+                answer.message.from = pair.node[from].member;
                 message.serial = serial;
                 message.epoch = pair_status(&pair, 0).epoch + later;
                 if (from == 0 || serial != 2 || later)

@@ -129,7 +129,7 @@ static bool dies_telling(struct pair *of, uint32_t node, const struct spotnik_ac
 {
     (void)of;
     return node == 0 && action->kind == SPOTNIK_ACTION_SEND
-           && action->message->kind == SPOTNIK_MESSAGE_RESTART;
+           && action->send.message->kind == SPOTNIK_MESSAGE_RESTART;
 }
 
 static bool dies_leaving(struct pair *of, uint32_t node, const struct spotnik_action *action)

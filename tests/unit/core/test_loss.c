@@ -130,7 +130,7 @@ static uint32_t victim, fatal_after;
 
 static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    return node == victim && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == fatal
+    return node == victim && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == fatal
            && of->node[victim].alive && fatal_after-- == 0;
 }
 
@@ -190,7 +190,7 @@ static uint32_t told[NODES_MAX];
 static bool counts_restart(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
     (void)of;
-    told[node] += action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_RESTART;
+    told[node] += action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_RESTART;
     return false;
 }
 
@@ -321,8 +321,8 @@ static void test_linked(void **state)
 /* Node 2, which decided, dies when it has told node 0 of the view, and not yet node 1. */
 static bool dies_half_told(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    return node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_RESTART
-           && spotnik_id_equal(action->peer.id, of->node[1].member.id);
+    return node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_RESTART
+           && spotnik_id_equal(action->send.to.id, of->node[1].member.id);
 }
 
 /* Claim: a heartbeat that tells of a view its sender died before passing on does not make the last survivor park: it voted for that
@@ -417,7 +417,7 @@ static uint64_t second_epoch;
 /* Node 3, the initiator, is cut off the moment it has installed the view it decided, before it can tell. */
 static bool cut_off_when_chosen(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    if (action->kind == SPOTNIK_ACTION_VIEW && action->step == second_epoch)
+    if (action->kind == SPOTNIK_ACTION_VIEW && action->epoch == second_epoch)
         second_view[node] = spotnik_core_view(of->node[node].core)->size;
     for (uint32_t i = 0; i < 3 && node == 3 && action->kind == SPOTNIK_ACTION_VIEW; i++)
         pair_cut(of, 3, i, true);

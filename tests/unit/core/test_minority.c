@@ -126,10 +126,10 @@ static bool stuck_voter(struct pair *of, uint32_t node, const struct spotnik_act
 {
     if (node != 1 || action->kind != SPOTNIK_ACTION_SEND)
         return false;
-    if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT)
+    if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT)
         pair_cut(of, 0, 1, true);
-    if (!first_said && spotnik_id_equal(action->peer.id, of->node[2].member.id))
-        first_said = action->message->kind;
+    if (!first_said && spotnik_id_equal(action->send.to.id, of->node[2].member.id))
+        first_said = action->send.message->kind;
     return false;
 }
 
@@ -146,9 +146,9 @@ static void test_fenced_comes_first(void **state)
     assert_parked(1);
     first_said = 0;
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[2].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[2].member });
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[2].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up.peer = pair.node[2].member });
     assert_int_equal(first_said, SPOTNIK_MESSAGE_FENCED);
 }
 
@@ -165,21 +165,20 @@ static void test_moved_on_is_not_gone(void **state)
         pair.node[i].linked[1 - i] = false;
         pair_event(
             &pair, i,
-            (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[1 - i].member });
+            (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[1 - i].member });
     }
     /* 0 says on the new link only that it is at a later epoch, and ends before it can say more */
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up.peer = pair.node[0].member });
     struct spotnik_message heartbeat = { .kind = SPOTNIK_MESSAGE_HEARTBEAT,
                                          .epoch = pair_status(&pair, 0).epoch,
                                          .committed = 3 };
     pair_event(&pair, 1,
                (struct spotnik_event){
-                   .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member, .message = &heartbeat });
+                   .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[0].member, &heartbeat } });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
-                                       .peer = pair.node[0].member,
-                                       .proof = SPOTNIK_PROOF_GONE });
+                                       .ended = { pair.node[0].member, SPOTNIK_PROOF_GONE } });
     pair.node[0].alive = false;
     pair_run(&pair, 5 * SPOTNIK_S);
     assert_parked(1);
@@ -189,11 +188,11 @@ static void test_moved_on_is_not_gone(void **state)
 static bool stops_who_counts(struct pair *on, uint32_t node, const struct spotnik_action *action)
 {
     (void)node;
-    if (action->kind != SPOTNIK_ACTION_SEND || action->message->kind != SPOTNIK_MESSAGE_ACCEPT
-        || !spotnik_id_equal(action->peer.id, action->message->proposal->ballot.initiator))
+    if (action->kind != SPOTNIK_ACTION_SEND || action->send.message->kind != SPOTNIK_MESSAGE_ACCEPT
+        || !spotnik_id_equal(action->send.to.id, action->send.message->proposal->ballot.initiator))
         return false;
     for (uint32_t i = 0; i < on->count; i++)
-        if (spotnik_id_equal(on->node[i].member.id, action->peer.id))
+        if (spotnik_id_equal(on->node[i].member.id, action->send.to.id))
             pair_stop(on, i, true);
     on->before = NULL;
     return false;
@@ -223,13 +222,12 @@ static void test_unheard_is_not_gone(void **state)
     assemble(2);
     pair_cut(&pair, 0, 1, true);
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[0].member });
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up.peer = pair.node[0].member });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
-                                       .peer = pair.node[0].member,
-                                       .proof = SPOTNIK_PROOF_GONE });
+                                       .ended = { pair.node[0].member, SPOTNIK_PROOF_GONE } });
     pair_run(&pair, 5 * SPOTNIK_S);
     assert_parked(1);
 }
@@ -353,7 +351,7 @@ static bool entered_alone; /* node 2 has asked to be let in before it was linked
 
 static bool looks_at_enter(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    entered_alone |= node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_ENTER
+    entered_alone |= node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_ENTER
                      && !of->node[2].linked[1];
     return false;
 }
@@ -390,7 +388,7 @@ static void test_certificate_of_a_later_view(void **state)
         (void)state;
         assemble(2);
         uint64_t epoch = pair_status(&pair, 1).epoch;
-        struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .peer = pair.node[0].member, .epoch = epoch + ahead };
+        struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .death = { pair.node[0].member, epoch + ahead } };
         pair.node[0].alive = false; /* without a word on its link */
         pair_event(&pair, 1, death);
         pair_run(&pair, SPOTNIK_S);
@@ -413,7 +411,7 @@ static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding,
                                      .ledger = *spotnik_core_ledger(pair.node[node].core), .entry = entry,
                                      .founding = founding, .chain = chain };
     struct spotnik_message restart = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = next.epoch, .committed = next.settled_step, .proposal = &next };
-    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member, .message = &restart });
+    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[0].member, &restart } });
 }
 
 static void told_of_the_next_view(uint32_t node)
@@ -469,7 +467,7 @@ static void test_certificate_waits_for_its_view(void **state)
 {
     (void)state;
     assemble(2);
-    struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .peer = pair.node[0].member, .epoch = pair_status(&pair, 1).epoch + 1 };
+    struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .death = { pair.node[0].member, pair_status(&pair, 1).epoch + 1 } };
     pair_event(&pair, 1, death);
     told_of_the_next_view(1); /* its last words, read late */
     pair.node[0].alive = false;
@@ -481,7 +479,7 @@ static void test_certificate_waits_for_its_view(void **state)
 static void end_heard(enum spotnik_proof proof)
 {
     pair.node[1].linked[0] = false;
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member, .proof = proof });
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended = { pair.node[0].member, proof } });
 }
 
 /* Claim: the end of a connection from another host proves a death only together with a dial that is refused next, and with nobody in
@@ -501,7 +499,7 @@ static void test_end_and_refusal(void **state)
         assert_true(pair_status(&pair, 1).frozen);
         if (of[i].timed_out) {
             pair.node[1].dialling[0] = false;
-            pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED, .peer = pair.node[0].member });
+            pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED, .ended.peer = pair.node[0].member });
         }
         pair_run(&pair, SPOTNIK_S);
         if (of[i].goes_on)
@@ -520,7 +518,7 @@ static void test_end_and_answer(void **state)
         assemble(2);
         pair.node[0].linked[1] = false; /* both read the end of the other */
         if (first == 0)
-            pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[1].member });
+            pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[1].member });
         end_heard(first ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY);
         pair_run(&pair, SPOTNIK_S);
         assert_member(0, 2, 3);

@@ -155,7 +155,7 @@ static void test_resume(void **state)
     ledger.returned[0] = (struct spotnik_range){ 3, 6 };
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND });
     pair_event(&pair, 0,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESUME, .committed = 7, .ledger = &ledger });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESUME, .resume = { 7, &ledger } });
     assert_int_equal(pair_status(&pair, 0).committed, 7);
     assert_int_equal(pair_status(&pair, 0).stable, 7);
     for (uint32_t i = 1; i < 3; i++)
@@ -284,9 +284,9 @@ static uint32_t asked[NODES_MAX];
 
 static bool counts_enter(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    if (node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_ENTER)
+    if (node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_ENTER)
         for (uint32_t i = 0; i < of->count; i++)
-            asked[i] += spotnik_id_equal(of->node[i].member.id, action->peer.id);
+            asked[i] += spotnik_id_equal(of->node[i].member.id, action->send.to.id);
     return false;
 }
 

@@ -31,7 +31,7 @@ static void assemble(uint32_t count, uint64_t speech)
 
 static void tell(uint32_t node, uint64_t epoch, bool named)
 {
-    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WITNESS, .epoch = epoch, .count = named });
+    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WITNESS, .witness = { epoch, named } });
     pair_run(&pair, SPOTNIK_MS);
 }
 
