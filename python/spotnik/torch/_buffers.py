@@ -53,7 +53,7 @@ class _Entry:
         """
         working = self.working
         apart = isinstance(self.module, torch.nn.modules.batchnorm._NormBase) and self.module.training
-        with torch.autograd._unsafe_preserve_version_counter(working) if apart else contextlib.nullcontext():
+        with torch.autograd.grad_mode._unsafe_preserve_version_counter(working) if apart else contextlib.nullcontext():
             working.copy_(self.committed)
         self.given, self.version = working, working._version
 
