@@ -13,10 +13,12 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/time.h"
 #include "cluster.h"
 #include "leftovers.h"
+#include "probe.h"
 
 #define PATIENCE_MS 30000
 
@@ -196,15 +198,35 @@ static void strike(struct cluster *cluster)
     }
 }
 
+/* Does every member hear all others, so that their end proves itself to it? Two that came at once hear each other a moment later than they stand
+ * in the view. */
+static bool all_hear_all(struct cluster *cluster)
+{
+    char text[16384], wanted[32];
+
+    if (!is_whole(cluster))
+        return false;
+    snprintf(wanted, sizeof wanted, "\"linked\":%" PRIu32 ",", places - 1);
+    for (uint32_t i = 0; i < places; i++) {
+        struct spotnik_member member = probe_member(cluster, i);
+
+        if (!probe_status(cluster, i, &member, text, sizeof text) || !strstr(text, wanted))
+            return false;
+    }
+    return true;
+}
+
 /* All but two or three at the same instant, out of one quiet view: too few are left for a majority, but every death is proven to
- * them, so they go on. */
+ * them, so they go on. The victims are stopped first: what one of them votes for after the first death is not known to those who are left. */
 static void massacre(struct cluster *cluster)
 {
     uint64_t left = 2 + spotnik_prng_below(&cluster->prng, 2);
     uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places);
 
     disarm_all(cluster);
-    cluster_until(cluster, is_whole, "everybody in one view", PATIENCE_MS);
+    cluster_until(cluster, all_hear_all, "everybody in one view, and heard by all", PATIENCE_MS);
+    for (uint32_t i = 0; i + left < places; i++)
+        cluster_kill(cluster, (first + i) % places, SIGSTOP);
     for (uint32_t i = 0; i + left < places; i++)
         cluster_kill(cluster, (first + i) % places, SIGKILL);
     massacred += places - (uint32_t)left;
