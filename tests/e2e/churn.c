@@ -208,9 +208,9 @@ static bool all_hear_all(struct cluster *cluster)
         return false;
     snprintf(wanted, sizeof wanted, "\"linked\":%" PRIu32 ",", places - 1);
     for (uint32_t i = 0; i < places; i++) {
-        struct spotnik_member member = probe_member(cluster, i);
+        struct spotnik_member member;
 
-        if (!probe_status(cluster, i, &member, text, sizeof text) || !strstr(text, wanted))
+        if (!probe_member_find(cluster, i, &member) || !probe_status(cluster, i, &member, text, sizeof text) || !strstr(text, wanted))
             return false;
     }
     return true;

@@ -29,7 +29,7 @@ void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
         cluster_fail(cluster, "no credentials: %s", spotnik_last_error());
 }
 
-struct spotnik_member probe_member(struct cluster *cluster, uint32_t place)
+bool probe_member_find(struct cluster *cluster, uint32_t place, struct spotnik_member *ret)
 {
     struct spotnik_member found[CLUSTER_PLACES];
     struct spotnik_credentials credentials;
@@ -43,10 +43,21 @@ struct spotnik_member probe_member(struct cluster *cluster, uint32_t place)
 
         snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)found[i].id.high,
                  (unsigned long long)found[i].id.low);
-        if (!strcmp(id, cluster->worker[place].member))
-            return found[i];
+        if (!strcmp(id, cluster->worker[place].member)) {
+            *ret = found[i];
+            return true;
+        }
     }
-    cluster_fail(cluster, "place %u has no record in the peers directory", place);
+    return false;
+}
+
+struct spotnik_member probe_member(struct cluster *cluster, uint32_t place)
+{
+    struct spotnik_member member;
+
+    if (!probe_member_find(cluster, place, &member))
+        cluster_fail(cluster, "place %u has no record in the peers directory", place);
+    return member;
 }
 
 static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, int out)

@@ -12,6 +12,8 @@ void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
 
 /* Where the member at `place` listens, from its record in the peers directory. Fails the test when there is none. */
 struct spotnik_member probe_member(struct cluster *cluster, uint32_t place);
+/* The same; false: there is none, for example not yet. */
+bool probe_member_find(struct cluster *cluster, uint32_t place, struct spotnik_member *ret);
 
 /* The status JSON of `member`, asked in the network of `place`. False: no answer. */
 bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, char *text,
