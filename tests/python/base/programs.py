@@ -222,11 +222,11 @@ def collectives(members: int) -> None:
 
 
 def gather(job: spotnik.Job, members: int) -> None:
-    """Step until so many take part, and this one would go on should the others die now.
+    """Step until `members` take part, and this member can prove the death of each other one.
 
-    To stand in the view is not enough for that. A newcomer may not have been served its last step yet, and two that
-    come at once hear each other only later: the end of one that was never heard proves nothing. The steps are as those
-    that follow, since others may be further.
+    A place in the view is not enough. A newcomer may still lack the last step. Two newcomers hear each other after they
+    have entered, and the end of a member that was never heard proves nothing. Each step has the bucket of the steps
+    after it, because another member may have left this loop already.
     """
     while True:
         step = job.step_begin()

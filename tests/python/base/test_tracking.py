@@ -259,7 +259,7 @@ class MLflowServer:
 
 def test_mlflow_has_one_run(tmp_path: Path) -> None:
     """MLflow's own client (mlflow, or mlflow-skinny, which has no database) against a server that stands in."""
-    pytest.importorskip("mlflow.tracking")
+    pytest.importorskip("mlflow.tracking", reason="MLflow is optional; dev/python.sh installs mlflow-skinny")
     nobody = Collector()
     nobody.close()
     (tmp_path / "0.jsonl").write_text(line(1700000000, "sample", steps_per_s=0.5))
@@ -278,7 +278,7 @@ def test_mlflow_has_one_run(tmp_path: Path) -> None:
 
 def test_mlflow_on_a_database(tmp_path: Path) -> None:
     client = pytest.importorskip("mlflow.tracking").MlflowClient
-    pytest.importorskip("sqlalchemy", reason="mlflow-skinny has no database")
+    pytest.importorskip("sqlalchemy", reason="a database needs all of mlflow; mlflow-skinny has none")
     place = f"sqlite:///{tmp_path}/mlflow.db"
     run = two_lives(tmp_path, "--mlflow", "churn", MLFLOW_TRACKING_URI=place)
     told = client(tracking_uri=place)
