@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bag of simulations: a folder with jobs that any number of workers, on any machines, take one by one (docs/design/0030-bag.md). The
- * folder's content, the claims of workers, and the end of a job. Nothing here starts a process; cli/bag does. */
+/* A bag of simulations: a folder with jobs that any number of workers, on any machines, take one by
+ * one (docs/design/0030-bag.md). The folder's content, the claims of workers, and the end of a job.
+ * Nothing here starts a process; cli/bag does. */
 #ifndef BAG_BAG_H
 #define BAG_BAG_H
 
@@ -24,20 +25,23 @@ enum bag_end {
     BAG_END_RETURNED, /* given back: somebody else goes on */
     BAG_END_FAILED,   /* the program did not end well: counts as a try */
     BAG_END_LOST,     /* its worker is dead; somebody else says so */
-    BAG_END_LATE,     /* the job was done, or taken, by others meanwhile: this copy was thrown away */
+    /* the job was done, or taken, by others meanwhile: this copy was thrown away */
+    BAG_END_LATE,
     BAG_ENDS,
 };
 extern const char *const bag_end_names[BAG_ENDS];
 
 /* bag.json: what all workers of the bag do alike. */
 struct bag_terms {
-    char **command;          /* words with placeholders */
-    char **resume;           /* NULL: the command itself */
-    char *restart;           /* pattern of the program's restart files; NULL: it has none */
-    char *expect[BAG_LIST_MAX + 1]; /* patterns of files without which a job is not done; NULL at the end */
-    char *loose[BAG_LIST_MAX + 1];  /* patterns of outputs that may be ahead of a restart file, or missing; NULL at the end */
-    char *input[BAG_LIST_MAX + 1];  /* names in inputs/; NULL at the end */
-    int ask;                 /* signal that makes the program write a restart file; 0: none */
+    char **command; /* words with placeholders */
+    char **resume;  /* NULL: the command itself */
+    char *restart;  /* pattern of the program's restart files; NULL: it has none */
+    /* patterns of files without which a job is not done; NULL at the end */
+    char *expect[BAG_LIST_MAX + 1];
+    /* patterns of outputs that may be ahead of a restart file, or missing; NULL at the end */
+    char *loose[BAG_LIST_MAX + 1];
+    char *input[BAG_LIST_MAX + 1]; /* names in inputs/; NULL at the end */
+    int ask;                       /* signal that makes the program write a restart file; 0: none */
     uint32_t tries;
 };
 
@@ -46,8 +50,8 @@ struct bag_job {
     const struct spotnik_table *table;
     size_t row;
     /* What bag_look() has seen: */
-    uint32_t attempt;  /* the latest; 0: never taken */
-    enum bag_end end;  /* of it */
+    uint32_t attempt; /* the latest; 0: never taken */
+    enum bag_end end; /* of it */
     uint32_t failures;
     uint64_t owner;    /* of the latest attempt; 0: not read yet */
     uint64_t owner_ms; /* the work that its save held when it began */
@@ -66,10 +70,11 @@ struct bag {
     size_t job_count;
 };
 
-/* Make the bag, or find that it is there already with the same jobs and terms. `inputs` are paths, NULL at the end. -1: *fault says what is
- * wrong and what to do; nothing in the folder is lost or changed. */
-int bag_make(const char *folder, const char *csv, const struct bag_terms *terms, const char *const *inputs,
-             struct spotnik_fault *fault);
+/* Make the bag, or find that it is there already with the same jobs and terms. `inputs` are paths,
+ * NULL at the end. -1: *fault says what is wrong and what to do; nothing in the folder is lost or
+ * changed. */
+int bag_make(const char *folder, const char *csv, const struct bag_terms *terms,
+             const char *const *inputs, struct spotnik_fault *fault);
 
 /* Read the folder. The caller closes *ret, on failure, too. */
 int bag_open(const char *folder, struct bag *ret, struct spotnik_fault *fault);
@@ -110,7 +115,8 @@ struct bag_figures {
     int status;           /* of the program, as wait() says */
 };
 
-/* Read what others have done. 0 or -errno: the folder does not answer, or only in part; what was known stays. */
+/* Read what others have done. 0 or -errno: the folder does not answer, or only in part; what was
+ * known stays. */
 int bag_look(struct bag *bag);
 
 /* Nobody holds it and it is wanted: anybody may take its next attempt. */
@@ -118,8 +124,10 @@ bool bag_job_is_open(const struct bag_job *job);
 /* Done, set aside or dropped. */
 bool bag_job_is_over(const struct bag_job *job);
 
-/* Take the next attempt for worker `worker`. 0, -EEXIST: somebody else was faster, or -errno. On success *job says it. */
-int bag_claim(struct bag *bag, struct bag_job *job, uint64_t worker, const struct bag_figures *figures);
+/* Take the next attempt for worker `worker`. 0, -EEXIST: somebody else was faster, or -errno. On
+ * success *job says it. */
+int bag_claim(struct bag *bag, struct bag_job *job, uint64_t worker,
+              const struct bag_figures *figures);
 
 /* Say how an attempt ended; once. 0 when it is said, by whomever, or -errno. */
 int bag_end_put(struct bag *bag, const struct bag_job *job, uint32_t attempt, enum bag_end end,
@@ -130,18 +138,21 @@ bool bag_figures_read(const struct bag *bag, const char *job, uint32_t attempt, 
                       struct bag_figures *ret, uint64_t *ret_worker);
 
 /* "JOB@N" or "JOB@N.end" taken apart. False: it is no name of a claim. */
-bool bag_claim_parse(const char *name, char job[BAG_JOB_NAME_MAX], uint32_t *ret_attempt, enum bag_end *ret_end);
+bool bag_claim_parse(const char *name, char job[BAG_JOB_NAME_MAX], uint32_t *ret_attempt,
+                     enum bag_end *ret_end);
 void bag_attempt_name(const struct bag_job *job, uint32_t attempt, char name[NAME_MAX + 1]);
 
 /* ---- the end of a job ---- */
 
-/* Rename the directory of this attempt to results/JOB. 0: it is the result; -EEXIST: there is one, from another attempt; or -errno. */
-int bag_result_put(struct bag *bag, const struct bag_job *job, uint32_t attempt, const struct bag_figures *figures,
-                   const char *host);
+/* Rename the directory of this attempt to results/JOB. 0: it is the result; -EEXIST: there is one,
+ * from another attempt; or -errno. */
+int bag_result_put(struct bag *bag, const struct bag_job *job, uint32_t attempt,
+                   const struct bag_figures *figures, const char *host);
 /* Is there a result? Asked of the folder, not of what was seen before. */
 bool bag_result_is(const struct bag *bag, const struct bag_job *job);
 
-/* Set a job aside that has failed too often, with the directory and the log of its last attempt. 0 or -errno. */
+/* Set a job aside that has failed too often, with the directory and the log of its last attempt. 0
+ * or -errno. */
 int bag_aside_put(struct bag *bag, const struct bag_job *job);
 
 /* Nobody wants this job any more. 0 or -errno. */
@@ -162,7 +173,8 @@ int bag_remove(const char *path);
 /* Hash of a file's bytes. 0 or -errno. */
 int bag_hash(const char *path, uint64_t *ret_hash);
 
-/* Copy a file: `to` must not exist. Keeps the mode; *ret_hash may be NULL. 0 or -errno; then `to` is gone. */
+/* Copy a file: `to` must not exist. Keeps the mode; *ret_hash may be NULL. 0 or -errno; then `to`
+ * is gone. */
 int bag_copy(const char *from, const char *to, uint64_t *ret_hash);
 /* The first `bytes` of it; -ENODATA: it is shorter. */
 int bag_copy_start(const char *from, const char *to, uint64_t bytes, uint64_t *ret_hash);

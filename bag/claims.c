@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims of workers and their ends, all in the names of files, so that one listing of a folder shows the bag. */
+/* Claims of workers and their ends, all in the names of files, so that one listing of a folder
+ * shows the bag. */
 #include "bag/bag.h"
 
 #include <dirent.h>
@@ -47,11 +48,13 @@ static bool end_parse(const char *text, enum bag_end *ret)
     return false;
 }
 
-bool bag_claim_parse(const char *name, char job[BAG_JOB_NAME_MAX], uint32_t *ret_attempt, enum bag_end *ret_end)
+bool bag_claim_parse(const char *name, char job[BAG_JOB_NAME_MAX], uint32_t *ret_attempt,
+                     enum bag_end *ret_end)
 {
     const char *at = strrchr(name, '@');
     char *rest;
-    if (name[0] == '.' || at == NULL || at == name || at - name >= BAG_JOB_NAME_MAX || at[1] < '1' || at[1] > '9')
+    if (name[0] == '.' || at == NULL || at == name || at - name >= BAG_JOB_NAME_MAX || at[1] < '1'
+        || at[1] > '9')
         return false;
     unsigned long attempt = strtoul(at + 1, &rest, 10);
     if (attempt > 1000000000 || !end_parse(rest, ret_end))
@@ -123,8 +126,9 @@ static void see_dropped(struct bag *bag, const char *name)
         job->dropped = true;
 }
 
-/* A result comes before the word "done" among the claims, so read claims first: a reader that finds an ended attempt finds its result,
- * too. (The word alone counts as well, should the listing of the results be older.) */
+/* A result comes before the word "done" among the claims, so read claims first: a reader that finds
+ * an ended attempt finds its result, too. (The word alone counts as well, should the listing of the
+ * results be older.) */
 int bag_look(struct bag *bag)
 {
     for (size_t i = 0; i < bag->job_count; i++)
@@ -139,7 +143,8 @@ int bag_look(struct bag *bag)
 
 /* ---- taking and ending ---- */
 
-static int put(struct bag *bag, const char *part, const char *name, const char *text, bool exclusive)
+static int put(struct bag *bag, const char *part, const char *name, const char *text,
+               bool exclusive)
 {
     char path[PATH_MAX];
     bag_path(bag, path, part, NULL);
@@ -149,13 +154,14 @@ static int put(struct bag *bag, const char *part, const char *name, const char *
 static void figures_format(const struct bag_figures *figures, uint64_t worker, char text[TEXT_MAX])
 {
     snprintf(text, TEXT_MAX,
-             "worker %016" PRIx64 "\nran_ms %" PRIu64 "\nbase_ms %" PRIu64 "\nsaved_ms %" PRIu64 "\ncpu_ms %" PRIu64
-             "\nexpected_ms %" PRIu64 "\nstatus %d\n",
-             worker, figures->ran_ms, figures->base_ms, figures->saved_ms, figures->cpu_ms, figures->expected_ms,
-             figures->status);
+             "worker %016" PRIx64 "\nran_ms %" PRIu64 "\nbase_ms %" PRIu64 "\nsaved_ms %" PRIu64
+             "\ncpu_ms %" PRIu64 "\nexpected_ms %" PRIu64 "\nstatus %d\n",
+             worker, figures->ran_ms, figures->base_ms, figures->saved_ms, figures->cpu_ms,
+             figures->expected_ms, figures->status);
 }
 
-int bag_claim(struct bag *bag, struct bag_job *job, uint64_t worker, const struct bag_figures *figures)
+int bag_claim(struct bag *bag, struct bag_job *job, uint64_t worker,
+              const struct bag_figures *figures)
 {
     char name[NAME_MAX + 1], text[TEXT_MAX];
     bag_attempt_name(job, job->attempt + 1, name);
@@ -183,7 +189,8 @@ bool bag_figures_read(const struct bag *bag, const char *job, uint32_t attempt, 
                       struct bag_figures *ret, uint64_t *ret_worker)
 {
     char path[PATH_MAX], name[NAME_MAX + 1], text[TEXT_MAX + 1];
-    snprintf(name, sizeof name, "%s@%u%s%s", job, attempt, end != BAG_END_NONE ? "." : "", bag_end_names[end]);
+    snprintf(name, sizeof name, "%s@%u%s%s", job, attempt, end != BAG_END_NONE ? "." : "",
+             bag_end_names[end]);
     bag_path(bag, path, "claims", name);
     int fd = spotnik_file_open(path);
     ssize_t size = fd >= 0 ? read(fd, text, TEXT_MAX) : -1;
@@ -192,10 +199,10 @@ bool bag_figures_read(const struct bag *bag, const char *job, uint32_t attempt, 
     text[size > 0 ? size : 0] = '\0';
     memset(ret, 0, sizeof *ret);
     return sscanf(text,
-                  "worker %" SCNx64 " ran_ms %" SCNu64 " base_ms %" SCNu64 " saved_ms %" SCNu64 " cpu_ms %" SCNu64
-                  " expected_ms %" SCNu64 " status %d",
-                  ret_worker, &ret->ran_ms, &ret->base_ms, &ret->saved_ms, &ret->cpu_ms, &ret->expected_ms,
-                  &ret->status)
+                  "worker %" SCNx64 " ran_ms %" SCNu64 " base_ms %" SCNu64 " saved_ms %" SCNu64
+                  " cpu_ms %" SCNu64 " expected_ms %" SCNu64 " status %d",
+                  ret_worker, &ret->ran_ms, &ret->base_ms, &ret->saved_ms, &ret->cpu_ms,
+                  &ret->expected_ms, &ret->status)
            == 7;
 }
 
@@ -203,7 +210,8 @@ int bag_probe(struct bag *bag, size_t bytes)
 {
     char path[PATH_MAX], *block = calloc(1, bytes);
     bag_path(bag, path, "workers", NULL);
-    int rc = block != NULL ? spotnik_file_put(path, ".probe", bag->writer, block, bytes, false) : -ENOMEM;
+    int rc = block != NULL ? spotnik_file_put(path, ".probe", bag->writer, block, bytes, false)
+                           : -ENOMEM;
     free(block);
     bag_path(bag, path, "workers", ".probe");
     unlink(path);

@@ -70,7 +70,8 @@ static int copy(const char *from, const char *to, uint64_t bytes, uint64_t *ret_
     spotnik_hash_begin(&hash);
     if (rc == 0)
         rc = stream(in, out, bytes, &hash);
-    if (rc == 0 && (fstat(in, &facts) != 0 || fchmod(out, facts.st_mode & 0777) != 0 || fsync(out) != 0))
+    if (rc == 0
+        && (fstat(in, &facts) != 0 || fchmod(out, facts.st_mode & 0777) != 0 || fsync(out) != 0))
         rc = -errno;
     close(in);
     if (out >= 0 && close(out) != 0 && rc == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a job: its directory becomes the result, or is set aside; what unfinished attempts left is taken away. */
+/* The end of a job: its directory becomes the result, or is set aside; what unfinished attempts
+ * left is taken away. */
 #include "bag/bag.h"
 
 #include <dirent.h>
@@ -17,14 +18,17 @@
 #define EVIDENCE "spotnik.json"
 
 /* Never empty: a directory cannot be renamed onto one that holds a file. */
-static int evidence_put(struct bag *bag, const struct bag_job *job, uint32_t attempt, const struct bag_figures *figures,
-                        const char *host, const char *directory)
+static int evidence_put(struct bag *bag, const struct bag_job *job, uint32_t attempt,
+                        const struct bag_figures *figures, const char *host, const char *directory)
 {
-    json_t *root = json_pack("{ss si ss si sf sf}", "job", job->name, "attempt", (int)attempt, "host", host, "status",
-                             figures->status, "seconds", (double)(figures->base_ms + figures->ran_ms) / 1e3,
-                             "cpu_seconds", (double)figures->cpu_ms / 1e3);
+    json_t *root = json_pack("{ss si ss si sf sf}", "job", job->name, "attempt", (int)attempt,
+                             "host", host, "status", figures->status, "seconds",
+                             (double)(figures->base_ms + figures->ran_ms) / 1e3, "cpu_seconds",
+                             (double)figures->cpu_ms / 1e3);
     char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    int rc = text != NULL ? spotnik_file_put(directory, EVIDENCE, bag->writer, text, strlen(text), false) : -ENOMEM;
+    int rc = text != NULL
+                 ? spotnik_file_put(directory, EVIDENCE, bag->writer, text, strlen(text), false)
+                 : -ENOMEM;
     json_decref(root);
     free(text);
     return rc;
@@ -49,8 +53,8 @@ bool bag_result_is(const struct bag *bag, const struct bag_job *job)
     return access(path, F_OK) == 0;
 }
 
-int bag_result_put(struct bag *bag, const struct bag_job *job, uint32_t attempt, const struct bag_figures *figures,
-                   const char *host)
+int bag_result_put(struct bag *bag, const struct bag_job *job, uint32_t attempt,
+                   const struct bag_figures *figures, const char *host)
 {
     char name[NAME_MAX + 1], from[PATH_MAX], to[PATH_MAX];
     bag_attempt_name(job, attempt, name);
@@ -80,7 +84,8 @@ int bag_aside_put(struct bag *bag, const struct bag_job *job)
     return 0;
 }
 
-/* The failures become returns, so that a worker which dies in between leaves the job as it was or as it shall be. */
+/* The failures become returns, so that a worker which dies in between leaves the job as it was or
+ * as it shall be. */
 int bag_retry(struct bag *bag, const struct bag_job *job)
 {
     char from[PATH_MAX], to[PATH_MAX], name[NAME_MAX + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a bag and opening it. Any number of processes may make the same bag at once: link() puts every file in place, and a process
- * that finds one there compares. */
+/* Making a bag and opening it. Any number of processes may make the same bag at once: link() puts
+ * every file in place, and a process that finds one there compares. */
 #include "bag/bag.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 
-static const char *const parts[] = { "jobs",  "inputs",  "workers", "claims", "work",
+static const char *const parts[] = { "jobs",  "inputs",  "workers", "claims",  "work",
                                      "saves", "results", "aside",   "dropped", "logs" };
 #define PARTS (sizeof parts / sizeof *parts)
 
@@ -69,7 +69,8 @@ const char *bag_value(const void *context, const char *name)
 
 static bool is_job_name(const char *name)
 {
-    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.+=,";
+    static const char fine[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.+=,";
     return *name != '\0' && *name != '.' && *name != '-' && strlen(name) < BAG_JOB_NAME_MAX
            && strspn(name, fine) == strlen(name);
 }
@@ -85,7 +86,8 @@ struct bag_job *bag_job_find(const struct bag *bag, const char *name)
     if (strlen(name) >= sizeof key.name || bag->job_count == 0)
         return NULL;
     strcpy(key.name, name);
-    struct bag_job **found = bsearch(&at, bag->by_name, bag->job_count, sizeof(struct bag_job *), by_name);
+    struct bag_job **found =
+        bsearch(&at, bag->by_name, bag->job_count, sizeof(struct bag_job *), by_name);
     return found != NULL ? *found : NULL;
 }
 
@@ -99,8 +101,10 @@ static int job_name(struct bag_job *job, size_t number, struct spotnik_fault *fa
         strcpy(job->name, name);
     else
         return spotnik_fault_set(fault,
-                                 "%s:%zu: the job's name is \"%.80s\": a name has letters, digits and _-.+=, and does not begin with - or .",
-                                 spotnik_table_name(job->table), spotnik_table_line(job->table, job->row), name);
+                                 "%s:%zu: the job's name is \"%.80s\": a name has letters, digits "
+                                 "and _-.+=, and does not begin with - or .",
+                                 spotnik_table_name(job->table),
+                                 spotnik_table_line(job->table, job->row), name);
     return 0;
 }
 
@@ -110,8 +114,9 @@ static int names_sort(struct bag *bag, struct spotnik_fault *fault)
     qsort(bag->by_name, bag->job_count, sizeof(struct bag_job *), by_name);
     for (size_t i = 1; i < bag->job_count; i++)
         if (strcmp(bag->by_name[i - 1]->name, bag->by_name[i]->name) == 0)
-            return spotnik_fault_set(fault, "two jobs are called \"%s\": give each row another name in the column job",
-                                     bag->by_name[i]->name);
+            return spotnik_fault_set(
+                fault, "two jobs are called \"%s\": give each row another name in the column job",
+                bag->by_name[i]->name);
     return 0;
 }
 
@@ -144,26 +149,34 @@ static int jobs_append(struct bag *bag, struct spotnik_table *table, struct spot
     return names_sort(bag, fault);
 }
 
-/* Do all jobs have what the command names? Asked of one row: all rows of a table have the same columns. */
-static int command_check(char *const *command, const struct bag_job *job, bool may_restart, struct spotnik_fault *fault)
+/* Do all jobs have what the command names? Asked of one row: all rows of a table have the same
+ * columns. */
+static int command_check(char *const *command, const struct bag_job *job, bool may_restart,
+                         struct spotnik_fault *fault)
 {
-    struct bag_values values = { .job = job, .folder = "", .attempt = "1", .restart = may_restart ? "" : NULL };
+    struct bag_values values = {
+        .job = job, .folder = "", .attempt = "1", .restart = may_restart ? "" : NULL
+    };
     char unknown[BAG_NAME_MAX], columns[400] = "";
     char **filled = bag_words_fill(command, bag_value, &values, unknown);
     bag_words_free(filled);
     if (filled != NULL)
         return 0;
-    for (size_t i = 0, at = 0; i < spotnik_table_columns(job->table) && at < sizeof columns - 80; i++)
+    for (size_t i = 0, at = 0; i < spotnik_table_columns(job->table) && at < sizeof columns - 80;
+         i++)
         at += (size_t)snprintf(columns + at, sizeof columns - at, "%s%.60s", i > 0 ? ", " : "",
                                spotnik_table_column_name(job->table, i));
     if (strcmp(unknown, "restart") == 0)
-        return spotnik_fault_set(fault, "{restart} stands in the command; it belongs into --resume, with --restart");
-    return spotnik_fault_set(fault,
-                             "the command names {%s}, and %s has the columns %s. For the braces themselves write {{%s}}",
-                             unknown, spotnik_table_name(job->table), columns, unknown);
+        return spotnik_fault_set(
+            fault, "{restart} stands in the command; it belongs into --resume, with --restart");
+    return spotnik_fault_set(
+        fault,
+        "the command names {%s}, and %s has the columns %s. For the braces themselves write {{%s}}",
+        unknown, spotnik_table_name(job->table), columns, unknown);
 }
 
-static int commands_check(const struct bag_terms *terms, const struct bag_job *job, struct spotnik_fault *fault)
+static int commands_check(const struct bag_terms *terms, const struct bag_job *job,
+                          struct spotnik_fault *fault)
 {
     int rc = command_check(terms->command, job, false, fault);
     return rc == 0 && terms->resume != NULL ? command_check(terms->resume, job, true, fault) : rc;
@@ -180,7 +193,9 @@ static int part_load(struct bag *bag, uint32_t number, struct spotnik_fault *fau
     if (spotnik_table_load(path, &table, fault) != 0)
         return -1;
     size_t before = bag->job_count;
-    return jobs_append(bag, table, fault) != 0 ? -1 : commands_check(&bag->terms, bag->job[before], fault);
+    return jobs_append(bag, table, fault) != 0
+               ? -1
+               : commands_check(&bag->terms, bag->job[before], fault);
 }
 
 int bag_jobs_refresh(struct bag *bag, struct spotnik_fault *fault)
@@ -204,8 +219,8 @@ static json_t *json_load(const struct bag *bag, struct spotnik_fault *fault)
     json_error_t error;
     bag_path(bag, path, "bag.json", NULL);
     if (access(path, F_OK) != 0) {
-        spotnik_fault_set(fault, "%s is no bag: %s. Make one with spotnik bag JOBS.csv -- COMMAND", bag->folder,
-                          errno == ENOENT ? "it has no bag.json" : strerror(errno));
+        spotnik_fault_set(fault, "%s is no bag: %s. Make one with spotnik bag JOBS.csv -- COMMAND",
+                          bag->folder, errno == ENOENT ? "it has no bag.json" : strerror(errno));
         return NULL;
     }
     json_t *root = json_load_file(path, 0, &error);
@@ -253,7 +268,9 @@ void bag_close(struct bag *bag)
 static int folder_fault(const char *folder, int error, struct spotnik_fault *fault)
 {
     return spotnik_fault_set(fault, "cannot write to the folder %s: %s%s", folder, strerror(error),
-                             error == ENOSPC || error == EDQUOT ? ". Free some space and start again; nothing is lost" : "");
+                             error == ENOSPC || error == EDQUOT
+                                 ? ". Free some space and start again; nothing is lost"
+                                 : "");
 }
 
 /* A folder with other things in it is somebody's. */
@@ -270,7 +287,8 @@ static int is_ours(const char *folder, struct spotnik_fault *fault)
         stranger = known ? NULL : at->d_name;
     }
     if (stranger != NULL)
-        spotnik_fault_set(fault, "%s holds other things (%.100s): name a new folder with --folder", folder, stranger);
+        spotnik_fault_set(fault, "%s holds other things (%.100s): name a new folder with --folder",
+                          folder, stranger);
     closedir(directory);
     return stranger == NULL ? 0 : -1;
 }
@@ -294,7 +312,8 @@ static int folders_make(struct bag *bag, const char *folder, struct spotnik_faul
 }
 
 /* Copy a file into the bag, or find the same one there. */
-static int file_put(struct bag *bag, const char *from, const char *part, const char *name, struct spotnik_fault *fault)
+static int file_put(struct bag *bag, const char *from, const char *part, const char *name,
+                    struct spotnik_fault *fault)
 {
     char temporary[PATH_MAX], path[PATH_MAX], hidden[NAME_MAX + 32];
     uint64_t ours, theirs = 0;
@@ -303,7 +322,8 @@ static int file_put(struct bag *bag, const char *from, const char *part, const c
     bag_path(bag, path, part, name);
     int rc = bag_copy(from, temporary, &ours);
     if (rc != 0)
-        return spotnik_fault_set(fault, "cannot copy %s into %s: %s", from, bag->folder, spotnik_file_why(rc));
+        return spotnik_fault_set(fault, "cannot copy %s into %s: %s", from, bag->folder,
+                                 spotnik_file_why(rc));
     bool is_new = link(temporary, path) == 0;
     int error = errno;
     unlink(temporary);
@@ -314,7 +334,8 @@ static int file_put(struct bag *bag, const char *from, const char *part, const c
     if (bag_hash(path, &theirs) == 0 && bag_hash(from, &ours) == 0 && ours == theirs)
         return 0;
     return spotnik_fault_set(fault,
-                             "%s holds another bag: its %s/%s is not your %s. Name another folder with --folder; to work on that bag say spotnik bag join %s",
+                             "%s holds another bag: its %s/%s is not your %s. Name another folder "
+                             "with --folder; to work on that bag say spotnik bag join %s",
                              bag->folder, part, name, from, bag->folder);
 }
 
@@ -328,15 +349,19 @@ static int terms_put(struct bag *bag, const struct bag_terms *terms, struct spot
 {
     json_t *root = bag_terms_write(terms), *theirs = NULL;
     char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    int rc = text != NULL ? spotnik_file_put(bag->folder, "bag.json", bag->writer, text, strlen(text), true) : -ENOMEM;
+    int rc = text != NULL
+                 ? spotnik_file_put(bag->folder, "bag.json", bag->writer, text, strlen(text), true)
+                 : -ENOMEM;
     if (rc == -EEXIST) {
         theirs = json_load(bag, fault);
         const char *key = theirs != NULL ? bag_terms_differ(root, theirs) : NULL;
         rc = theirs == NULL ? -1 : 0;
         if (key != NULL)
-            rc = spotnik_fault_set(fault,
-                                   "%s holds another bag: its \"%s\" is not the same (see %s/bag.json). Name another folder with --folder; to work on that bag say spotnik bag join %s",
-                                   bag->folder, key, bag->folder, bag->folder);
+            rc = spotnik_fault_set(
+                fault,
+                "%s holds another bag: its \"%s\" is not the same (see %s/bag.json). Name another "
+                "folder with --folder; to work on that bag say spotnik bag join %s",
+                bag->folder, key, bag->folder, bag->folder);
     } else if (rc != 0) {
         rc = folder_fault(bag->folder, -rc, fault);
     }
@@ -346,8 +371,10 @@ static int terms_put(struct bag *bag, const struct bag_terms *terms, struct spot
     return rc;
 }
 
-/* What is wrong with the jobs is found before the folder is touched. `bag`: the one they come into, NULL: a new one. */
-static int jobs_check(const char *csv, const struct bag_terms *terms, const struct bag *bag, struct spotnik_fault *fault)
+/* What is wrong with the jobs is found before the folder is touched. `bag`: the one they come into,
+ * NULL: a new one. */
+static int jobs_check(const char *csv, const struct bag_terms *terms, const struct bag *bag,
+                      struct spotnik_fault *fault)
 {
     struct bag *trial = calloc(1, sizeof *trial);
     struct spotnik_table *table;
@@ -359,15 +386,16 @@ static int jobs_check(const char *csv, const struct bag_terms *terms, const stru
     bool named = rc == 0 && spotnik_table_find(table, "job") >= 0;
     for (size_t i = 0; named && rc == 0 && bag != NULL && i < trial->job_count; i++)
         if (bag_job_find(bag, trial->job[i]->name) != NULL)
-            rc = spotnik_fault_set(fault, "%s: the bag has a job \"%s\" already: give it another name", csv,
-                                   trial->job[i]->name);
+            rc = spotnik_fault_set(fault,
+                                   "%s: the bag has a job \"%s\" already: give it another name",
+                                   csv, trial->job[i]->name);
     bag_close(trial);
     free(trial);
     return rc;
 }
 
-int bag_make(const char *folder, const char *csv, const struct bag_terms *terms, const char *const *inputs,
-             struct spotnik_fault *fault)
+int bag_make(const char *folder, const char *csv, const struct bag_terms *terms,
+             const char *const *inputs, struct spotnik_fault *fault)
 {
     static struct bag bag;
     struct bag_terms named = *terms;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs beside restart files. See outputs.h. In a save they are a directory, with a list and one file for each short output:
+/* Outputs beside restart files. See outputs.h. In a save they are a directory, with a list and one
+ * file for each short output:
  *
  *     .outputs/list    a line for each: BYTES HASH MODE SHORT NAME
  *     .outputs/3       the content of the one in line 3, when it is short */
@@ -63,7 +64,8 @@ static int content_take(int fd, struct bag_output *output, size_t *room)
     if (output->bytes > SHORT_MAX || output->bytes > *room)
         return tail_hash(fd, output->bytes, &output->hash);
     output->whole = malloc(output->bytes + 1);
-    if (output->whole == NULL || pread(fd, output->whole, output->bytes, 0) != (ssize_t)output->bytes)
+    if (output->whole == NULL
+        || pread(fd, output->whole, output->bytes, 0) != (ssize_t)output->bytes)
         return -EAGAIN;
     output->hash = spotnik_hash_bytes(output->whole, output->bytes);
     *room -= output->bytes;
@@ -86,7 +88,8 @@ static struct bag_output *output_add(struct bag_outputs *outputs)
 }
 
 /* Inputs are links, and no outputs; directories are left out. */
-static int one_take(struct bag_outputs *outputs, const char *directory, const char *name, size_t *room)
+static int one_take(struct bag_outputs *outputs, const char *directory, const char *name,
+                    size_t *room)
 {
     char path[PATH_MAX];
     struct stat facts;
@@ -144,7 +147,8 @@ void bag_outputs_drop(struct bag_outputs *outputs)
 
 /* ---- into a save ---- */
 
-/* Is what it held at that moment still there? Then let it reach the disk: its machine may vanish. */
+/* Is what it held at that moment still there? Then let it reach the disk: its machine may
+ * vanish. */
 static int long_keep(const struct bag_output *output, const char *work)
 {
     char path[PATH_MAX];
@@ -171,13 +175,16 @@ static char *list_format(const struct bag_outputs *outputs, size_t *ret_size)
     *ret_size = 0;
     for (size_t i = 0; text != NULL && i < outputs->count; i++) {
         const struct bag_output *output = &outputs->file[i];
-        *ret_size += (size_t)snprintf(text + *ret_size, LINE_MAX_BYTES, "%" PRIu64 " %016" PRIx64 " %o %d %s\n", output->bytes,
-                                      output->hash, output->mode, output->whole != NULL, output->name);
+        *ret_size +=
+            (size_t)snprintf(text + *ret_size, LINE_MAX_BYTES,
+                             "%" PRIu64 " %016" PRIx64 " %o %d %s\n", output->bytes, output->hash,
+                             output->mode, output->whole != NULL, output->name);
     }
     return text;
 }
 
-int bag_outputs_put(const struct bag *bag, const struct bag_outputs *outputs, const char *work, const char *save)
+int bag_outputs_put(const struct bag *bag, const struct bag_outputs *outputs, const char *work,
+                    const char *save)
 {
     char directory[PATH_MAX];
     size_t size;
@@ -201,7 +208,8 @@ int bag_outputs_put(const struct bag *bag, const struct bag_outputs *outputs, co
 /* ---- and out of it ---- */
 
 /* Copied, and then compared: the owner of the old directory may still write there. */
-static int one_restore(const struct bag_output *output, bool is_short, const char *from, const char *to)
+static int one_restore(const struct bag_output *output, bool is_short, const char *from,
+                       const char *to)
 {
     uint64_t hash = 0;
     int rc = bag_copy_start(from, to, output->bytes, is_short ? &hash : NULL);
@@ -216,14 +224,16 @@ static int one_restore(const struct bag_output *output, bool is_short, const cha
     return rc == 0 || rc == -ENOENT || rc == -ENODATA ? -EILSEQ : rc;
 }
 
-static int line_restore(const struct bag *bag, char *line, size_t number, const char *parts, const char *work,
-                        const char *directory)
+static int line_restore(const struct bag *bag, char *line, size_t number, const char *parts,
+                        const char *work, const char *directory)
 {
     struct bag_output output;
     char from[PATH_MAX], to[PATH_MAX], name[24];
     int is_short, at = 0;
     line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%" SCNu64 " %" SCNx64 " %o %d %n", &output.bytes, &output.hash, &output.mode, &is_short, &at) != 4
+    if (sscanf(line, "%" SCNu64 " %" SCNx64 " %o %d %n", &output.bytes, &output.hash, &output.mode,
+               &is_short, &at)
+            != 4
         || at == 0 || line[at] == '\0' || strchr(line + at, '/') != NULL)
         return -EILSEQ;
     snprintf(name, sizeof name, "%zu", number);
@@ -248,7 +258,8 @@ static void files_clear(const char *directory)
         closedir(list);
 }
 
-int bag_outputs_restore(const struct bag *bag, const char *save, const char *work, const char *directory)
+int bag_outputs_restore(const struct bag *bag, const char *save, const char *work,
+                        const char *directory)
 {
     char parts[PATH_MAX], path[PATH_MAX], line[LINE_MAX_BYTES];
     bag_join(parts, save, PART);

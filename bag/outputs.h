@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else a program has in its directory, beside restart files, at the moment at which a restart file was complete. A save holds the content of
- * short files. Of long ones it holds the length: their bytes stay in the directory of the attempt, so a save of a large trajectory costs nothing. */
+/* What else a program has in its directory, beside restart files, at the moment at which a restart
+ * file was complete. A save holds the content of short files. Of long ones it holds the length:
+ * their bytes stay in the directory of the attempt, so a save of a large trajectory costs
+ * nothing. */
 #ifndef BAG_OUTPUTS_H
 #define BAG_OUTPUTS_H
 
@@ -19,7 +21,8 @@ struct bag_outputs {
     unsigned owners;
 };
 
-/* What is in the directory now, but for restart files. It belongs to the caller, as one of its owners; NULL: it cannot be read. */
+/* What is in the directory now, but for restart files. It belongs to the caller, as one of its
+ * owners; NULL: it cannot be read. */
 struct bag_outputs *bag_outputs_take(const struct bag *bag, const char *directory);
 struct bag_outputs *bag_outputs_share(struct bag_outputs *outputs);
 /* One owner less; the last one frees it. NULL is fine. */
@@ -30,12 +33,14 @@ bool bag_output_is_loose(const struct bag *bag, const char *name);
 /* Are there files that may not? */
 bool bag_outputs_bind(const struct bag *bag, const struct bag_outputs *outputs);
 
-/* Write it into the directory of a save, and see to it that the long files are on the disk of the bag. 0 or -errno; -EAGAIN: one of them was written
- * anew, and what it held is gone. */
-int bag_outputs_put(const struct bag *bag, const struct bag_outputs *outputs, const char *work, const char *save);
+/* Write it into the directory of a save, and see to it that the long files are on the disk of the
+ * bag. 0 or -errno; -EAGAIN: one of them was written anew, and what it held is gone. */
+int bag_outputs_put(const struct bag *bag, const struct bag_outputs *outputs, const char *work,
+                    const char *save);
 
-/* Put the files of a save into `directory`; `work` is that of the attempt that made it. 0 or -errno; -EILSEQ: one of them was written anew. Then
- * none is left in `directory`. */
-int bag_outputs_restore(const struct bag *bag, const char *save, const char *work, const char *directory);
+/* Put the files of a save into `directory`; `work` is that of the attempt that made it. 0 or
+ * -errno; -EILSEQ: one of them was written anew. Then none is left in `directory`. */
+int bag_outputs_restore(const struct bag *bag, const char *save, const char *work,
+                        const char *directory);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "plan/model_interval.h"
 
-#define TICKS 120     /* of a job in the programme: some 10 ms to solve */
-#define AGES 48       /* at which the risk of a machine of random age is taken */
+#define TICKS 120 /* of a job in the programme: some 10 ms to solve */
+#define AGES 48   /* at which the risk of a machine of random age is taken */
 #define AGE_MAX_S (24 * 3600.0)
 
 double bag_life_lost_by(const void *context, double age_s)
@@ -45,16 +45,24 @@ double bag_life_risk(const struct bag_life *life, double age_s, double span_s)
     return (bag_life_lost_by(life, age_s + span_s) - before) / (1 - before);
 }
 
-int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, double write_s, double restart_s,
-                  double *ret_work_s, double *ret_expected_s, struct spotnik_fault *fault)
+int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, double write_s,
+                  double restart_s, double *ret_work_s, double *ret_expected_s,
+                  struct spotnik_fault *fault)
 {
     double tick_s = fmax(rest_s / TICKS, write_s / 50);
-    struct spotnik_interval_terms terms = { .job_s = fmax(rest_s, tick_s), .write_s = write_s, .restart_s = restart_s,
-                                            .start_age_s = is_ageless(life) ? 0 : age_s, .tick_s = tick_s, .lost_by = bag_life_lost_by,
-                                            .context = life, .conditional = true, .exact_loss = true,
+    struct spotnik_interval_terms terms = { .job_s = fmax(rest_s, tick_s),
+                                            .write_s = write_s,
+                                            .restart_s = restart_s,
+                                            .start_age_s = is_ageless(life) ? 0 : age_s,
+                                            .tick_s = tick_s,
+                                            .lost_by = bag_life_lost_by,
+                                            .context = life,
+                                            .conditional = true,
+                                            .exact_loss = true,
                                             .replaced_by_fresh = true };
     struct spotnik_interval_plan *plan = malloc(sizeof *plan);
-    int rc = plan != NULL ? spotnik_interval_programme(&terms, plan, fault) : spotnik_fault_set(fault, "no memory");
+    int rc = plan != NULL ? spotnik_interval_programme(&terms, plan, fault)
+                          : spotnik_fault_set(fault, "no memory");
     if (rc == 0) {
         *ret_work_s = plan->interval_s[0];
         *ret_expected_s = plan->expected_s;
@@ -75,7 +83,8 @@ static double risk_mean(const struct bag_life *life, double span_s)
     return weight > 0 ? risk / weight : 1;
 }
 
-size_t bag_place_choose(const struct bag_life *life, double age_s, const double *length_s, size_t count)
+size_t bag_place_choose(const struct bag_life *life, double age_s, const double *length_s,
+                        size_t count)
 {
     size_t longest = count, shortest = 0;
     double known_s = -1;

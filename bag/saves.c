@@ -61,8 +61,8 @@ bool bag_restart_same(const struct bag_restart *a, const struct bag_restart *b)
 static bool is_unchanged(const char *path, const struct bag_restart *restart)
 {
     struct stat facts;
-    return lstat(path, &facts) == 0 && facts.st_ino == restart->inode && (uint64_t)facts.st_size == restart->size
-           && changed_ns(&facts) == restart->changed_ns;
+    return lstat(path, &facts) == 0 && facts.st_ino == restart->inode
+           && (uint64_t)facts.st_size == restart->size && changed_ns(&facts) == restart->changed_ns;
 }
 
 static bool is_there(const char *directory, const struct bag_restart *restart)
@@ -72,7 +72,8 @@ static bool is_there(const char *directory, const struct bag_restart *restart)
     return is_unchanged(path, restart);
 }
 
-/* The kernel gives no lease for reading on a file that is open for writing. Network file systems do not say; then the looks alone count. */
+/* The kernel gives no lease for reading on a file that is open for writing. Network file systems do
+ * not say; then the looks alone count. */
 static bool is_being_written(const char *directory, const char *file)
 {
     char path[PATH_MAX];
@@ -87,7 +88,8 @@ static bool is_being_written(const char *directory, const char *file)
     return refused;
 }
 
-void bag_restart_look(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart)
+void bag_restart_look(const char *directory, const char *pattern, uint64_t work_ms,
+                      struct bag_restart *restart)
 {
     struct bag_restart now;
     if (!restart->is_whole && restart->file[0] != '\0' && is_there(directory, restart)
@@ -100,7 +102,8 @@ void bag_restart_look(const char *directory, const char *pattern, uint64_t work_
     }
 }
 
-void bag_restart_settle(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart)
+void bag_restart_settle(const char *directory, const char *pattern, uint64_t work_ms,
+                        struct bag_restart *restart)
 {
     struct bag_restart now;
     newest_find(directory, pattern, &now);
@@ -117,8 +120,8 @@ static bool save_parse(const struct bag_job *job, const char *name, struct bag_s
     int end = 0;
     memset(ret, 0, sizeof *ret);
     if (strncmp(name, job->name, length) != 0 || name[length] != '@'
-        || sscanf(name + length, "@%" SCNu32 ".%" SCNu32 ".%" SCNu64 ".%16" SCNx64 "%n", &ret->attempt,
-                  &ret->sequence, &ret->work_ms, &ret->hash, &end)
+        || sscanf(name + length, "@%" SCNu32 ".%" SCNu32 ".%" SCNu64 ".%16" SCNx64 "%n",
+                  &ret->attempt, &ret->sequence, &ret->work_ms, &ret->hash, &end)
                != 4
         || name[length + (size_t)end] != '\0')
         return false;
@@ -139,8 +142,10 @@ static bool file_find(const struct bag *bag, struct bag_save *save)
     char path[PATH_MAX];
     bag_path(bag, path, "saves", save->name);
     DIR *list = opendir(path);
-    for (const struct dirent *at; list != NULL && save->file[0] == '\0' && (at = readdir(list)) != NULL;)
-        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 && strcmp(at->d_name, ".outputs") != 0)
+    for (const struct dirent *at;
+         list != NULL && save->file[0] == '\0' && (at = readdir(list)) != NULL;)
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0
+            && strcmp(at->d_name, ".outputs") != 0)
             snprintf(save->file, sizeof save->file, "%s", at->d_name);
     if (list != NULL)
         closedir(list);
@@ -155,7 +160,8 @@ bool bag_save_find(const struct bag *bag, const struct bag_job *job, const struc
     bag_path(bag, path, "saves", NULL);
     DIR *list = opendir(path);
     for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
-        if (save_parse(job, at->d_name, &save) && (before == NULL || save_compare(&save, before) < 0)
+        if (save_parse(job, at->d_name, &save)
+            && (before == NULL || save_compare(&save, before) < 0)
             && (best.name[0] == '\0' || save_compare(&save, &best) > 0) && file_find(bag, &save))
             best = save;
     if (list != NULL)
@@ -182,8 +188,8 @@ int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, 
     if (rc == 0 && !is_unchanged(from, restart))
         rc = -EAGAIN;
     rc = rc == 0 && outputs != NULL ? bag_outputs_put(bag, outputs, work, hidden) : rc;
-    snprintf(name, sizeof name, "%s@%u.%u.%" PRIu64 ".%016" PRIx64, job->name, attempt, sequence, restart->work_ms,
-             hash);
+    snprintf(name, sizeof name, "%s@%u.%u.%" PRIu64 ".%016" PRIx64, job->name, attempt, sequence,
+             restart->work_ms, hash);
     bag_path(bag, to, "saves", name);
     if (rc == 0 && rename(hidden, to) != 0)
         rc = -errno;
@@ -205,7 +211,8 @@ static int file_restore(const char *folder, const struct bag_save *save, const c
     return -EILSEQ;
 }
 
-int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save, const char *directory)
+int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save,
+                     const char *directory)
 {
     char from[PATH_MAX], work[PATH_MAX], name[NAME_MAX + 1];
     bag_path(bag, from, "saves", save->name);
@@ -223,14 +230,16 @@ void bag_save_spoil(const struct bag *bag, const struct bag_save *save)
     (void)!rename(from, to);
 }
 
-void bag_saves_remove(const struct bag *bag, const struct bag_job *job, const struct bag_save *before)
+void bag_saves_remove(const struct bag *bag, const struct bag_job *job,
+                      const struct bag_save *before)
 {
     char path[PATH_MAX];
     struct bag_save save;
     bag_path(bag, path, "saves", NULL);
     DIR *list = opendir(path);
     for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
-        if (save_parse(job, at->d_name, &save) && (before == NULL || save_compare(&save, before) < 0)) {
+        if (save_parse(job, at->d_name, &save)
+            && (before == NULL || save_compare(&save, before) < 0)) {
             bag_path(bag, path, "saves", save.name);
             bag_remove(path);
         }

@@ -17,10 +17,12 @@ static json_t *list_write(char *const *words)
 
 json_t *bag_terms_write(const struct bag_terms *terms)
 {
-    return json_pack("{si so so ss? so so so si si}", "spotnik_bag", 1, "command", list_write(terms->command),
-                     "resume", terms->resume != NULL ? list_write(terms->resume) : json_null(), "restart",
-                     terms->restart, "expect", list_write(terms->expect), "loose", list_write(terms->loose), "inputs", list_write(terms->input),
-                     "ask", terms->ask, "tries", (int)terms->tries);
+    return json_pack("{si so so ss? so so so si si}", "spotnik_bag", 1, "command",
+                     list_write(terms->command), "resume",
+                     terms->resume != NULL ? list_write(terms->resume) : json_null(), "restart",
+                     terms->restart, "expect", list_write(terms->expect), "loose",
+                     list_write(terms->loose), "inputs", list_write(terms->input), "ask",
+                     terms->ask, "tries", (int)terms->tries);
 }
 
 /* NULL: it is no list of words. */
@@ -57,13 +59,15 @@ int bag_terms_read(const json_t *root, struct bag_terms *ret, struct spotnik_fau
     const char *restart = json_string_value(json_object_get(root, "restart"));
     memset(ret, 0, sizeof *ret);
     if (json_integer_value(json_object_get(root, "spotnik_bag")) != 1)
-        return spotnik_fault_set(fault, "bag.json is not of this version of spotnik: use the same version everywhere");
+        return spotnik_fault_set(
+            fault, "bag.json is not of this version of spotnik: use the same version everywhere");
     ret->command = list_read(json_object_get(root, "command"));
     ret->resume = json_is_array(resume) ? list_read(resume) : NULL;
     ret->restart = restart != NULL ? strdup(restart) : NULL;
     ret->ask = (int)json_integer_value(json_object_get(root, "ask"));
     ret->tries = (uint32_t)json_integer_value(json_object_get(root, "tries"));
-    if (ret->command == NULL || ret->command[0] == NULL || (json_is_array(resume) && ret->resume == NULL)
+    if (ret->command == NULL || ret->command[0] == NULL
+        || (json_is_array(resume) && ret->resume == NULL)
         || !short_list_read(json_object_get(root, "expect"), ret->expect)
         || !short_list_read(json_object_get(root, "loose"), ret->loose)
         || !short_list_read(json_object_get(root, "inputs"), ret->input))
@@ -86,8 +90,8 @@ void bag_terms_free(struct bag_terms *terms)
 
 const char *bag_terms_differ(const json_t *a, const json_t *b)
 {
-    static const char *const keys[] = { "spotnik_bag", "command", "resume", "restart", "expect", "loose", "inputs",
-                                        "ask", "tries" };
+    static const char *const keys[] = { "spotnik_bag", "command", "resume", "restart", "expect",
+                                        "loose",       "inputs",  "ask",    "tries" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
             return keys[i];

@@ -26,19 +26,23 @@ static void name_make(uint64_t id, char name[32])
 
 static size_t format(const struct bag_worker *worker, char *text, size_t size)
 {
-    size_t at = (size_t)snprintf(
-        text, size,
-        "spotnik bag 1\nhost %s\nprocess %016" PRIx64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\ncounter %" PRIu64
-        "\nup_ms %" PRIu64 "\nmachine_ms %" PRIu64 "\nbusy_ms %" PRIu64 "\nplaces %" PRIu32 " %" PRIu32
-        "\nusd_per_h %.6f\nleft %d\n",
-        worker->host, worker->process.boot, worker->process.pid, worker->process.start, worker->process.space,
-        worker->counter, worker->up_ms, worker->machine_ms, worker->busy_ms, worker->places, worker->cores,
-        worker->usd_per_h, worker->left);
+    size_t at = (size_t)snprintf(text, size,
+                                 "spotnik bag 1\nhost %s\nprocess %016" PRIx64 " %" PRIu64
+                                 " %" PRIu64 " %016" PRIx64 "\ncounter %" PRIu64 "\nup_ms %" PRIu64
+                                 "\nmachine_ms %" PRIu64 "\nbusy_ms %" PRIu64 "\nplaces %" PRIu32
+                                 " %" PRIu32 "\nusd_per_h %.6f\nleft %d\n",
+                                 worker->host, worker->process.boot, worker->process.pid,
+                                 worker->process.start, worker->process.space, worker->counter,
+                                 worker->up_ms, worker->machine_ms, worker->busy_ms, worker->places,
+                                 worker->cores, worker->usd_per_h, worker->left);
     for (uint32_t i = 0; i < worker->run_count; i++)
-        at += (size_t)snprintf(text + at, size - at, "run %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+        at += (size_t)snprintf(text + at, size - at,
+                               "run %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
                                worker->run[i].job, worker->run[i].attempt, worker->run[i].ran_ms,
                                worker->run[i].base_ms, worker->run[i].saved_ms);
-    return at + (size_t)snprintf(text + at, size - at, "write_ms %" PRIu64 "\nend\n", worker->write_ms);
+    return at
+           + (size_t)snprintf(text + at, size - at, "write_ms %" PRIu64 "\nend\n",
+                              worker->write_ms);
 }
 
 /* Returns what comes behind them. */
@@ -47,8 +51,8 @@ static const char *runs_parse(const char *at, struct bag_worker *ret)
     int end = 0;
     for (ret->run_count = 0; ret->run_count < BAG_PLACES_MAX; at += end) {
         struct bag_run *run = &ret->run[ret->run_count];
-        if (sscanf(at, " run %99s %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", run->job, &run->attempt,
-                   &run->ran_ms, &run->base_ms, &run->saved_ms, &end)
+        if (sscanf(at, " run %99s %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", run->job,
+                   &run->attempt, &run->ran_ms, &run->base_ms, &run->saved_ms, &end)
             != 5)
             break;
         ret->run_count++;
@@ -63,12 +67,12 @@ static bool parse(const char *text, struct bag_worker *ret)
     size_t length = strlen(text);
     if (length < 4 || strcmp(text + length - 4, "end\n") != 0
         || sscanf(text,
-                  "spotnik bag 1 host %63s process %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNx64 " counter %" SCNu64
-                  " up_ms %" SCNu64 " machine_ms %" SCNu64 " busy_ms %" SCNu64 " places %" SCNu32 " %" SCNu32
-                  " usd_per_h %lf left %d%n",
-                  ret->host, &ret->process.boot, &ret->process.pid, &ret->process.start, &ret->process.space,
-                  &ret->counter, &ret->up_ms, &ret->machine_ms, &ret->busy_ms, &ret->places, &ret->cores,
-                  &ret->usd_per_h, &left, &end)
+                  "spotnik bag 1 host %63s process %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNx64
+                  " counter %" SCNu64 " up_ms %" SCNu64 " machine_ms %" SCNu64 " busy_ms %" SCNu64
+                  " places %" SCNu32 " %" SCNu32 " usd_per_h %lf left %d%n",
+                  ret->host, &ret->process.boot, &ret->process.pid, &ret->process.start,
+                  &ret->process.space, &ret->counter, &ret->up_ms, &ret->machine_ms, &ret->busy_ms,
+                  &ret->places, &ret->cores, &ret->usd_per_h, &left, &end)
                != 13)
         return false;
     ret->left = left != 0;
@@ -90,7 +94,8 @@ int bag_worker_put(const struct bag *bag, const struct bag_worker *worker)
     return rc;
 }
 
-bool bag_worker_read(const struct bag *bag, uint64_t id, struct bag_worker *ret, uint64_t *ret_print)
+bool bag_worker_read(const struct bag *bag, uint64_t id, struct bag_worker *ret,
+                     uint64_t *ret_print)
 {
     static char text[TEXT_MAX + 1];
     char path[PATH_MAX], name[32];
@@ -104,7 +109,8 @@ bool bag_worker_read(const struct bag *bag, uint64_t id, struct bag_worker *ret,
     if (size < 0 && fd != -ENOENT)
         return false;
     text[size > 0 ? size : 0] = '\0';
-    *ret_print = spotnik_hash_bytes(text, size > 0 ? (size_t)size : 0) | 1; /* a missing record has a print, too */
+    /* a missing record has a print, too */
+    *ret_print = spotnik_hash_bytes(text, size > 0 ? (size_t)size : 0) | 1;
     memset(ret, 0, sizeof *ret);
     bool whole = size > 0 && parse(text, ret);
     ret->id = id;
@@ -189,13 +195,14 @@ static void read_again(struct bag_watched *entry, const struct bag *bag, uint64_
     uint64_t print;
     if (bag_worker_read(bag, entry->id, &now, &print))
         entry->worker = now;
-    entry->unchanged_ns =
-        spotnik_still_unchanged_ns(entry->unchanged_ns, entry->known, entry->print, print, spent_ns);
+    entry->unchanged_ns = spotnik_still_unchanged_ns(entry->unchanged_ns, entry->known,
+                                                     entry->print, print, spent_ns);
     entry->print = print;
     entry->known = true;
 }
 
-int bag_watch_look(struct bag_watch *watch, struct bag *bag, uint64_t own, uint64_t now_ns, uint64_t gap_max_ns)
+int bag_watch_look(struct bag_watch *watch, struct bag *bag, uint64_t own, uint64_t now_ns,
+                   uint64_t gap_max_ns)
 {
     uint64_t spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
     size_t kept = 0;
@@ -224,8 +231,8 @@ bool bag_watch_is_dead(const struct bag_watch *watch, uint64_t id, uint64_t stal
     return entry->worker.left || entry->unchanged_ns >= stale_ns;
 }
 
-bool bag_watch_figures(const struct bag_watch *watch, uint64_t id, const char *job, uint32_t attempt,
-                       struct bag_figures *ret)
+bool bag_watch_figures(const struct bag_watch *watch, uint64_t id, const char *job,
+                       uint32_t attempt, struct bag_figures *ret)
 {
     const struct bag_watched *entry = find(watch, id);
     memset(ret, 0, sizeof *ret);

@@ -32,16 +32,19 @@ static bool text_add(struct text *text, const char *bytes, size_t size)
 static size_t placeholder(const char *at)
 {
     size_t length = 1;
-    while (isalnum((unsigned char)at[length]) || (at[length] != '\0' && strchr("_.-", at[length]) != NULL))
+    while (isalnum((unsigned char)at[length])
+           || (at[length] != '\0' && strchr("_.-", at[length]) != NULL))
         length++;
     return length > 1 && length - 1 < BAG_NAME_MAX && at[length] == '}' ? length + 1 : 0;
 }
 
 /* What stands at *at: adds its value and moves on. */
-static bool fill_one(struct text *text, const char **at, bag_lookup *lookup, const void *context, char *unknown)
+static bool fill_one(struct text *text, const char **at, bag_lookup *lookup, const void *context,
+                     char *unknown)
 {
     size_t length = **at == '{' ? placeholder(*at) : 0;
-    if (length == 0 && **at == '{' && (*at)[1] == '{' && (length = placeholder(*at + 1)) > 0 && (*at)[1 + length] == '}') {
+    if (length == 0 && **at == '{' && (*at)[1] == '{' && (length = placeholder(*at + 1)) > 0
+        && (*at)[1 + length] == '}') {
         const char *inner = *at + 1;
         *at += length + 2;
         return text_add(text, inner, length);
@@ -58,7 +61,8 @@ static bool fill_one(struct text *text, const char **at, bag_lookup *lookup, con
     return text_add(text, value, strlen(value));
 }
 
-char *bag_word_fill(const char *word, bag_lookup *lookup, const void *context, char unknown[BAG_NAME_MAX])
+char *bag_word_fill(const char *word, bag_lookup *lookup, const void *context,
+                    char unknown[BAG_NAME_MAX])
 {
     struct text text = { 0 };
     unknown[0] = '\0';
@@ -71,7 +75,8 @@ char *bag_word_fill(const char *word, bag_lookup *lookup, const void *context, c
     return NULL;
 }
 
-char **bag_words_fill(char *const *words, bag_lookup *lookup, const void *context, char unknown[BAG_NAME_MAX])
+char **bag_words_fill(char *const *words, bag_lookup *lookup, const void *context,
+                      char unknown[BAG_NAME_MAX])
 {
     size_t count = 0;
     while (words[count] != NULL)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of allreduce_worker.c over MPI: one program for Open MPI and MPICH. allreduce.py compiles it where an MPI is installed.
+/* The loop of allreduce_worker.c over MPI: one program for Open MPI and MPICH. allreduce.py
+ * compiles it where an MPI is installed.
  *
  *     mpirun -n N allreduce_mpi BYTES ITERATIONS */
 #include <mpi.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shared memory allows, as a yardstick for allreduce.py: processes, barriers, and nothing else. Each sums its share of the
- * result from all inputs, in pieces of 64 KiB, with the kernels of the library. No steps, no tickets, no members that may die.
+/* What shared memory allows, as a yardstick for allreduce.py: processes, barriers, and nothing
+ * else. Each sums its share of the result from all inputs, in pieces of 64 KiB, with the kernels of
+ * the library. No steps, no tickets, no members that may die.
  *
  *     allreduce_probe plain|owned MEMBERS BYTES ITERATIONS
  *
- * plain: inputs and outputs are private, so each copies its input in and the result out. owned: inputs and the one result
- * lie in shared memory and are read in place. Prints what allreduce_worker prints. */
+ * plain: inputs and outputs are private, so each copies its input in and the result out. owned:
+ * inputs and the one result lie in shared memory and are read in place. Prints what
+ * allreduce_worker prints. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,7 +40,8 @@ static double now_s(void)
 
 static void *shared(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) {
         perror("allreduce_probe");
         exit(1);
@@ -48,14 +51,16 @@ static void *shared(size_t bytes)
 
 static void sum_share(const struct probe *probe)
 {
-    size_t at = probe->count * probe->rank / probe->size, end = probe->count * (probe->rank + 1) / probe->size;
+    size_t at = probe->count * probe->rank / probe->size,
+           end = probe->count * (probe->rank + 1) / probe->size;
     struct spotnik_reduce_source source[MEMBERS_MAX];
 
     for (; at < end; at += PIECE) {
         for (uint32_t i = 0; i < probe->size; i++)
             source[i] = (struct spotnik_reduce_source){ probe->input[i] + at, 1 };
         size_t count = end - at < PIECE ? end - at : PIECE;
-        spotnik_reduce_flat(probe->result + at, source, probe->size, count, SPOTNIK_F32, SPOTNIK_SUM, 0);
+        spotnik_reduce_flat(probe->result + at, source, probe->size, count, SPOTNIK_F32,
+                            SPOTNIK_SUM, 0);
     }
 }
 
@@ -82,7 +87,8 @@ static bool is_right(const struct probe *probe)
 
 static int member(struct probe *probe, long iterations)
 {
-    float *in = probe->in = probe->owned ? probe->input[probe->rank] : malloc(probe->count * sizeof(float));
+    float *in = probe->in =
+        probe->owned ? probe->input[probe->rank] : malloc(probe->count * sizeof(float));
 
     probe->out = calloc(probe->count, sizeof(float));
     double *end = calloc((size_t)iterations + 1, sizeof *end);

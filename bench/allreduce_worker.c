@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One member of a job that does nothing but all-reduces, and measures them: the loop of a training program with the computing left
- * out. Started by allreduce.py, which also starts the peers.
+/* One member of a job that does nothing but all-reduces, and measures them: the loop of a training
+ * program with the computing left out. Started by allreduce.py, which also starts the peers.
  *
  *     allreduce_worker plain|owned BYTES ITERATIONS
  *
- * plain: the buffer is the caller's, as PyTorch's are. owned: it comes from spotnik_alloc(), and the result is read where
- * it lies. The rank that was 0 prints at the end, one a line, the seconds that each iteration took from the end of the one
- * before, and whether the sums were right. Settings come from SPOTNIK_*. */
+ * plain: the buffer is the caller's, as PyTorch's are. owned: it comes from spotnik_alloc(), and
+ * the result is read where it lies. The rank that was 0 prints at the end, one a line, the seconds
+ * that each iteration took from the end of the one before, and whether the sums were right.
+ * Settings come from SPOTNIK_*. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static double now_s(void)
 
 static void stop(const char *what, int rc)
 {
-    fprintf(stderr, "allreduce_worker: %s: %s: %s\n", what, spotnik_strerror(rc), spotnik_last_error());
+    fprintf(stderr, "allreduce_worker: %s: %s: %s\n", what, spotnik_strerror(rc),
+            spotnik_last_error());
     exit(1);
 }
 
@@ -37,7 +39,8 @@ static void check(const char *what, int rc)
 
 static float *buffer_new(spotnik_job *job, int owned, size_t bytes)
 {
-    void *memory = owned ? spotnik_alloc(job, bytes) : aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+    void *memory =
+        owned ? spotnik_alloc(job, bytes) : aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
     if (memory == NULL)
         stop("buffer", SPOTNIK_ERR_MEMORY);
     memset(memory, 0, bytes);
@@ -60,7 +63,8 @@ static int is_right(const float *result, size_t count, uint32_t size)
     return 1;
 }
 
-static const float *iterate(spotnik_job *job, float *data, size_t count, int owned, spotnik_step *step)
+static const float *iterate(spotnik_job *job, float *data, size_t count, int owned,
+                            spotnik_step *step)
 {
     check("step_begin", spotnik_step_begin(job, step));
     if (owned)

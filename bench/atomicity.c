@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the step transaction costs: spotnik's all-reduce beside the same transfer without it, in the same processes, in turn.
+/* What the step transaction costs: spotnik's all-reduce beside the same transfer without it, in the
+ * same processes, in turn.
  *
- * tcp: a plain ring over the same kind of sockets.
- * The plain ring has no headers, no steps, no commit, no membership: each member sends a segment to its successor while it receives
- * one from its predecessor, and adds what arrives chunk by chunk with the same kernels; its input is kept intact as ours is.
- * shm: the plain flat all-reduce: copy in what others read, barrier, add up our share, barrier, copy out.
- * Prints tables of medians and the ratio spotnik / plain. Usage: atomicity [ITERATIONS [tcp|shm]]. Let nothing else run. */
+ * tcp: a plain ring over the same kind of sockets. The plain ring has no headers, no steps, no
+ * commit, no membership: each member sends a segment to its successor while it receives one from
+ * its predecessor, and adds what arrives chunk by chunk with the same kernels; its input is kept
+ * intact as ours is. shm: the plain flat all-reduce: copy in what others read, barrier, add up our
+ * share, barrier, copy out. Prints tables of medians and the ratio spotnik / plain. Usage:
+ * atomicity [ITERATIONS [tcp|shm]]. Let nothing else run. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,12 @@
 #include "spotnik/spotnik.h"
 #include "peers/peers.h"
 
-enum { SIZE_MAX_MEMBERS = 8, CHUNK = 256 * 1024 / sizeof(float), SLICE = 128 * 1024 / sizeof(float), ROUNDS_MAX = 1000 };
+enum {
+    SIZE_MAX_MEMBERS = 8,
+    CHUNK = 256 * 1024 / sizeof(float),
+    SLICE = 128 * 1024 / sizeof(float),
+    ROUNDS_MAX = 1000
+};
 
 struct member {
     uint32_t rank, size;
@@ -64,15 +71,19 @@ static size_t begin_of(const struct member *member, uint32_t segment)
 }
 
 /* One hop: send a segment, receive another; `add`: out = received + in, else out = received. */
-static void hop(struct member *member, const float *send_from, uint32_t send_segment, uint32_t segment, int add)
+static void hop(struct member *member, const float *send_from, uint32_t send_segment,
+                uint32_t segment, int add)
 {
-    size_t begin = begin_of(member, segment), left = (begin_of(member, segment + 1) - begin) * sizeof(float), have = 0;
+    size_t begin = begin_of(member, segment),
+           left = (begin_of(member, segment + 1) - begin) * sizeof(float), have = 0;
     const char *out = (const char *)(send_from + begin_of(member, send_segment));
-    size_t unsent = (begin_of(member, send_segment + 1) - begin_of(member, send_segment)) * sizeof(float);
+    size_t unsent =
+        (begin_of(member, send_segment + 1) - begin_of(member, send_segment)) * sizeof(float);
     float *place = member->out + begin, *input = member->in + begin;
 
     while (unsent || left) {
-        struct pollfd fds[2] = {{.fd = unsent ? member->to : -1, .events = POLLOUT}, {.fd = left ? member->from : -1, .events = POLLIN}};
+        struct pollfd fds[2] = { { .fd = unsent ? member->to : -1, .events = POLLOUT },
+                                 { .fd = left ? member->from : -1, .events = POLLIN } };
         if (poll(fds, 2, -1) < 0)
             die("poll");
         if (fds[0].revents) {
@@ -94,7 +105,8 @@ static void hop(struct member *member, const float *send_from, uint32_t send_seg
         if (have < want)
             continue;
         if (add)
-            spotnik_reduce_combine(place, member->chunk, input, want / sizeof(float), SPOTNIK_F32, SPOTNIK_MEAN, 1, 1);
+            spotnik_reduce_combine(place, member->chunk, input, want / sizeof(float), SPOTNIK_F32,
+                                   SPOTNIK_MEAN, 1, 1);
         place += want / sizeof(float);
         input += want / sizeof(float);
         have = 0;
@@ -106,13 +118,15 @@ static void plain_allreduce(struct member *member)
     uint32_t size = member->size, rank = member->rank;
 
     for (uint32_t t = 0; t < size - 1; t++)
-        hop(member, t ? member->out : member->in, (rank + size - t) % size, (rank + 2 * size - t - 1) % size, 1);
+        hop(member, t ? member->out : member->in, (rank + size - t) % size,
+            (rank + 2 * size - t - 1) % size, 1);
     uint32_t own = (rank + 1) % size;
-    spotnik_reduce_divide(member->out + begin_of(member, own), begin_of(member, own + 1) - begin_of(member, own), SPOTNIK_F32,
-                          size);
+    spotnik_reduce_divide(member->out + begin_of(member, own),
+                          begin_of(member, own + 1) - begin_of(member, own), SPOTNIK_F32, size);
     for (uint32_t t = 0; t < size - 1; t++)
         hop(member, member->out, (rank + 1 + size - t) % size, (rank + 2 * size - t) % size, 0);
-    memcpy(member->in, member->out, member->count * sizeof(float)); /* in place, as our API has it */
+    /* in place, as our API has it */
+    memcpy(member->in, member->out, member->count * sizeof(float));
 }
 
 static void plain_flat(struct member *member)
@@ -126,8 +140,11 @@ static void plain_flat(struct member *member)
     pthread_barrier_wait(member->barrier);
     for (size_t at = begin; at < end; at += SLICE) {
         for (uint32_t i = 0; i < member->size; i++)
-            source[i] = (struct spotnik_reduce_source){(i == member->rank ? member->in : member->input[i]) + at, 1};
-        spotnik_reduce_flat(member->result + at, source, member->size, end - at < SLICE ? end - at : SLICE, SPOTNIK_F32, SPOTNIK_MEAN, 0);
+            source[i] = (struct spotnik_reduce_source){
+                (i == member->rank ? member->in : member->input[i]) + at, 1
+            };
+        spotnik_reduce_flat(member->result + at, source, member->size,
+                            end - at < SLICE ? end - at : SLICE, SPOTNIK_F32, SPOTNIK_MEAN, 0);
     }
     pthread_barrier_wait(member->barrier);
     memcpy(member->in, member->result, member->count * sizeof(float));
@@ -136,8 +153,9 @@ static void plain_flat(struct member *member)
 static void spotnik_allreduce_once(spotnik_job *job, struct member *member)
 {
     spotnik_step step;
-    if (spotnik_step_begin(job, &step) || spotnik_allreduce(job, 0, member->in, member->count, SPOTNIK_F32, SPOTNIK_MEAN) ||
-        spotnik_step_commit(job)) {
+    if (spotnik_step_begin(job, &step)
+        || spotnik_allreduce(job, 0, member->in, member->count, SPOTNIK_F32, SPOTNIK_MEAN)
+        || spotnik_step_commit(job)) {
         fprintf(stderr, "atomicity: %s\n", spotnik_last_error());
         _exit(1);
     }
@@ -183,21 +201,23 @@ static void member_main(struct member *member, struct board *board, int rounds)
 /* A loopback TCP connection: pair[0] writes, pair[1] reads. */
 static void connect_pair(int pair[2])
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
     socklen_t size = sizeof(address);
     int listener = socket(AF_INET, SOCK_STREAM, 0);
 
     pair[0] = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(listener, (struct sockaddr *)&address, size) || listen(listener, 1) ||
-        getsockname(listener, (struct sockaddr *)&address, &size) || connect(pair[0], (struct sockaddr *)&address, size) ||
-        (pair[1] = accept(listener, NULL, NULL)) < 0)
+    if (bind(listener, (struct sockaddr *)&address, size) || listen(listener, 1)
+        || getsockname(listener, (struct sockaddr *)&address, &size)
+        || connect(pair[0], (struct sockaddr *)&address, size)
+        || (pair[1] = accept(listener, NULL, NULL)) < 0)
         die("loopback connection");
     close(listener);
 }
 
 static void *share(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         die("shared memory");
     return memory;
@@ -226,7 +246,7 @@ static void unshare_all(const struct member *member, size_t bytes)
 
 static void run(uint32_t size, size_t bytes, int rounds, bool shared, struct board *board)
 {
-    struct member member = {.size = size, .count = bytes / sizeof(float), .shared = shared};
+    struct member member = { .size = size, .count = bytes / sizeof(float), .shared = shared };
     int pair[SIZE_MAX_MEMBERS][2], status;
     pid_t pid[SIZE_MAX_MEMBERS];
 
@@ -275,11 +295,12 @@ static void make_job(char *folder)
 
 static void table(bool shared, int rounds, struct board *board)
 {
-    static const uint32_t sizes[] = {2, 4};
-    static const size_t bytes[] = {4096, 256 << 10, 4 << 20, 25 << 20};
+    static const uint32_t sizes[] = { 2, 4 };
+    static const size_t bytes[] = { 4096, 256 << 10, 4 << 20, 25 << 20 };
 
     setenv("SPOTNIK_TRANSPORT", shared ? "shm" : "tcp", 1);
-    printf("all-reduce of float32, %s, medians of %d in turn (ms)\n", shared ? "shared memory" : "loopback TCP", rounds);
+    printf("all-reduce of float32, %s, medians of %d in turn (ms)\n",
+           shared ? "shared memory" : "loopback TCP", rounds);
     printf("members      bytes     plain   spotnik   spotnik/plain\n");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         for (size_t j = 0; j < sizeof(bytes) / sizeof(*bytes); j++) {

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast the kernels of src/reduce are beside what memory allows: memcpy and a STREAM triad, measured in the same
- * run, every cell once a round in turn; medians.
+/* How fast the kernels of src/reduce are beside what memory allows: memcpy and a STREAM triad,
+ * measured in the same run, every cell once a round in turn; medians.
  *
- * GB/s counts bytes read and written by the program. The share compares with the triad (two reads, one write) that
- * stores in the same way and ran right before (in every other round: right after), since the speed of memory drifts: its
- * time, scaled by the traffic that must cross to memory. A plain store reads the line before it writes it, so a written byte counts twice there; a
- * streaming store does not. Where that would have a core read faster than a loop that does nothing but read, the
- * time of that loop counts instead. Reading more than two streams side by side is slower by itself: kernels with more inputs are
- * also compared with a loop that adds up as many arrays and does nothing else, two or four lines of each in turn, whichever is faster.
+ * GB/s counts bytes read and written by the program. The share compares with the triad (two reads,
+ * one write) that stores in the same way and ran right before (in every other round: right after),
+ * since the speed of memory drifts: its time, scaled by the traffic that must cross to memory. A
+ * plain store reads the line before it writes it, so a written byte counts twice there; a streaming
+ * store does not. Where that would have a core read faster than a loop that does nothing but read,
+ * the time of that loop counts instead. Reading more than two streams side by side is slower by
+ * itself: kernels with more inputs are also compared with a loop that adds up as many arrays and
+ * does nothing else, two or four lines of each in turn, whichever is faster.
  *
- * All loops work on the same arrays, on pages of 4 KiB, or of 2 MiB where the kernel has them and `huge` is asked for. What is
- * printed is the median over rounds of a round's share, and half the distance between its quartiles.
+ * All loops work on the same arrays, on pages of 4 KiB, or of 2 MiB where the kernel has them and
+ * `huge` is asked for. What is printed is the median over rounds of a round's share, and half the
+ * distance between its quartiles.
  *
- * Usage: kernels [ROUNDS [MIB [huge]]]. MIB is the size of each array beyond the caches, 64 by default. Let nothing else run. */
+ * Usage: kernels [ROUNDS [MIB [huge]]]. MIB is the size of each array beyond the caches, 64 by
+ * default. Let nothing else run. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,7 +45,8 @@ struct cell {
     bool is_streamed;
     double ms[ROUNDS_MAX], median;
     double shares[ROUNDS_MAX], share, spread; /* of the speed that memory allows */
-    double bare[ROUNDS_MAX], bare_share, bare_spread; /* more than 2 inputs: of a bare loop over as many arrays */
+    /* more than 2 inputs: of a bare loop over as many arrays */
+    double bare[ROUNDS_MAX], bare_share, bare_spread;
 };
 
 static const char *const dtype_names[] = { "",     "f32", "f64", "i32", "i64", "u8", "f16",
@@ -62,8 +67,8 @@ static double now_ms(void)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void triad(double *out, const double *a, const double *b, size_t count,
-                                                  bool is_streamed)
+__attribute__((target("avx2"))) static void triad(double *out, const double *a, const double *b,
+                                                  size_t count, bool is_streamed)
 {
     const __m256d factor = _mm256_set1_pd(3);
     __m256d sum[4];
@@ -82,7 +87,8 @@ __attribute__((target("avx2"))) static void triad(double *out, const double *a, 
 }
 
 /* All inputs added up in doubles, `lines` lines of each in turn, stored past the caches. */
-__attribute__((target("avx2"), always_inline)) static inline void add_up(size_t inputs, size_t bytes, size_t lines)
+__attribute__((target("avx2"), always_inline)) static inline void add_up(size_t inputs,
+                                                                         size_t bytes, size_t lines)
 {
     __m256d sum[8];
 
@@ -91,7 +97,9 @@ __attribute__((target("avx2"), always_inline)) static inline void add_up(size_t 
             sum[k] = _mm256_load_pd((const double *)(const void *)(input[0] + at + 32 * k));
         for (size_t i = 1; i < inputs; i++)
             for (size_t k = 0; k < 2 * lines; k++)
-                sum[k] = _mm256_add_pd(sum[k], _mm256_load_pd((const double *)(const void *)(input[i] + at + 32 * k)));
+                sum[k] = _mm256_add_pd(sum[k],
+                                       _mm256_load_pd((const double *)(const void *)(input[i] + at
+                                                                                     + 32 * k)));
         for (size_t k = 0; k < 2 * lines; k++)
             _mm256_stream_pd((double *)(void *)(output + at + 32 * k), sum[k]);
     }
@@ -192,8 +200,8 @@ static void run_once(const struct cell *cell)
         sink = read_all((double *)input[0], cell->bytes / sizeof(double));
         break;
     case TRIAD:
-        triad((double *)output, (double *)input[0], (double *)input[1], cell->bytes / sizeof(double),
-              cell->is_streamed);
+        triad((double *)output, (double *)input[0], (double *)input[1],
+              cell->bytes / sizeof(double), cell->is_streamed);
         break;
     case FOLD:
         fold(cell);
@@ -219,16 +227,20 @@ static void run_once(const struct cell *cell)
 static void sizes(const struct cell *cell, double *ret_read, double *ret_written)
 {
     double bytes = (double)cell->bytes;
-    double small = cell->kind == NARROW || cell->kind == WIDEN ? bytes / 2
-                                                               : (double)spotnik_quant_bytes(cell->bytes / 4);
+    double small = cell->kind == NARROW || cell->kind == WIDEN
+                       ? bytes / 2
+                       : (double)spotnik_quant_bytes(cell->bytes / 4);
 
-    *ret_read = cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY || cell->kind == READ
-                    ? bytes
-                : cell->kind == WIDEN || cell->kind == DEQUANTISE ? small
-                : cell->kind == DEQUANTISE_ADD                    ? bytes + small
-                : cell->kind == TRIAD                             ? 2 * bytes
-                                                                  : (double)cell->inputs * bytes;
-    *ret_written = cell->kind == READ ? 0 : cell->kind == NARROW || cell->kind == QUANTISE ? small : bytes;
+    *ret_read =
+        cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY || cell->kind == READ
+            ? bytes
+        : cell->kind == WIDEN || cell->kind == DEQUANTISE ? small
+        : cell->kind == DEQUANTISE_ADD                    ? bytes + small
+        : cell->kind == TRIAD                             ? 2 * bytes
+                                                          : (double)cell->inputs * bytes;
+    *ret_written = cell->kind == READ                               ? 0
+                   : cell->kind == NARROW || cell->kind == QUANTISE ? small
+                                                                    : bytes;
 }
 
 static struct cell *add(struct cell cell)
@@ -239,7 +251,8 @@ static struct cell *add(struct cell cell)
     return &cells[cell_count++];
 }
 
-/* Small arrays are gone over until as much has been done as one large array holds: the clock is coarse. */
+/* Small arrays are gone over until as much has been done as one large array holds: the clock is
+ * coarse. */
 static double ms_of(const struct cell *cell)
 {
     size_t repeats = cell->bytes == large ? 1 : 16 * 1024 * 1024 / cell->bytes;
@@ -264,7 +277,9 @@ static void traffic(const struct cell *cell, double *ret_in, double *ret_both)
 static double allowed_ms(const struct cell *cell)
 {
     const struct cell reading = { .kind = READ, .bytes = cell->bytes };
-    const struct cell scaled = { .kind = TRIAD, .bytes = cell->bytes, .is_streamed = cell->is_streamed };
+    const struct cell scaled = { .kind = TRIAD,
+                                 .bytes = cell->bytes,
+                                 .is_streamed = cell->is_streamed };
     double in, both, scaled_in, scaled_both;
 
     traffic(cell, &in, &both);
@@ -365,7 +380,8 @@ static void matrix_add(const struct spotnik_reduce_tier *best)
 
 static void matrix_print(const struct cell *first, const char *name)
 {
-    printf("\n%s, 2 inputs and 1 output of %zu MiB, plain stores: GB/s (share of what memory allows)\n%-6s",
+    printf("\n%s, 2 inputs and 1 output of %zu MiB, plain stores: GB/s (share of what memory "
+           "allows)\n%-6s",
            name, large >> 20, "");
     for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++)
         printf("%19s", op_names[op]);
@@ -390,21 +406,34 @@ static const struct line lines[] = {
     { "f32 sum, 4 inputs, streamed",
       { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .inputs = 4, .is_streamed = true } },
     { "f32 mean, 4 inputs, streamed",
-      { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_MEAN, .inputs = 4, .is_streamed = true } },
+      { .kind = FOLD,
+        .dtype = SPOTNIK_F32,
+        .op = SPOTNIK_MEAN,
+        .inputs = 4,
+        .is_streamed = true } },
     { "f32 sum, 8 inputs, streamed",
       { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .inputs = 8, .is_streamed = true } },
     { "f16 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_F16, .op = SPOTNIK_SUM, .inputs = 2 } },
-    { "bf16 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_SUM, .inputs = 2 } },
+    { "bf16 sum, 2 inputs",
+      { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_SUM, .inputs = 2 } },
     { "bf16 mean, 8 inputs, streamed",
-      { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_MEAN, .inputs = 8, .is_streamed = true } },
+      { .kind = FOLD,
+        .dtype = SPOTNIK_BF16,
+        .op = SPOTNIK_MEAN,
+        .inputs = 8,
+        .is_streamed = true } },
     { "f32 min, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_MIN, .inputs = 2 } },
     { "u8 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_U8, .op = SPOTNIK_MEAN, .inputs = 2 } },
     { "u8 mean, 3 inputs", { .kind = FOLD, .dtype = SPOTNIK_U8, .op = SPOTNIK_MEAN, .inputs = 3 } },
     { "i8 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I8, .op = SPOTNIK_MEAN, .inputs = 2 } },
-    { "i16 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 2 } },
-    { "i16 mean, 3 inputs", { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 3 } },
-    { "u32 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_U32, .op = SPOTNIK_MEAN, .inputs = 2 } },
-    { "i64 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I64, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "i16 mean, 2 inputs",
+      { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "i16 mean, 3 inputs",
+      { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 3 } },
+    { "u32 mean, 2 inputs",
+      { .kind = FOLD, .dtype = SPOTNIK_U32, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "i64 mean, 2 inputs",
+      { .kind = FOLD, .dtype = SPOTNIK_I64, .op = SPOTNIK_MEAN, .inputs = 2 } },
     { "i8 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I8, .op = SPOTNIK_SUM, .inputs = 2 } },
     { "f32 to f16", { .kind = NARROW, .dtype = SPOTNIK_F16 } },
     { "f16 to f32", { .kind = WIDEN, .dtype = SPOTNIK_F16 } },
@@ -432,7 +461,8 @@ static void lines_add(size_t bytes)
 static void lines_print(const struct cell *first, bool is_large)
 {
     printf("\n%s: GB/s (share of what memory allows)\n%-32s",
-           is_large ? "Every tier, beyond the caches" : "Every tier, arrays of 64 KiB in cache, plain stores",
+           is_large ? "Every tier, beyond the caches"
+                    : "Every tier, arrays of 64 KiB in cache, plain stores",
            "");
     for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
         printf("%19s", spotnik_reduce_tiers[t].is_supported() ? spotnik_reduce_tiers[t].name : "");
@@ -441,7 +471,8 @@ static void lines_print(const struct cell *first, bool is_large)
         printf("%-32s", lines[line].name);
         for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
             if (spotnik_reduce_tiers[t].is_supported()) {
-                printf("%7.1f (%.2f ±.%02.0f)", gigabytes(first), first->share, 100 * first->spread);
+                printf("%7.1f (%.2f ±.%02.0f)", gigabytes(first), first->share,
+                       100 * first->spread);
                 first++;
             }
         printf("\n");
@@ -450,7 +481,8 @@ static void lines_print(const struct cell *first, bool is_large)
 
 static void bare_print(const struct cell *first)
 {
-    printf("\nMore than 2 inputs, streamed, beside a bare loop over as many arrays: share of its speed\n");
+    printf("\nMore than 2 inputs, streamed, beside a bare loop over as many arrays: share of its "
+           "speed\n");
     for (size_t line = 0; line < LINES; line++) {
         bool is_shown = lines[line].cell.is_streamed && lines[line].cell.inputs > 2;
         if (is_shown)
@@ -472,7 +504,8 @@ static void *array_make(bool is_huge)
 
     if (array == NULL)
         abort();
-    (void)madvise(array, large, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a kernel without them has the small ones */
+    /* a kernel without them has the small ones */
+    (void)madvise(array, large, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return array;
 }
 
@@ -493,9 +526,10 @@ int main(int argc, char **argv)
     bool is_huge = argc > 3 && strcmp(argv[3], "huge") == 0;
 
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
-    if (rounds < 1 || rounds > ROUNDS_MAX || mib < 1 || mib > 4096 || (argc > 3 && !is_huge) ||
-        !triad_is_supported()) {
-        fprintf(stderr, "usage: kernels [ROUNDS [MIB [huge]]], on a processor with AVX2 if it is an x86\n");
+    if (rounds < 1 || rounds > ROUNDS_MAX || mib < 1 || mib > 4096 || (argc > 3 && !is_huge)
+        || !triad_is_supported()) {
+        fprintf(stderr,
+                "usage: kernels [ROUNDS [MIB [huge]]], on a processor with AVX2 if it is an x86\n");
         return 2;
     }
     large = mib << 20;
@@ -509,10 +543,11 @@ int main(int argc, char **argv)
     lines_add(SMALL);
     measure();
     finish();
-    printf("beyond the caches (%zu MiB, %s pages): memcpy %.1f, reading alone %.1f, triad %.1f, streamed triad %.1f "
+    printf("beyond the caches (%zu MiB, %s pages): memcpy %.1f, reading alone %.1f, triad %.1f, "
+           "streamed triad %.1f "
            "GB/s\n",
-           mib, is_huge ? "2 MiB" : "4 KiB", gigabytes(base.copy), gigabytes(base.reading), gigabytes(base.triad),
-           gigabytes(base.triad_streamed));
+           mib, is_huge ? "2 MiB" : "4 KiB", gigabytes(base.copy), gigabytes(base.reading),
+           gigabytes(base.triad), gigabytes(base.triad_streamed));
     printf("in cache (64 KiB): memcpy %.1f, triad %.1f GB/s\n", gigabytes(base.copy_small),
            gigabytes(base.triad_small));
     matrix_print(matrix, spotnik_reduce_tier()->name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member whose steps take the time that a machine needs for its share, on a fast clock: it sleeps instead of
- * computing, so that a laptop holds a fleet. For plan_loop.py.
+/* A member whose steps take the time that a machine needs for its share, on a fast clock: it sleeps
+ * instead of computing, so that a laptop holds a fleet. For plan_loop.py.
  *
  *     plan_loop_worker STEPS BATCH MICROSECONDS_PER_SAMPLE
  *
@@ -26,7 +26,8 @@ static void compute(const spotnik_step *step, double sample_us)
     struct timespec pause = { .tv_sec = (time_t)(ns / 1e9) };
 
     pause.tv_nsec = (long)(ns - (double)pause.tv_sec * 1e9);
-    nanosleep(&pause, NULL); /* what a signal cuts short is computed at once: the step is the last one here */
+    /* what a signal cuts short is computed at once: the step is the last one here */
+    nanosleep(&pause, NULL);
 }
 
 static int train(spotnik_job *job, double sample_us)
@@ -78,5 +79,6 @@ int main(int argc, char **argv)
         return 1;
     }
     spotnik_leave(job);
-    return rc == SPOTNIK_ERR_DONE ? 0 : 75; /* as spotnik run expects of a worker that was told to leave */
+    /* as spotnik run expects of a worker that was told to leave */
+    return rc == SPOTNIK_ERR_DONE ? 0 : 75;
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One of two members of a job that does nothing but all-reduces, with the flight recorder and the trace switched on and off between
- * blocks of steps. Started by recording.py, which says what is measured.
+/* One of two members of a job that does nothing but all-reduces, with the flight recorder and the
+ * trace switched on and off between blocks of steps. Started by recording.py, which says what is
+ * measured.
  *
  *     recording_worker MODES BYTES ROUNDS SETTLE_MS BLOCK_MS
  *
- * MODES: letters, of each round a block: o nothing is kept, r the flight recorder is, t the trace is written as well. Which comes
- * first turns from round to round. Both members switch before the same step, so a step is in one mode everywhere. What runs on
- * behind the steps (the thread that writes the trace) has SETTLE_MS to come to the new mode; then BLOCK_MS are measured. The member
+ * MODES: letters, of each round a block: o nothing is kept, r the flight recorder is, t the trace
+ * is written as well. Which comes first turns from round to round. Both members switch before the
+ * same step, so a step is in one mode everywhere. What runs on behind the steps (the thread that
+ * writes the trace) has SETTLE_MS to come to the new mode; then BLOCK_MS are measured. The member
  * that was rank 0 prints a line a block: round, mode, milliseconds a step.
  *
- * A switch puts the engine's own pointers aside under the engine's lock: a job cannot be told to do this, since a recorder with gaps
- * could not be replayed. */
+ * A switch puts the engine's own pointers aside under the engine's lock: a job cannot be told to do
+ * this, since a recorder with gaps could not be replayed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,8 @@ static void check(const char *what, int rc)
 {
     if (rc == 0)
         return;
-    fprintf(stderr, "recording_worker: %s: %s: %s\n", what, spotnik_strerror(rc), spotnik_last_error());
+    fprintf(stderr, "recording_worker: %s: %s: %s\n", what, spotnik_strerror(rc),
+            spotnik_last_error());
     exit(1);
 }
 
@@ -47,7 +50,8 @@ static void iterate(struct member *member, size_t count, enum spotnik_op op)
 {
     spotnik_step step;
     check("step_begin", spotnik_step_begin(member->job, &step));
-    check("allreduce", spotnik_allreduce_from(member->job, 0, member->data, count, SPOTNIK_F32, op));
+    check("allreduce",
+          spotnik_allreduce_from(member->job, 0, member->data, count, SPOTNIK_F32, op));
     check("step_commit", spotnik_step_commit(member->job));
     member->rank = step.rank;
     if (step.size != 2)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What it costs a member that others pull its model, outside of steps (spotnik/apart.h). One process computes and publishes;
- * another pulls each publication, or none. Steps of four kinds in turn, so that all see the same machine: compute alone, compute
- * while the other one pulls what was published before, compute and publish, and both. Prints what a step takes on the clock (its tenth percentile, for the
- * sake of busy machines, and its median), and the processor time of all threads of the member in it (median).
+/* What it costs a member that others pull its model, outside of steps (spotnik/apart.h). One
+ * process computes and publishes; another pulls each publication, or none. Steps of four kinds in
+ * turn, so that all see the same machine: compute alone, compute while the other one pulls what was
+ * published before, compute and publish, and both. Prints what a step takes on the clock (its tenth
+ * percentile, for the sake of busy machines, and its median), and the processor time of all threads
+ * of the member in it (median).
  *
- *     serving [mib=4] [ms=20] [rounds=200] [steps=1]        SPOTNIK_TRANSPORT=tcp: not over a Unix socket */
+ *     serving [mib=4] [ms=20] [rounds=200] [steps=1]        SPOTNIK_TRANSPORT=tcp: not over a Unix
+ *     socket */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdint.h>
@@ -22,7 +25,8 @@
 enum kind { ALONE, SERVED, PUBLISHED, PULLED, KINDS };
 enum { WORK = 16384, SAMPLES_MAX = 100000 };
 
-static const char *const kind_names[KINDS] = { "compute alone", "and be pulled from", "and publish", "and both" };
+static const char *const kind_names[KINDS] = { "compute alone", "and be pulled from", "and publish",
+                                               "and both" };
 static uint64_t sample_ns[KINDS][SAMPLES_MAX], cpu_ns[KINDS][SAMPLES_MAX];
 static char folder[] = "/tmp/spotnik-serving-XXXXXX";
 
@@ -73,7 +77,8 @@ static spotnik_job *join(void)
     return job;
 }
 
-/* One pull for each number in the pipe, of that version or a later one (0: of what there is), until it ends. */
+/* One pull for each number in the pipe, of that version or a later one (0: of what there is), until
+ * it ends. */
 static void pull_on(int words, size_t count)
 {
     spotnik_job *job = join();
@@ -85,7 +90,8 @@ static void pull_on(int words, size_t count)
     while (data && read(words, &version, sizeof version) == (ssize_t)sizeof version) {
         spotnik_arrival arrival = { .size = sizeof arrival };
         spotnik_request *request;
-        if (spotnik_pull(job, "model", 1 - status.rank, version, data, count, SPOTNIK_F32, 0, &request))
+        if (spotnik_pull(job, "model", 1 - status.rank, version, data, count, SPOTNIK_F32, 0,
+                         &request))
             fail("pull");
         if (spotnik_request_wait(request, UINT64_MAX, &arrival))
             fail("wait");
@@ -122,17 +128,20 @@ static void report(uint64_t count, size_t mib, uint64_t ms)
 {
     uint64_t low_ns[KINDS], used_ns[KINDS];
 
-    printf("A model of %zu MiB, about %" PRIu64 " ms of computation in a step, %" PRIu64 " steps of each kind\n\n", mib, ms,
-           count);
+    printf("A model of %zu MiB, about %" PRIu64 " ms of computation in a step, %" PRIu64
+           " steps of each kind\n\n",
+           mib, ms, count);
     printf("| step | 10 %% ms | | median ms | processor ms | |\n|---|---|---|---|---|---|\n");
     for (int kind = 0; kind < KINDS; kind++) {
         qsort(sample_ns[kind], count, sizeof **sample_ns, order);
         qsort(cpu_ns[kind], count, sizeof **cpu_ns, order);
         low_ns[kind] = sample_ns[kind][count / 10];
         used_ns[kind] = cpu_ns[kind][count / 2];
-        printf("| %s | %.3f | %+.2f %% | %.3f | %.3f | %+.2f %% |\n", kind_names[kind], (double)low_ns[kind] * 1e-6,
-               ((double)low_ns[kind] / (double)low_ns[ALONE] - 1) * 100, (double)sample_ns[kind][count / 2] * 1e-6,
-               (double)used_ns[kind] * 1e-6, ((double)used_ns[kind] / (double)used_ns[ALONE] - 1) * 100);
+        printf("| %s | %.3f | %+.2f %% | %.3f | %.3f | %+.2f %% |\n", kind_names[kind],
+               (double)low_ns[kind] * 1e-6,
+               ((double)low_ns[kind] / (double)low_ns[ALONE] - 1) * 100,
+               (double)sample_ns[kind][count / 2] * 1e-6, (double)used_ns[kind] * 1e-6,
+               ((double)used_ns[kind] / (double)used_ns[ALONE] - 1) * 100);
     }
 }
 
@@ -148,9 +157,11 @@ static void measure(int words, size_t count, uint64_t ms, uint64_t rounds, uint6
             for (uint64_t step = 0; step < steps && round * steps + step < SAMPLES_MAX; step++) {
                 uint64_t begun_ns = now_ns(), used_ns = read_ns(CLOCK_PROCESS_CPUTIME_ID);
                 uint64_t wanted = kind == PULLED ? version + 1 : 0;
-                if ((kind == PULLED || kind == SERVED) && write(words, &wanted, sizeof wanted) != (ssize_t)sizeof wanted)
+                if ((kind == PULLED || kind == SERVED)
+                    && write(words, &wanted, sizeof wanted) != (ssize_t)sizeof wanted)
                     fail("pipe");
-                if (kind >= PUBLISHED && spotnik_publish(job, "model", model, count, SPOTNIK_F32, ++version))
+                if (kind >= PUBLISHED
+                    && spotnik_publish(job, "model", model, count, SPOTNIK_F32, ++version))
                     fail("publish");
                 compute(work, passes);
                 taken = round * steps + step;

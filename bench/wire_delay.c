@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line with a delay, and with a cap on each flow as clouds have it, for kernels without netem: whatever enters tap device A leaves tap
- * device B at once, and what enters B leaves A DELAY_MS later, the frames of one TCP connection no faster than FLOW_MBIT (0: as they
- * come). Of what a flow sends above that QUEUE_MS wait, and the rest is dropped. wire.py puts one before each host. Segments pass whole
- * (virtio headers), so it is no bottleneck at gigabits.
+/* A line with a delay, and with a cap on each flow as clouds have it, for kernels without netem:
+ * whatever enters tap device A leaves tap device B at once, and what enters B leaves A DELAY_MS
+ * later, the frames of one TCP connection no faster than FLOW_MBIT (0: as they come). Of what a
+ * flow sends above that QUEUE_MS wait, and the rest is dropped. wire.py puts one before each host.
+ * Segments pass whole (virtio headers), so it is no bottleneck at gigabits.
  *
- *     wire_delay A B DELAY_MS [FLOW_MBIT]        the devices are made here; ends when killed. Prints "ready". */
+ *     wire_delay A B DELAY_MS [FLOW_MBIT]        the devices are made here; ends when killed.
+ *     Prints "ready". */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
@@ -18,7 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FRAME_MAX = 66000, LATER_MAX = 16384, FLOWS = 256, VIRTIO = 10, ETHERNET = 14, QUEUE_MS = 50 };
+enum {
+    FRAME_MAX = 66000,
+    LATER_MAX = 16384,
+    FLOWS = 256,
+    VIRTIO = 10,
+    ETHERNET = 14,
+    QUEUE_MS = 50
+};
 
 struct frame {
     struct frame *next;
@@ -59,12 +68,14 @@ static int tap_open(const char *name)
     if (fd < 0)
         die("/dev/net/tun");
     strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
-    if (ioctl(fd, TUNSETIFF, &request) != 0 || ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) != 0)
+    if (ioctl(fd, TUNSETIFF, &request) != 0
+        || ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) != 0)
         die(name);
     return fd;
 }
 
-/* Of IPv4 and TCP; everything else is of the first flow, which has no cap. Beyond FLOWS some share one. */
+/* Of IPv4 and TCP; everything else is of the first flow, which has no cap. Beyond FLOWS some share
+ * one. */
 static struct flow *flow_of(const unsigned char *bytes, size_t size)
 {
     const unsigned char *ip = bytes + VIRTIO + ETHERNET;
@@ -84,7 +95,9 @@ static int later(const unsigned char *bytes, size_t size)
 {
     struct flow *its = flow_of(bytes, size);
     uint64_t now = now_ns(), begin = its->free_ns > now ? its->free_ns : now;
-    struct frame *frame = count < LATER_MAX && begin - now < QUEUE_MS * 1000000u ? malloc(sizeof *frame + size) : NULL;
+    struct frame *frame = count < LATER_MAX && begin - now < QUEUE_MS * 1000000u
+                              ? malloc(sizeof *frame + size)
+                              : NULL;
 
     if (frame == NULL)
         return 0;
@@ -139,7 +152,8 @@ int main(int argc, char **argv)
 {
     if (argc != 4 && argc != 5)
         return 2;
-    struct pollfd ready[2] = { { .fd = tap_open(argv[1]), .events = POLLIN }, { .fd = tap_open(argv[2]), .events = POLLIN } };
+    struct pollfd ready[2] = { { .fd = tap_open(argv[1]), .events = POLLIN },
+                               { .fd = tap_open(argv[2]), .events = POLLIN } };
     delay_ns = (uint64_t)(atof(argv[3]) * 1e6);
     flow_bits = argc == 5 ? (uint64_t)(atof(argv[4]) * 1e6) : 0;
 
@@ -147,7 +161,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     for (;;) {
         uint64_t due = release(ready[0].fd), now = now_ns(), rest = due > now ? due - now : 0;
-        struct timespec wait = { .tv_sec = (time_t)(rest / 1000000000u), .tv_nsec = (long)(rest % 1000000000u) };
+        struct timespec wait = { .tv_sec = (time_t)(rest / 1000000000u),
+                                 .tv_nsec = (long)(rest % 1000000000u) };
         if (ppoll(ready, 2, &wait, NULL) < 0 && errno != EINTR)
             die("ppoll");
         pass(ready[0].fd, ready[1].fd, 0);

@@ -24,7 +24,8 @@ static uint64_t now_ns(void)
 
 bool agent_init(struct agent *agent, char **command, uint32_t places, const struct output *output)
 {
-    *agent = (struct agent){.command = command, .places = places, .slots_fd = -1, .output = *output};
+    *agent =
+        (struct agent){ .command = command, .places = places, .slots_fd = -1, .output = *output };
     agent->worker = calloc(places, sizeof(*agent->worker));
     if (!agent->worker || !keeper_start(&agent->keeper, agent))
         return false;
@@ -56,8 +57,9 @@ static void variable_set(const char *name, uint32_t value)
     setenv(name, text, 1);
 }
 
-/* What torchrun tells its workers, for libraries that look for it. A rank here is a place on this host, which a replacement
- * takes over; the rank and size of the job are the library's to say, and change. MASTER_* are set once for all, by cmd_run.c. */
+/* What torchrun tells its workers, for libraries that look for it. A rank here is a place on this
+ * host, which a replacement takes over; the rank and size of the job are the library's to say, and
+ * change. MASTER_* are set once for all, by cmd_run.c. */
 static void set_torchrun_variables(const struct agent *agent, uint32_t place)
 {
     variable_set("RANK", place);
@@ -77,19 +79,24 @@ static void set_bind(const struct agent *agent, uint32_t place)
 
     if (!agent->bind_port)
         return;
-    snprintf(text, sizeof(text), strchr(agent->bind, ':') ? "[%s]:%u" : "%s:%u", agent->bind, agent->bind_port + place);
+    snprintf(text, sizeof(text), strchr(agent->bind, ':') ? "[%s]:%u" : "%s:%u", agent->bind,
+             agent->bind_port + place);
     setenv("SPOTNIK_BIND", text, 1);
 }
 
-/* In the child: environment, standard streams, a process group of its own so that the terminal's Ctrl-C reaches the agent alone. */
-static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out, int err)
+/* In the child: environment, standard streams, a process group of its own so that the terminal's
+ * Ctrl-C reaches the agent alone. */
+static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out,
+                          int err)
 {
     char text[32];
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGUSR1, SIG_IGN); /* Slurm sends it to every process of the step: for the agent it is a notice, others it would end */
+    /* Slurm sends it to every process of the step: for the agent it is a notice, others it would
+     * end */
+    signal(SIGUSR1, SIG_IGN);
     setpgid(0, 0);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
@@ -128,7 +135,8 @@ static void open_log(const struct agent *agent, struct agent_worker *worker)
     worker->log = output_open(&agent->output, worker->number);
     if (worker->log >= 0 || !agent->output.log_dir)
         return;
-    snprintf(text, sizeof(text), "no log of w%u in %.120s: %s", worker->number, agent->output.log_dir, strerror(errno));
+    snprintf(text, sizeof(text), "no log of w%u in %.120s: %s", worker->number,
+             agent->output.log_dir, strerror(errno));
     run_line_say(text);
 }
 
@@ -143,8 +151,11 @@ struct agent_worker *agent_start(struct agent *agent)
         close_pair(out);
         return NULL;
     }
-    *worker = (struct agent_worker){.number = agent->started, .started_ns = now_ns(),
-                                    .out = {.fd = out[0]}, .err = {.fd = err[0], .error = true}, .log = -1};
+    *worker = (struct agent_worker){ .number = agent->started,
+                                     .started_ns = now_ns(),
+                                     .out = { .fd = out[0] },
+                                     .err = { .fd = err[0], .error = true },
+                                     .log = -1 };
     spotnik_slots_assign(agent->slots, (uint32_t)(worker - agent->worker));
     fflush(NULL);
     worker->pid = fork();
@@ -191,24 +202,27 @@ void agent_leave(struct agent *agent, struct agent_worker *worker)
         kill(worker->pid, SIGTERM);
 }
 
-/* The rank its program knows, plus 1. A worker that has begun no step comes behind all that have. */
+/* The rank its program knows, plus 1. A worker that has begun no step comes behind all that
+ * have. */
 static uint32_t place_of(const struct agent *agent, const struct agent_worker *worker)
 {
-    uint32_t place = __atomic_load_n(&agent->slots->slot[worker - agent->worker].place, __ATOMIC_ACQUIRE);
+    uint32_t place =
+        __atomic_load_n(&agent->slots->slot[worker - agent->worker].place, __ATOMIC_ACQUIRE);
 
     return place ? place : UINT32_MAX;
 }
 
-static bool is_before(const struct agent *agent, const struct agent_worker *a, const struct agent_worker *b)
+static bool is_before(const struct agent *agent, const struct agent_worker *a,
+                      const struct agent_worker *b)
 {
     uint32_t place_a = place_of(agent, a), place_b = place_of(agent, b);
 
     return place_a != place_b ? place_a < place_b : place_a == UINT32_MAX && a->number < b->number;
 }
 
-/* The member of lowest rank that runs here; before the first step, the worker that was started first. Of two with one rank the
- * first is dead and not reaped yet, or has heard of the new view later: both are senior, so that no line is lost.
- * In the keeper no worker runs, and all are. */
+/* The member of lowest rank that runs here; before the first step, the worker that was started
+ * first. Of two with one rank the first is dead and not reaped yet, or has heard of the new view
+ * later: both are senior, so that no line is lost. In the keeper no worker runs, and all are. */
 static bool is_senior(const struct agent *agent, const struct agent_worker *worker)
 {
     if (agent->told)
@@ -219,15 +233,21 @@ static bool is_senior(const struct agent *agent, const struct agent_worker *work
     return true;
 }
 
-static void pass_line(const struct agent *agent, struct agent_worker *worker, bool error, const char *text, size_t length)
+static void pass_line(const struct agent *agent, struct agent_worker *worker, bool error,
+                      const char *text, size_t length)
 {
-    const struct output_line line = {.worker = worker->number, .error = error, .text = text, .length = length,
-                                     .senior = agent->output.whose == OUTPUT_SENIOR && is_senior(agent, worker)};
+    const struct output_line line = { .worker = worker->number,
+                                      .error = error,
+                                      .text = text,
+                                      .length = length,
+                                      .senior = agent->output.whose == OUTPUT_SENIOR
+                                                && is_senior(agent, worker) };
 
     output_pass(&agent->output, worker->log, &line, &worker->tail);
 }
 
-static void pass_lines(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
+static void pass_lines(const struct agent *agent, struct agent_worker *worker,
+                       struct agent_pipe *pipe)
 {
     char *start = pipe->line, *end;
     while ((end = memchr(start, '\n', pipe->used - (size_t)(start - pipe->line)))) {
@@ -264,7 +284,8 @@ void agent_read(const struct agent *agent, struct agent_worker *worker, struct a
 static enum agent_end judge(struct agent *agent, int status, char *text, size_t size)
 {
     if (WIFSIGNALED(status)) {
-        snprintf(text, size, "lost (SIG%s)", sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+        snprintf(text, size, "lost (SIG%s)",
+                 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
         return AGENT_LOST;
     }
     int code = WEXITSTATUS(status);
@@ -282,7 +303,8 @@ static enum agent_end judge(struct agent *agent, int status, char *text, size_t 
     return AGENT_FAILED;
 }
 
-enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status, char *text, size_t size)
+enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status,
+                            char *text, size_t size)
 {
     enum agent_end end = judge(agent, status, text, size);
 

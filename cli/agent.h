@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent: starts workers on this host, passes on what they print, reaps them. Members do not need it to stay in
- * the job. What to start and to kill, and when, is decided by cmd_run.c. */
+/* The agent: starts workers on this host, passes on what they print, reaps them. Members do not
+ * need it to stay in the job. What to start and to kill, and when, is decided by cmd_run.c. */
 #ifndef SPOTNIK_CLI_AGENT_H
 #define SPOTNIK_CLI_AGENT_H
 
@@ -16,7 +16,7 @@
 
 /* One pipe from a worker, cut into lines. */
 struct agent_pipe {
-    int fd; /* -1: closed */
+    int fd;     /* -1: closed */
     bool error; /* standard error */
     uint32_t used;
     char line[AGENT_LINE];
@@ -25,30 +25,30 @@ struct agent_pipe {
 enum agent_end { AGENT_RUNNING, AGENT_DONE, AGENT_INTERRUPTED, AGENT_FAILED, AGENT_LOST };
 
 struct agent_worker {
-    pid_t pid;           /* 0: the place is free */
-    uint32_t number;     /* w<number>: counts starts, never used twice */
-    uint32_t node;       /* of the trace, when one is replayed */
+    pid_t pid;       /* 0: the place is free */
+    uint32_t number; /* w<number>: counts starts, never used twice */
+    uint32_t node;   /* of the trace, when one is replayed */
     uint64_t started_ns;
     bool leaving, killed; /* asked to leave; killed by us */
     struct agent_pipe out, err;
-    int log;             /* the file its lines are kept in; -1: none */
+    int log;                 /* the file its lines are kept in; -1: none */
     struct output_tail tail; /* the last of its standard error that were not shown */
 };
 
 struct agent {
     char **command;
-    uint32_t places;     /* how many workers at once */
+    uint32_t places; /* how many workers at once */
     struct agent_worker *worker;
     struct spotnik_slots *slots;
     int slots_fd;
-    const char *bind;    /* with bind_port: SPOTNIK_BIND of place 0 */
-    uint16_t bind_port;  /* 0: that of the environment */
-    bool torchrun;       /* workers get torchrun's variables */
+    const char *bind;   /* with bind_port: SPOTNIK_BIND of place 0 */
+    uint16_t bind_port; /* 0: that of the environment */
+    bool torchrun;      /* workers get torchrun's variables */
     struct output output;
-    bool told;           /* the senior worker has ended with 0, and said all: nobody follows it */
+    bool told; /* the senior worker has ended with 0, and said all: nobody follows it */
     struct keeper keeper;
     uint32_t started, killed;
-    int first_error;     /* exit status of the first worker that failed; 0: none */
+    int first_error; /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];
 };
 
@@ -70,7 +70,9 @@ void agent_leave(struct agent *agent, struct agent_worker *worker);
 /* Read what a pipe holds and pass on whole lines, each tagged "[w3] " where it is shown. */
 void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
 
-/* A child has ended with `status`: drain its pipes, count it, free the place. Returns how it ended. */
-enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status, char *text, size_t size);
+/* A child has ended with `status`: drain its pipes, count it, free the place. Returns how it
+ * ended. */
+enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status,
+                            char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers of the all-reduce benchmark, and the parent's side of them. They look into the engine for the algorithm it has taken:
- * a guess from outside would explain what the guesser believes. */
+/* Workers of the all-reduce benchmark, and the parent's side of them. They look into the engine for
+ * the algorithm it has taken: a guess from outside would explain what the guesser believes. */
 #include "bench_allreduce_worker.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@
 
 enum { WARM_UP = 5 };
 
-#define SETTLE_MS 60000.0 /* for members to share memory with each other; then the ring is what there is to measure */
+/* for members to share memory with each other; then the ring is what there is to measure */
+#define SETTLE_MS 60000.0
 
 struct worker {
     const struct allreduce_plan *plan;
@@ -48,8 +49,8 @@ static double now_ms(void)
 
 static void give_up(const struct worker *worker, const char *what, int rc)
 {
-    snprintf(worker->board->failure, sizeof worker->board->failure, "worker %u: %s: %s (%s)", worker->place, what,
-             spotnik_strerror(rc), spotnik_last_error());
+    snprintf(worker->board->failure, sizeof worker->board->failure, "worker %u: %s: %s (%s)",
+             worker->place, what, spotnik_strerror(rc), spotnik_last_error());
     _exit(1);
 }
 
@@ -72,7 +73,8 @@ static spotnik_job *join(const struct worker *worker, const char *transport)
     config.peers = peers;
     config.members_min = worker->plan->workers;
     config.members_max = ALLREDUCE_WORKERS_MAX;
-    /* Nobody is lost here but by a failure, which ends the bench: on a busy machine a worker may get no processor for seconds. */
+    /* Nobody is lost here but by a failure, which ends the bench: on a busy machine a worker may
+     * get no processor for seconds. */
     config.silence_floor_ns = config.silence_ceiling_ns = 60 * SPOTNIK_S;
     int rc = spotnik_join(&config, &job);
 
@@ -100,10 +102,12 @@ static double step_ms(const struct worker *worker, enum allreduce_way way, size_
     int rc = spotnik_step_begin(job, &step);
 
     if (!rc && worker->plan->wire)
-        rc = spotnik_allreduce_compressed(job, 0, data, count, (enum spotnik_dtype)worker->plan->wire, SPOTNIK_SUM);
+        rc = spotnik_allreduce_compressed(job, 0, data, count,
+                                          (enum spotnik_dtype)worker->plan->wire, SPOTNIK_SUM);
     else if (!rc)
-        rc = way == ALLREDUCE_OWNED ? spotnik_allreduce_from(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM)
-                                    : spotnik_allreduce(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM);
+        rc = way == ALLREDUCE_OWNED
+                 ? spotnik_allreduce_from(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM)
+                 : spotnik_allreduce(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM);
     if (!rc)
         rc = spotnik_step_commit(job);
     if (rc)
@@ -111,8 +115,10 @@ static double step_ms(const struct worker *worker, enum allreduce_way way, size_
     return now_ms() - begun_ms;
 }
 
-/* What is done in memory, if anything is. The first worker is on a host with the most members: where any are shared, it shares its own. */
-static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine, enum allreduce_way way, size_t bytes)
+/* What is done in memory, if anything is. The first worker is on a host with the most members:
+ * where any are shared, it shares its own. */
+static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine,
+                                          enum allreduce_way way, size_t bytes)
 {
     const struct spotnik_view *view = spotnik_core_view(engine->core);
     uint32_t hosts = spotnik_hosts_count(view);
@@ -125,7 +131,8 @@ static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine, e
         return ALLREDUCE_RING_APART;
     if (hosts > 1)
         return ALLREDUCE_HOSTS;
-    return spotnik_flat_is_small(&engine->carriage->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
+    return spotnik_flat_is_small(&engine->carriage->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL
+                                                                        : ALLREDUCE_FLAT_LARGE;
 }
 
 static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_way way, size_t bytes)
@@ -135,15 +142,19 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
     spotnik_engine_lock(engine);
     enum allreduce_algorithm algorithm = memory_of(engine, way, bytes);
     enum spotnik_schedule small =
-        spotnik_choice_take(engine->config.limits.choice, spotnik_core_view(engine->core)->size, true, bytes);
+        spotnik_choice_take(engine->config.limits.choice, spotnik_core_view(engine->core)->size,
+                            true, bytes);
     spotnik_engine_unlock(engine);
     if (algorithm == ALLREDUCE_RING && small != SPOTNIK_SCHEDULE_RING)
-        algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT : small == SPOTNIK_SCHEDULE_HUB ? ALLREDUCE_HUB : ALLREDUCE_TREE;
+        algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT
+                    : small == SPOTNIK_SCHEDULE_HUB  ? ALLREDUCE_HUB
+                                                     : ALLREDUCE_TREE;
     return algorithm;
 }
 
-/* Steps until memory is shared in `way`, where it can be: the first ones of a view go round the ring. How many that takes is a matter
- * of time, so the first worker looks, and all go by what it says: the sum of a bucket to which nobody else adds. */
+/* Steps until memory is shared in `way`, where it can be: the first ones of a view go round the
+ * ring. How many that takes is a matter of time, so the first worker looks, and all go by what it
+ * says: the sum of a bucket to which nobody else adds. */
 static void settle(const struct worker *worker, enum allreduce_way way)
 {
     double until_ms = now_ms() + SETTLE_MS;
@@ -179,7 +190,8 @@ static float gradient_of(uint32_t place, uint64_t at)
 }
 
 /* One more step, with numbers in it, and how far its result is from the sum in F64. */
-static void error_measure(const struct worker *worker, enum allreduce_way way, size_t count, struct allreduce_cell *cell)
+static void error_measure(const struct worker *worker, enum allreduce_way way, size_t count,
+                          struct allreduce_cell *cell)
 {
     double most = 0, error_most = 0, squares = 0, error_squares = 0;
 
@@ -205,7 +217,9 @@ static void error_measure(const struct worker *worker, enum allreduce_way way, s
 
 static size_t bytes_on_the_way(const struct allreduce_plan *plan, size_t bytes)
 {
-    return plan->wire == 0 ? bytes : plan->wire == SPOTNIK_Q8 ? spotnik_quant_blocks(bytes / 4) * 256 : bytes / 2;
+    return plan->wire == 0            ? bytes
+           : plan->wire == SPOTNIK_Q8 ? spotnik_quant_blocks(bytes / 4) * 256
+                                      : bytes / 2;
 }
 
 static void one_size(const struct worker *worker, uint32_t index)
@@ -220,7 +234,8 @@ static void one_size(const struct worker *worker, uint32_t index)
                 cell[way].ms[i] = ms;
         }
     for (enum allreduce_way way = 0; way < ALLREDUCE_WAYS && worker->place == 0; way++)
-        cell[way].algorithm = algorithm_of(worker->job[way], way, bytes_on_the_way(worker->plan, bytes));
+        cell[way].algorithm =
+            algorithm_of(worker->job[way], way, bytes_on_the_way(worker->plan, bytes));
     for (enum allreduce_way way = 0; way < ALLREDUCE_WAYS && worker->plan->wire; way++)
         error_measure(worker, way, bytes / sizeof(float), &cell[way]);
 }
@@ -230,7 +245,8 @@ static void note_limits(const struct worker *worker)
     const struct spotnik_engine *engine = worker->job[ALLREDUCE_SHARED]->engine;
 
     worker->board->chunk_bytes = engine->config.limits.chunk_bytes;
-    worker->board->small_bytes = engine->carriage->share ? engine->carriage->share->flat.limits.small_bytes : 0;
+    worker->board->small_bytes =
+        engine->carriage->share ? engine->carriage->share->flat.limits.small_bytes : 0;
 }
 
 static void note_lanes(const struct worker *worker)
@@ -238,16 +254,19 @@ static void note_lanes(const struct worker *worker)
     struct spotnik_lane_status lane[ALLREDUCE_LANES_MAX];
     struct allreduce_board *board = worker->board;
 
-    board->lanes = spotnik_engine_lanes(worker->job[ALLREDUCE_TCP]->engine, lane, ALLREDUCE_LANES_MAX);
+    board->lanes =
+        spotnik_engine_lanes(worker->job[ALLREDUCE_TCP]->engine, lane, ALLREDUCE_LANES_MAX);
     for (uint32_t i = 0; i < board->lanes; i++) {
-        board->lane[i] = (struct allreduce_lane){ .connections = lane[i].connections, .carrying = lane[i].carrying,
-                                                  .bytes_per_s = lane[i].bytes_per_s, .round_trip_ns = lane[i].round_trip_ns };
+        board->lane[i] = (struct allreduce_lane){ .connections = lane[i].connections,
+                                                  .carrying = lane[i].carrying,
+                                                  .bytes_per_s = lane[i].bytes_per_s,
+                                                  .round_trip_ns = lane[i].round_trip_ns };
         memcpy(board->lane[i].congestion, lane[i].congestion, sizeof board->lane[i].congestion);
     }
 }
 
-/* Nobody leaves before the first worker has looked: a view that others have left has other lanes, and takes other ways. A step is over
- * only when all have begun it. */
+/* Nobody leaves before the first worker has looked: a view that others have left has other lanes,
+ * and takes other ways. A step is over only when all have begun it. */
 static void leave(const struct worker *worker)
 {
     for (enum allreduce_way way = ALLREDUCE_SHARED; way < ALLREDUCE_WAYS; way++)
@@ -330,7 +349,8 @@ bool allreduce_measure(const struct allreduce_plan *plan, struct allreduce_board
     uint32_t started = 0;
 
     if (!make_folder(folder)) {
-        snprintf(board->failure, sizeof board->failure, "no folder for the job can be made in /tmp: %m");
+        snprintf(board->failure, sizeof board->failure,
+                 "no folder for the job can be made in /tmp: %m");
         return false;
     }
     fflush(NULL);

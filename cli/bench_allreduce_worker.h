@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers of spotnik bench allreduce: processes that are members of two jobs at once, one in shared memory and one over TCP,
- * and take turns between them, so that all ways of moving bytes see the same weather. */
+/* The workers of spotnik bench allreduce: processes that are members of two jobs at once, one in
+ * shared memory and one over TCP, and take turns between them, so that all ways of moving bytes see
+ * the same weather. */
 #ifndef SPOTNIK_CLI_BENCH_ALLREDUCE_WORKER_H
 #define SPOTNIK_CLI_BENCH_ALLREDUCE_WORKER_H
 
@@ -24,14 +25,16 @@ enum allreduce_algorithm {
     ALLREDUCE_RING_APART,     /* not everybody shares memory with everybody */
     ALLREDUCE_DIRECT,         /* small, over TCP */
     ALLREDUCE_HUB,
-    ALLREDUCE_TREE,           /* small, over TCP, or what goes on between hosts of a small one */
-    ALLREDUCE_HOSTS,          /* on each host in memory, and between hosts round a ring of those */
+    ALLREDUCE_TREE,  /* small, over TCP, or what goes on between hosts of a small one */
+    ALLREDUCE_HOSTS, /* on each host in memory, and between hosts round a ring of those */
 };
 
 struct allreduce_cell {
     enum allreduce_algorithm algorithm;
     double ms[ALLREDUCE_STEPS_MAX];
-    double error_most, error_mean; /* against sums in F64: the greatest, of the greatest sum; root of the mean square, of the sums' */
+    /* against sums in F64: the greatest, of the greatest sum; root of the mean square, of the
+     * sums' */
+    double error_most, error_mean;
 };
 
 /* The connections on which the first worker sends over TCP to one other. */
@@ -53,7 +56,7 @@ struct allreduce_board {
 struct allreduce_plan {
     uint32_t workers, steps, sizes;
     uint32_t hosts; /* that the workers take themselves for, in turn */
-    int wire; /* enum spotnik_dtype: how F32 travels; 0: as it is */
+    int wire;       /* enum spotnik_dtype: how F32 travels; 0: as it is */
     uint64_t bytes[ALLREDUCE_SIZES_MAX];
 };
 

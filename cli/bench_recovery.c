@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik bench recovery: kill workers for real, and measure from the kill to the next commit on all survivors.
+/* spotnik bench recovery: kill workers for real, and measure from the kill to the next commit on
+ * all survivors.
  *
  * All instants are CLOCK_MONOTONIC of one host. The phases of a trial, without overlap:
  *   detect      kill -> first evidence at any survivor
@@ -25,8 +26,9 @@
 #define LIST_MAX 16
 
 enum phase_name { DETECT, RECONCILE, ACCEPT, RESTART, BEFORE, REREDUCE, TOTAL, CALM, JOIN, PHASES };
-static const char *const phase_text[PHASES] = {"detect",    "reconcile", "accept", "restart", "these four",
-                                               "re-reduce", "total",     "undisturbed", "join"};
+static const char *const phase_text[PHASES] = { "detect",  "reconcile",   "accept",
+                                                "restart", "these four",  "re-reduce",
+                                                "total",   "undisturbed", "join" };
 
 struct request {
     uint64_t workers[LIST_MAX], losses[LIST_MAX];
@@ -43,7 +45,8 @@ struct result {
 static const char help[] =
     "Usage: spotnik bench recovery [OPTION]...\n"
     "       spotnik bench allreduce [OPTION]...   (--help says more)\n\n"
-    "Start workers that do nothing but all-reduce, SIGKILL some at random instants, and measure from the kill to the next\n"
+    "Start workers that do nothing but all-reduce, SIGKILL some at random instants, and measure "
+    "from the kill to the next\n"
     "commit on ALL survivors; then start replacements, and again.\n\n"
     "      --workers LIST    how many workers                        [4,8,16,32]\n"
     "      --losses LIST     how many are killed at once             [1,2,3]\n"
@@ -52,8 +55,10 @@ static const char help[] =
     "      --resident SIZE   memory each worker has touched beside   [0]\n"
     "      --seed N          which workers, and when                 [1]\n"
     "      --json            one JSON object per line\n\n"
-    "detect ... restart are the time before the step is reduced again (together: these four); undisturbed is the median step on\n"
-    "the same ring after the recovery; join is the time from a replacement's start to every member's first commit with it.\n"
+    "detect ... restart are the time before the step is reduced again (together: these four); "
+    "undisturbed is the median step on\n"
+    "the same ring after the recovery; join is the time from a replacement's start to every "
+    "member's first commit with it.\n"
     "Let nothing else run meanwhile.\n";
 
 static bool parse_list(const char *text, uint64_t max, uint64_t *ret, uint32_t *ret_count)
@@ -72,26 +77,38 @@ static bool parse_list(const char *text, uint64_t max, uint64_t *ret, uint32_t *
 static bool take_option(struct request *request, int option, const char *value)
 {
     switch (option) {
-    case 'w': return parse_list(value, BENCH_WORKERS_MAX, request->workers, &request->workers_count);
-    case 'l': return parse_list(value, BENCH_WORKERS_MAX, request->losses, &request->losses_count);
-    case 't': return option_u64(value, 1, TRIALS_MAX, &request->trials);
-    case 'b': return option_bytes(value, &request->bytes);
-    case 'r': return option_bytes(value, &request->resident_bytes);
-    case 's': return option_u64(value, 0, UINT64_MAX, &request->seed);
-    case 'j': request->json = true; return true;
-    default: return false;
+    case 'w':
+        return parse_list(value, BENCH_WORKERS_MAX, request->workers, &request->workers_count);
+    case 'l':
+        return parse_list(value, BENCH_WORKERS_MAX, request->losses, &request->losses_count);
+    case 't':
+        return option_u64(value, 1, TRIALS_MAX, &request->trials);
+    case 'b':
+        return option_bytes(value, &request->bytes);
+    case 'r':
+        return option_bytes(value, &request->resident_bytes);
+    case 's':
+        return option_u64(value, 0, UINT64_MAX, &request->seed);
+    case 'j':
+        request->json = true;
+        return true;
+    default:
+        return false;
     }
 }
 
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option names[] = {
-        {"workers", required_argument, NULL, 'w'}, {"losses", required_argument, NULL, 'l'},
-        {"trials", required_argument, NULL, 't'},  {"bytes", required_argument, NULL, 'b'},
-        {"resident", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'},
-        {"json", no_argument, NULL, 'j'},          {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option names[] = { { "workers", required_argument, NULL, 'w' },
+                                           { "losses", required_argument, NULL, 'l' },
+                                           { "trials", required_argument, NULL, 't' },
+                                           { "bytes", required_argument, NULL, 'b' },
+                                           { "resident", required_argument, NULL, 'r' },
+                                           { "seed", required_argument, NULL, 's' },
+                                           { "json", no_argument, NULL, 'j' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
     int option;
 
     opterr = 0;
@@ -102,12 +119,14 @@ static int parse(int argc, char **argv, struct request *request)
             return 1;
         }
         if (option == '?')
-            return option_refuse("bench", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("bench", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         if (!take_option(request, option, optarg))
             return option_refuse("bench", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
     if (optind != argc - 1 || strcmp(argv[optind], "recovery"))
-        return option_refuse("bench", "what to measure? There is: spotnik bench recovery, spotnik bench allreduce");
+        return option_refuse(
+            "bench", "what to measure? There is: spotnik bench recovery, spotnik bench allreduce");
     return 0;
 }
 
@@ -137,11 +156,15 @@ static double calm_ms(struct bench_crew *crew)
     for (uint32_t i = 0; i < crew->places; i++)
         from[i] = __atomic_load_n(&crew->board->report[i].steps, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < crew->places; i++)
-        while (crew->pid[i] && __atomic_load_n(&crew->board->report[i].steps, __ATOMIC_SEQ_CST) < from[i] + STEPS + 1)
-            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* measured by the workers; we only keep out of the way */
+        while (crew->pid[i]
+               && __atomic_load_n(&crew->board->report[i].steps, __ATOMIC_SEQ_CST)
+                      < from[i] + STEPS + 1)
+            /* measured by the workers; we only keep out of the way */
+            nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     for (uint32_t i = 0; i < crew->places; i++)
         for (uint32_t j = 0; crew->pid[i] && j < STEPS && count < TRIALS_MAX; j++)
-            ms[count++] = (double)crew->board->report[i].step_ns[(from[i] + 1 + j) % BENCH_STEPS_KEPT] / 1e6;
+            ms[count++] =
+                (double)crew->board->report[i].step_ns[(from[i] + 1 + j) % BENCH_STEPS_KEPT] / 1e6;
     return quantile(ms, count, 0.5);
 }
 
@@ -170,7 +193,8 @@ static void measure(const struct bench_crew *crew, uint64_t killed_ns, struct re
         restarted = recovery.restarted_ns > restarted ? recovery.restarted_ns : restarted;
         committed = recovery.committed_ns > committed ? recovery.committed_ns : committed;
     }
-    if (!accepted || accepted > restarted) /* a sole survivor asks nobody: the token is its own, and accepted at once */
+    /* a sole survivor asks nobody: the token is its own, and accepted at once */
+    if (!accepted || accepted > restarted)
         accepted = reconciled ? reconciled : restarted;
     if (!reconciled || reconciled > accepted)
         reconciled = accepted;
@@ -197,10 +221,12 @@ static void choose(struct spotnik_prng *prng, uint32_t places, uint32_t count, u
 
 static bool one_trial(struct bench_crew *crew, struct spotnik_prng *prng, struct result *result)
 {
-    uint32_t victims[BENCH_WORKERS_MAX], survivors = crew->places - result->losses, trial = result->trials;
+    uint32_t victims[BENCH_WORKERS_MAX], survivors = crew->places - result->losses,
+                                         trial = result->trials;
 
     choose(prng, crew->places, result->losses, victims);
-    nanosleep(&(struct timespec){.tv_nsec = (long)spotnik_prng_below(prng, 50000000)}, NULL); /* a random instant in a step */
+    /* a random instant in a step */
+    nanosleep(&(struct timespec){ .tv_nsec = (long)spotnik_prng_below(prng, 50000000) }, NULL);
     uint64_t killed_ns = bench_crew_kill(crew, victims, result->losses);
     bench_crew_reap(crew, victims, result->losses);
     if (!bench_crew_await(crew, survivors, 60 * SPOTNIK_S))
@@ -219,10 +245,12 @@ static bool one_trial(struct bench_crew *crew, struct spotnik_prng *prng, struct
 
 static void print_json(const struct result *result)
 {
-    printf("{\"workers\":%u,\"losses\":%u,\"trials\":%u", result->workers, result->losses, result->trials);
+    printf("{\"workers\":%u,\"losses\":%u,\"trials\":%u", result->workers, result->losses,
+           result->trials);
     for (int phase = 0; phase < PHASES; phase++)
         printf(",\"%s_ms\":{\"median\":%.3f,\"p99\":%.3f,\"max\":%.3f}", phase_text[phase],
-               quantile(result->ms[phase], result->trials, 0.5), quantile(result->ms[phase], result->trials, 0.99),
+               quantile(result->ms[phase], result->trials, 0.5),
+               quantile(result->ms[phase], result->trials, 0.99),
                quantile(result->ms[phase], result->trials, 1));
     printf("}\n");
     fflush(stdout);
@@ -230,31 +258,37 @@ static void print_json(const struct result *result)
 
 static void print_table(const struct result *result)
 {
-    printf("\n%u workers, %u killed at once, %u trials (ms)\n", result->workers, result->losses, result->trials);
+    printf("\n%u workers, %u killed at once, %u trials (ms)\n", result->workers, result->losses,
+           result->trials);
     printf("  %-12s %9s %9s %9s\n", "", "median", "p99", "max");
     for (int phase = 0; phase < PHASES; phase++)
-        printf("  %-12s %9.2f %9.2f %9.2f\n", phase_text[phase], quantile(result->ms[phase], result->trials, 0.5),
-               quantile(result->ms[phase], result->trials, 0.99), quantile(result->ms[phase], result->trials, 1));
+        printf("  %-12s %9.2f %9.2f %9.2f\n", phase_text[phase],
+               quantile(result->ms[phase], result->trials, 0.5),
+               quantile(result->ms[phase], result->trials, 0.99),
+               quantile(result->ms[phase], result->trials, 1));
     fflush(stdout);
 }
 
 static void progress(const struct request *request, const struct result *result)
 {
     if (isatty(STDERR_FILENO) && !request->json)
-        fprintf(stderr, "\r%u workers, %u killed: trial %u of %llu ", result->workers, result->losses, result->trials,
-                (unsigned long long)request->trials);
+        fprintf(stderr, "\r%u workers, %u killed: trial %u of %llu ", result->workers,
+                result->losses, result->trials, (unsigned long long)request->trials);
 }
 
-static bool one_line(const struct request *request, struct bench_crew *crew, struct spotnik_prng *prng, uint32_t losses)
+static bool one_line(const struct request *request, struct bench_crew *crew,
+                     struct spotnik_prng *prng, uint32_t losses)
 {
     static struct result result;
 
-    result = (struct result){.workers = crew->places, .losses = losses};
+    result = (struct result){ .workers = crew->places, .losses = losses };
     while (result.trials < request->trials) {
         progress(request, &result);
         if (!one_trial(crew, prng, &result)) {
-            fprintf(stderr, "\nspotnik bench: the job did not recover within a minute (seed %llu, trial %u)\n",
-                    (unsigned long long)request->seed, result.trials);
+            fprintf(
+                stderr,
+                "\nspotnik bench: the job did not recover within a minute (seed %llu, trial %u)\n",
+                (unsigned long long)request->seed, result.trials);
             return false;
         }
     }
@@ -285,8 +319,13 @@ static bool one_size(const struct request *request, uint32_t workers)
 
 int spotnik_cmd_bench(int argc, char **argv)
 {
-    struct request request = {.workers = {4, 8, 16, 32}, .workers_count = 4, .losses = {1, 2, 3}, .losses_count = 3,
-                              .trials = 20, .bytes = 4 << 20, .seed = 1};
+    struct request request = { .workers = { 4, 8, 16, 32 },
+                               .workers_count = 4,
+                               .losses = { 1, 2, 3 },
+                               .losses_count = 3,
+                               .trials = 20,
+                               .bytes = 4 << 20,
+                               .seed = 1 };
     if (argc > 1 && !strcmp(argv[1], "allreduce"))
         return spotnik_bench_allreduce(argc - 1, argv + 1);
     int refused = parse(argc, argv, &request);

@@ -48,9 +48,10 @@ static void report_view(struct bench_board *board, struct bench_report *report, 
     tell(board);
 }
 
-/* The recovery record of a view is complete once this member has committed in it: a view that replaces another before that is reported
- * with the next commit. */
-static int work(struct bench_board *board, struct bench_report *report, spotnik_job *job, float *data, size_t count)
+/* The recovery record of a view is complete once this member has committed in it: a view that
+ * replaces another before that is reported with the next commit. */
+static int work(struct bench_board *board, struct bench_report *report, spotnik_job *job,
+                float *data, size_t count)
 {
     uint64_t epoch = 0;
     spotnik_step step;
@@ -88,21 +89,27 @@ static void worker_main(const struct bench_crew *crew, uint32_t place)
     int rc = data ? spotnik_join(&config, &job) : SPOTNIK_ERR_MEMORY;
     if (rc == 0)
         rc = work(crew->board, &crew->board->report[place], job, data, count);
-    fprintf(stderr, "bench: worker %u: %s: %s\n", place, spotnik_strerror(rc), spotnik_last_error());
+    fprintf(stderr, "bench: worker %u: %s: %s\n", place, spotnik_strerror(rc),
+            spotnik_last_error());
     tell(crew->board);
     _exit(1);
 }
 
 /* ---- in the parent ---- */
 
-bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes, uint64_t resident_bytes)
+bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes,
+                     uint64_t resident_bytes)
 {
     char text[96];
 
-    *crew = (struct bench_crew){.places = places, .bytes = bytes, .resident_bytes = resident_bytes, .slots_fd = -1};
+    *crew = (struct bench_crew){
+        .places = places, .bytes = bytes, .resident_bytes = resident_bytes, .slots_fd = -1
+    };
     strcpy(crew->folder, "/tmp/spotnik-bench-XXXXXX");
-    crew->board = mmap(NULL, sizeof(*crew->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (crew->board == MAP_FAILED || spotnik_slots_new(places, &crew->slots_fd, &crew->slots) || !mkdtemp(crew->folder))
+    crew->board =
+        mmap(NULL, sizeof(*crew->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (crew->board == MAP_FAILED || spotnik_slots_new(places, &crew->slots_fd, &crew->slots)
+        || !mkdtemp(crew->folder))
         return false;
     snprintf(text, sizeof(text), "%s/peers", crew->folder);
     if (spotnik_peers_fresh(text))
@@ -186,7 +193,7 @@ bool bench_crew_await(struct bench_crew *crew, uint32_t size, uint64_t limit_ns)
             return true;
         if (bench_now_ns() >= until_ns)
             return false;
-        struct timespec wait = {.tv_nsec = 100000000};
+        struct timespec wait = { .tv_nsec = 100000000 };
         syscall(SYS_futex, &crew->board->news, FUTEX_WAIT, seen, &wait, NULL, 0);
     }
 }

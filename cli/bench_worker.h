@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers of spotnik bench recovery: processes that do nothing but all-reduce, and a page of memory in which each
- * reports to the parent. */
+/* The workers of spotnik bench recovery: processes that do nothing but all-reduce, and a page of
+ * memory in which each reports to the parent. */
 #ifndef SPOTNIK_CLI_BENCH_WORKER_H
 #define SPOTNIK_CLI_BENCH_WORKER_H
 
@@ -14,14 +14,16 @@
 #define BENCH_WORKERS_MAX 128
 #define BENCH_STEPS_KEPT 64
 
-/* Written by one worker, read by the parent; fields by __atomic builtins, `recovery` guarded by `recoveries`. */
+/* Written by one worker, read by the parent; fields by __atomic builtins, `recovery` guarded by
+ * `recoveries`. */
 struct bench_report {
-    uint64_t steps;                       /* committed by this worker */
-    uint32_t size;                        /* of the view of its last commit */
-    uint32_t recoveries;                  /* view changes it has committed in; odd while `recovery` is written */
-    spotnik_recovery recovery;            /* the last one */
-    uint32_t recovery_size;               /* members after it */
-    uint64_t step_ns[BENCH_STEPS_KEPT];   /* durations of its last steps */
+    uint64_t steps; /* committed by this worker */
+    uint32_t size;  /* of the view of its last commit */
+    /* view changes it has committed in; odd while `recovery` is written */
+    uint32_t recoveries;
+    spotnik_recovery recovery;          /* the last one */
+    uint32_t recovery_size;             /* members after it */
+    uint64_t step_ns[BENCH_STEPS_KEPT]; /* durations of its last steps */
 };
 
 struct bench_board {
@@ -40,11 +42,13 @@ struct bench_crew {
 };
 
 /* Folder, key, slots and board. False: errno. */
-bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes, uint64_t resident_bytes);
+bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes,
+                     uint64_t resident_bytes);
 void bench_crew_done(struct bench_crew *crew);
 bool bench_crew_start(struct bench_crew *crew, uint32_t place);
 
-/* SIGKILL to several at once; returns the instant just before the first. They are reaped by bench_crew_reap(). */
+/* SIGKILL to several at once; returns the instant just before the first. They are reaped by
+ * bench_crew_reap(). */
 uint64_t bench_crew_kill(struct bench_crew *crew, const uint32_t *place, uint32_t count);
 void bench_crew_reap(struct bench_crew *crew, const uint32_t *place, uint32_t count);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces for `spotnik run --churn`, by the planner's one reader: files of events as they are, everything else as events
- * that follow the counts. */
+/* Traces for `spotnik run --churn`, by the planner's one reader: files of events as they are,
+ * everything else as events that follow the counts. */
 #include "churn.h"
 
 #include "plan/trace.h"
@@ -18,11 +18,13 @@ static bool take(struct spotnik_trace *trace, struct churn *ret, struct spotnik_
         spotnik_trace_free(trace);
         return false;
     }
-    struct churn churn = {.event_count = trace->event_count, .node = trace->names, .node_count = trace->name_count};
+    struct churn churn = { .event_count = trace->event_count,
+                           .node = trace->names,
+                           .node_count = trace->name_count };
     churn.event = malloc((churn.event_count + 1) * sizeof(*churn.event));
     for (size_t i = 0; churn.event && i < churn.event_count; i++) {
         const struct spotnik_trace_event *event = &trace->events[i];
-        churn.event[i] = (struct churn_event){event->at_ms, event->add, event->node};
+        churn.event[i] = (struct churn_event){ event->at_ms, event->add, event->node };
     }
     if (churn.event) {
         trace->names = NULL;
@@ -33,7 +35,8 @@ static bool take(struct spotnik_trace *trace, struct churn *ret, struct spotnik_
     return churn.event || spotnik_fault_set(fault, "out of memory") == 0;
 }
 
-static bool give(bool good, const char *name, const struct spotnik_fault *fault, char *error, size_t error_size)
+static bool give(bool good, const char *name, const struct spotnik_fault *fault, char *error,
+                 size_t error_size)
 {
     size_t length = strlen(name);
 
@@ -48,13 +51,14 @@ bool churn_parse(const char *text, size_t size, struct churn *ret, char *error, 
 {
     char *copy = malloc(size + 1);
     struct spotnik_trace trace;
-    struct spotnik_fault fault = {"out of memory"};
+    struct spotnik_fault fault = { "out of memory" };
 
     if (copy) {
         memcpy(copy, text, size);
         copy[size] = '\0';
     }
-    bool good = copy && !spotnik_trace_parse("trace", copy, size, NULL, &trace, &fault) && take(&trace, ret, &fault);
+    bool good = copy && !spotnik_trace_parse("trace", copy, size, NULL, &trace, &fault)
+                && take(&trace, ret, &fault);
     free(copy);
     return give(good, "trace", &fault, error, error_size);
 }
@@ -76,5 +80,5 @@ void churn_free(struct churn *churn)
         free(churn->node[i]);
     free(churn->node);
     free(churn->event);
-    *churn = (struct churn){0};
+    *churn = (struct churn){ 0 };
 }

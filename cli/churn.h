@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces of machines coming and going: lines "milliseconds,add|remove,node", in order of time. Blank lines and lines
- * beginning with '#' are skipped. */
+/* Traces of machines coming and going: lines "milliseconds,add|remove,node", in order of time.
+ * Blank lines and lines beginning with '#' are skipped. */
 #ifndef SPOTNIK_CLI_CHURN_H
 #define SPOTNIK_CLI_CHURN_H
 
@@ -10,8 +10,8 @@
 
 struct churn_event {
     uint64_t at_ms;
-    bool add;        /* else remove */
-    uint32_t node;   /* index in order of first appearance */
+    bool add;      /* else remove */
+    uint32_t node; /* index in order of first appearance */
 };
 
 struct churn {
@@ -21,7 +21,8 @@ struct churn {
     uint32_t node_count;
 };
 
-/* Parse `size` bytes of text. On failure returns false and writes to `error` what is wrong, with the line number. */
+/* Parse `size` bytes of text. On failure returns false and writes to `error` what is wrong, with
+ * the line number. */
 bool churn_parse(const char *text, size_t size, struct churn *ret, char *error, size_t error_size);
 bool churn_read(const char *path, struct churn *ret, char *error, size_t error_size);
 void churn_free(struct churn *churn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik checkpoint: what is in a checkpoint directory, and whether it can be trusted. Reads only; a
- * running job is not disturbed. */
+/* spotnik checkpoint: what is in a checkpoint directory, and whether it can be trusted. Reads only;
+ * a running job is not disturbed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,23 +15,28 @@
 static const char help[] =
     "Usage: spotnik checkpoint ls DIR\n"
     "       spotnik checkpoint verify DIR [NAME]...\n\n"
-    "Look at the checkpoints that a job wrote to DIR (SPOTNIK_CHECKPOINT). A new job resumes from the "
+    "Look at the checkpoints that a job wrote to DIR (SPOTNIK_CHECKPOINT). A new job resumes from "
+    "the "
     "newest one\n"
     "that is complete and undamaged; it reads every byte first, as verify does.\n\n"
-    "  ls        newest first: step, members that wrote it, size, place in the data, name. \"incomplete\" "
+    "  ls        newest first: step, members that wrote it, size, place in the data, name. "
+    "\"incomplete\" "
     "ones were cut off\n"
     "            by a loss or are being written; no job uses them, and they go when newer ones are "
     "complete\n"
-    "  verify    read all of each complete checkpoint, or of those named, and compare lengths, layout and "
+    "  verify    read all of each complete checkpoint, or of those named, and compare lengths, "
+    "layout and "
     "hashes.\n"
     "            Exit status 1 when one is damaged\n\n"
-    "A checkpoint is a directory of safetensors files and manifest.json, which is written last. In Python:\n"
+    "A checkpoint is a directory of safetensors files and manifest.json, which is written last. In "
+    "Python:\n"
     "  from safetensors.numpy import load_file\n"
     "  tensors = load_file(\"DIR/step-000000000120-.../part-00001-of-00001-....safetensors\")\n"
     "A tensor that is too large for one part goes on in the next one under the same name.\n\n"
     "  spotnik checkpoint ls /shared/job/checkpoints\n"
     "  spotnik checkpoint verify /shared/job/checkpoints step-000000000120-9f86d081884c7d65\n\n"
-    "To go back to an older checkpoint, end the job and move the newer directories away. docs/guide/checkpoint.md "
+    "To go back to an older checkpoint, end the job and move the newer directories away. "
+    "docs/guide/checkpoint.md "
     "has more.\n";
 
 static int complain(void)
@@ -68,8 +73,8 @@ static void print_place(const struct spotnik_ledger *ledger)
     for (uint32_t i = 0; i < ledger->returned_count; i++)
         waiting += ledger->returned[i].end - ledger->returned[i].begin;
     if (ledger->samples)
-        snprintf(place, sizeof place, "epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64, ledger->data_epoch,
-                 ledger->cursor - waiting, ledger->samples);
+        snprintf(place, sizeof place, "epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64,
+                 ledger->data_epoch, ledger->cursor - waiting, ledger->samples);
     printf("  %-32s", place);
 }
 
@@ -83,7 +88,8 @@ static void print_manifest(const struct spotnik_manifest *manifest)
 static int list_one(const char *dir, const struct spotnik_shelf_entry *entry)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    int rc = manifest ? spotnik_checkpoint_manifest(dir, entry->name, manifest) : SPOTNIK_ERR_MEMORY;
+    int rc =
+        manifest ? spotnik_checkpoint_manifest(dir, entry->name, manifest) : SPOTNIK_ERR_MEMORY;
 
     if (!rc)
         print_manifest(manifest);

@@ -11,9 +11,11 @@
 
 static const char help[] =
     "Usage: spotnik key [FILE]\n\n"
-    "Make a job key: 256 random bits in hexadecimal. Every member of a job needs the same key. Members\n"
+    "Make a job key: 256 random bits in hexadecimal. Every member of a job needs the same key. "
+    "Members\n"
     "refuse a process without it before they read anything else it sends.\n\n"
-    "With FILE, write it there with mode 0600 (an existing file is never overwritten); without, print it.\n\n"
+    "With FILE, write it there with mode 0600 (an existing file is never overwritten); without, "
+    "print it.\n\n"
     "  spotnik key job.key            make a key\n"
     "  export SPOTNIK_KEY_FILE=job.key\n"
     "  scp -p job.key host2:          copy it to the other machines over a safe channel\n";

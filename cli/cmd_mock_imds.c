@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik mock-imds: the sockets and the clock of a metadata service. What it answers is in mock_cloud.c. */
+/* spotnik mock-imds: the sockets and the clock of a metadata service. What it answers is in
+ * mock_cloud.c. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,24 +24,33 @@
 #define ORDERS 1024
 
 static const char help[] =
-    "Usage: spotnik mock-imds [--listen ADDRESS:PORT] [--clouds LIST] [--name NAME] [--script FILE]\n\n"
-    "Play the metadata service of AWS, Google Cloud and Azure, so that what follows a notice can be tried at "
+    "Usage: spotnik mock-imds [--listen ADDRESS:PORT] [--clouds LIST] [--name NAME] [--script "
+    "FILE]\n\n"
+    "Play the metadata service of AWS, Google Cloud and Azure, so that what follows a notice can "
+    "be tried at "
     "home.\n\n"
     "      --listen ADDRESS:PORT   port 0 takes a free one; the first line printed says which    "
     "[127.0.0.1:1338]\n"
     "      --clouds LIST           which of them answer                                          "
     "[aws,gcp,azure]\n"
-    "      --name NAME             of this machine, for Azure                                    [vm-0]\n"
-    "      --script FILE           what happens when; - reads it from standard input as it comes, and ends "
+    "      --name NAME             of this machine, for Azure                                    "
+    "[vm-0]\n"
+    "      --script FILE           what happens when; - reads it from standard input as it comes, "
+    "and ends "
     "with it\n\n"
-    "A line of the script: [SECONDS since the start] WHOSE WHAT. Without a time it happens at once.\n\n"
-    "  aws action terminate|stop|hibernate [WHEN]    aws rebalance [WHEN]   aws expire-tokens    aws clear\n"
-    "  gcp preempted                                 gcp maintenance TERMINATE_ON_HOST_MAINTENANCE   gcp "
+    "A line of the script: [SECONDS since the start] WHOSE WHAT. Without a time it happens at "
+    "once.\n\n"
+    "  aws action terminate|stop|hibernate [WHEN]    aws rebalance [WHEN]   aws expire-tokens    "
+    "aws clear\n"
+    "  gcp preempted                                 gcp maintenance TERMINATE_ON_HOST_MAINTENANCE "
+    "  gcp "
     "clear\n"
-    "  azure event TYPE MACHINE [WHEN] [STATUS]      TYPE: Preempt, Terminate, Reboot, Redeploy, Freeze   "
+    "  azure event TYPE MACHINE [WHEN] [STATUS]      TYPE: Preempt, Terminate, Reboot, Redeploy, "
+    "Freeze   "
     "azure clear\n"
     "  all fail 503           all hang               all well\n\n"
-    "WHEN: +120 seconds from then. Another word is passed on as it is: what does a client do with a bad "
+    "WHEN: +120 seconds from then. Another word is passed on as it is: what does a client do with "
+    "a bad "
     "date?\n\n"
     "  spotnik mock-imds --script night.txt &\n"
     "  SPOTNIK_IMDS_ENDPOINT=http://127.0.0.1:1338 spotnik run -n 4 -- ./train\n";
@@ -127,7 +137,8 @@ static void do_due(struct server *server)
             continue;
         }
         obey(server, server->order[i].line);
-        memmove(&server->order[i], &server->order[i + 1], (--server->orders - i) * sizeof(*server->order));
+        memmove(&server->order[i], &server->order[i + 1],
+                (--server->orders - i) * sizeof(*server->order));
     }
 }
 
@@ -140,7 +151,8 @@ static bool read_script(struct server *server, const char *path)
     while (fine && fgets(line, sizeof(line), file))
         fine = take_line(server, line);
     if (!fine)
-        fprintf(stderr, "spotnik mock-imds: %s: %s\n", path, file ? "more than 1024 lines" : strerror(errno));
+        fprintf(stderr, "spotnik mock-imds: %s: %s\n", path,
+                file ? "more than 1024 lines" : strerror(errno));
     if (file)
         fclose(file);
     return fine;
@@ -148,8 +160,8 @@ static bool read_script(struct server *server, const char *path)
 
 static void read_orders(struct server *server)
 {
-    ssize_t got =
-        read(server->script, server->rest + server->rest_used, sizeof(server->rest) - 1 - server->rest_used);
+    ssize_t got = read(server->script, server->rest + server->rest_used,
+                       sizeof(server->rest) - 1 - server->rest_used);
     char *newline;
 
     if (got <= 0) {
@@ -212,11 +224,11 @@ static void answer(struct server *server, struct call *call)
     call->wait_until_ns = reply.wait_ns == SPOTNIK_NEVER ? SPOTNIK_NEVER : now_ns() + reply.wait_ns;
     if (reply.status == 0)
         return;
-    int length =
-        snprintf(text, sizeof(text),
-                 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                 reply.status, reply.status == 200 ? "OK" : "Error", reply.type, reply.headers,
-                 strlen(reply.body), reply.body);
+    int length = snprintf(text, sizeof(text),
+                          "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%sContent-Length: "
+                          "%zu\r\nConnection: close\r\n\r\n%s",
+                          reply.status, reply.status == 200 ? "OK" : "Error", reply.type,
+                          reply.headers, strlen(reply.body), reply.body);
     (void)!write(call->fd, text, (size_t)length);
     shutdown(call->fd, SHUT_WR);
     hang_up(call);
@@ -273,7 +285,9 @@ static int wait_ms(const struct server *server)
     for (int i = 0; i < CALLS; i++)
         if (server->call[i].fd >= 0)
             until_ns = spotnik_time_min(until_ns, server->call[i].wait_until_ns);
-    return until_ns == SPOTNIK_NEVER ? -1 : until_ns <= now ? 0 : (int)((until_ns - now) / SPOTNIK_MS + 1);
+    return until_ns == SPOTNIK_NEVER ? -1
+           : until_ns <= now         ? 0
+                                     : (int)((until_ns - now) / SPOTNIK_MS + 1);
 }
 
 static void turn(struct server *server)
@@ -377,7 +391,8 @@ int spotnik_cmd_mock_imds(int argc, char **argv)
                 break;
             return option_refuse("mock-imds", "\"%s\" is no list of aws, gcp and azure", optarg);
         default:
-            return option_refuse("mock-imds", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("mock-imds", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         }
     if (optind != argc)
         return option_refuse("mock-imds", "what is \"%s\"?", argv[optind]);

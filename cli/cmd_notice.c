@@ -15,20 +15,29 @@
 
 static const char help[] =
     "Usage: spotnik notice [--watch] [--json] [--from SOURCE]... [--interval TIME]\n\n"
-    "Ask whether this machine is about to be taken away. spotnik run asks by itself, once for all of its "
+    "Ask whether this machine is about to be taken away. spotnik run asks by itself, once for all "
+    "of its "
     "workers.\n\n"
     "      --from SOURCE     where to ask; may be repeated                             [auto]\n"
-    "                          auto          AWS, Google Cloud or Azure, whichever this machine is in\n"
-    "                          aws, gcp, azure   this one, for ever, even when it does not answer at first\n"
-    "                          exec:COMMAND  run it again and again; each line that it prints is a notice: "
+    "                          auto          AWS, Google Cloud or Azure, whichever this machine is "
+    "in\n"
+    "                          aws, gcp, azure   this one, for ever, even when it does not answer "
+    "at first\n"
+    "                          exec:COMMAND  run it again and again; each line that it prints is a "
+    "notice: "
     "[WHEN] [words],\n"
-    "                                        WHEN as +90, seconds since 1970 or 2026-04-24T17:11:44Z\n"
-    "                          file:PATH     a notice stands while the file exists; its first line as above\n"
+    "                                        WHEN as +90, seconds since 1970 or "
+    "2026-04-24T17:11:44Z\n"
+    "                          file:PATH     a notice stands while the file exists; its first line "
+    "as above\n"
     "      --watch           do not end; print every change\n"
-    "      --json            one object a line: kind (leave, risk, over), source, deadline_ms, text\n"
-    "      --interval TIME   between two looks         [aws, exec: 5s; azure: 1s; file: 250ms; gcp waits for "
+    "      --json            one object a line: kind (leave, risk, over), source, deadline_ms, "
+    "text\n"
+    "      --interval TIME   between two looks         [aws, exec: 5s; azure: 1s; file: 250ms; gcp "
+    "waits for "
     "the change]\n\n"
-    "SPOTNIK_IMDS_ENDPOINT names another metadata service (see spotnik mock-imds), SPOTNIK_NOTICE_INTERVAL "
+    "SPOTNIK_IMDS_ENDPOINT names another metadata service (see spotnik mock-imds), "
+    "SPOTNIK_NOTICE_INTERVAL "
     "the interval.\n"
     "Exit status: 0 there is no notice, 3 there is one, 1 something is wrong.\n\n"
     "  spotnik notice                       in no cloud: says so\n"
@@ -53,7 +62,8 @@ static int parse(int argc, char **argv, struct request *request)
     int option;
 
     if (interval && *interval && !option_duration(interval, &request->interval_ns))
-        return option_refuse("notice", "SPOTNIK_NOTICE_INTERVAL is \"%s\", no time such as 5s", interval);
+        return option_refuse("notice", "SPOTNIK_NOTICE_INTERVAL is \"%s\", no time such as 5s",
+                             interval);
     opterr = 0;
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1)
@@ -77,7 +87,8 @@ static int parse(int argc, char **argv, struct request *request)
             fputs(help, stdout);
             return 1;
         default:
-            return option_refuse("notice", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("notice", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         }
     if (optind != argc)
         return option_refuse("notice", "what is \"%s\"? Name a source with --from", argv[optind]);
@@ -90,14 +101,15 @@ static void say(const struct notice *notice)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    double left_s = (double)notice->deadline_ms / 1e3 - ((double)now.tv_sec + (double)now.tv_nsec / 1e9);
+    double left_s =
+        (double)notice->deadline_ms / 1e3 - ((double)now.tv_sec + (double)now.tv_nsec / 1e9);
 
     if (notice->kind == NOTICE_LEAVE)
         printf("%s: this machine goes in %.0f s: %s\n", notice->source, left_s > 0 ? left_s : 0,
                notice->text);
     else
-        printf("%s: %s: %s\n", notice->source, notice->kind == NOTICE_RISK ? "at risk" : "no longer",
-               notice->text);
+        printf("%s: %s: %s\n", notice->source,
+               notice->kind == NOTICE_RISK ? "at risk" : "no longer", notice->text);
 }
 
 static void tell(void *context, const struct notice *notice)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik dump and spotnik replay: have members write what their flight recorders hold, and run it again
- * (docs/design/0033-traces-and-recorder.md). */
+/* spotnik dump and spotnik replay: have members write what their flight recorders hold, and run it
+ * again (docs/design/0033-traces-and-recorder.md). */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,14 +22,19 @@
 
 static const char dump_help[] =
     "Usage: spotnik dump [OPTION]...\n\n"
-    "Has every member of a running job write what its flight recorder holds: the last some thousand events of the protocol. Each\n"
-    "writes a file on its own host, in the folder SPOTNIK_DUMP, else in \"dumps\" beside the checkpoints, else in the temporary\n"
-    "folder. The job is not disturbed. Members do so by themselves when a step stalls (SPOTNIK_STALL_S, 60), when the others go on\n"
-    "without them, and when an internal rule is broken. A dump holds ids, addresses and numbers of steps; no data and no key.\n\n"
+    "Has every member of a running job write what its flight recorder holds: the last some "
+    "thousand events of the protocol. Each\n"
+    "writes a file on its own host, in the folder SPOTNIK_DUMP, else in \"dumps\" beside the "
+    "checkpoints, else in the temporary\n"
+    "folder. The job is not disturbed. Members do so by themselves when a step stalls "
+    "(SPOTNIK_STALL_S, 60), when the others go on\n"
+    "without them, and when an internal rule is broken. A dump holds ids, addresses and numbers of "
+    "steps; no data and no key.\n\n"
     "      --peers SPEC        host:port,... or file:DIR           [SPOTNIK_PEERS]\n"
     "      --key-file FILE     the job key                         [SPOTNIK_KEY_FILE]\n"
     "      --job NAME          name of the job                     [SPOTNIK_JOB, or spotnik]\n"
-    "Exit status: 0: every member that was found writes; 1: one does not, or none was found; 2: the command is wrong.\n\n"
+    "Exit status: 0: every member that was found writes; 1: one does not, or none was found; 2: "
+    "the command is wrong.\n\n"
     "  spotnik dump                       the one job of this host\n"
     "  spotnik replay /tmp/spotnik-1b2c3d4e-4711-0.dump\n";
 
@@ -39,20 +44,32 @@ struct request {
 
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option names[] = {{"peers", required_argument, NULL, 'p'}, {"key-file", required_argument, NULL, 'k'},
-                                          {"job", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = { { "peers", required_argument, NULL, 'p' },
+                                           { "key-file", required_argument, NULL, 'k' },
+                                           { "job", required_argument, NULL, 'j' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
     int option;
 
     opterr = 0;
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1)
         switch (option) {
-        case 'p': request->peers = optarg; break;
-        case 'k': request->key_file = optarg; break;
-        case 'j': request->job = optarg; break;
-        case 'h': fputs(dump_help, stdout); return 1;
-        default: return option_refuse("dump", "unknown option, or a value is missing: %s", argv[optind - 1]);
+        case 'p':
+            request->peers = optarg;
+            break;
+        case 'k':
+            request->key_file = optarg;
+            break;
+        case 'j':
+            request->job = optarg;
+            break;
+        case 'h':
+            fputs(dump_help, stdout);
+            return 1;
+        default:
+            return option_refuse("dump", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         }
     return optind == argc ? 0 : option_refuse("dump", "\"%s\" means nothing here", argv[optind]);
 }
@@ -68,11 +85,15 @@ static bool is_there(const char *path)
 static bool ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member)
 {
     char line[4096], where[SPOTNIK_ADDRESS_TEXT];
-    int rc = spotnik_net_say(credentials, member->address, member->port, SPOTNIK_WORD_DUMP, 0, 2 * SPOTNIK_S, line, sizeof line);
+    int rc = spotnik_net_say(credentials, member->address, member->port, SPOTNIK_WORD_DUMP, 0,
+                             2 * SPOTNIK_S, line, sizeof line);
 
     bool wrote = !rc && line[0] == '/';
-    const char *note = wrote && !is_there(line) ? "   (not seen from here: it is on that member's host, or the folder cannot be written)" : "";
-    printf("%s %s%s\n", spotnik_address_format(where, member->address, member->port), rc ? spotnik_last_error() : line, note);
+    const char *note = wrote && !is_there(line) ? "   (not seen from here: it is on that member's "
+                                                  "host, or the folder cannot be written)"
+                                                : "";
+    printf("%s %s%s\n", spotnik_address_format(where, member->address, member->port),
+           rc ? spotnik_last_error() : line, note);
     return wrote;
 }
 
@@ -123,9 +144,12 @@ int spotnik_cmd_dump(int argc, char **argv)
 
 static const char replay_help[] =
     "Usage: spotnik replay [--data] [--check] DUMP...\n\n"
-    "Runs what a flight recorder has kept through the core again, and tells it as \"spotnik sim --trace\" does: a line for each\n"
-    "event, an indented one for each action that followed. Every action is compared with the one that was recorded: a core that\n"
-    "was changed since shows where it goes another way. A dump can be replayed by the build of Spotnik that wrote it.\n\n"
+    "Runs what a flight recorder has kept through the core again, and tells it as \"spotnik sim "
+    "--trace\" does: a line for each\n"
+    "event, an indented one for each action that followed. Every action is compared with the one "
+    "that was recorded: a core that\n"
+    "was changed since shows where it goes another way. A dump can be replayed by the build of "
+    "Spotnik that wrote it.\n\n"
     "      --data      tell of every chunk, tick and heartbeat, too\n"
     "      --check     tell nothing but whether it came out the same\n"
     "Exit status: 0: it came out the same; 1: it did not; 2: the command or the file is wrong.\n\n"
@@ -145,8 +169,8 @@ static int replay_one(const char *path, struct replay replay)
         printf("%s: Spotnik %s, written because: %s\n", path, dump.head.version, dump.head.reason);
     bool same = dump_replay(&dump, &replay);
     dump_done(&dump);
-    printf("%s: %" PRIu64 " events, %" PRIu64 " actions as recorded%s\n", path, replay.events, replay.checked,
-           replay.torn ? "; records are missing: too much happened at once" : "");
+    printf("%s: %" PRIu64 " events, %" PRIu64 " actions as recorded%s\n", path, replay.events,
+           replay.checked, replay.torn ? "; records are missing: too much happened at once" : "");
     if (!same)
         printf("this core goes another way %s\n", replay.differs);
     return !same;
@@ -154,10 +178,10 @@ static int replay_one(const char *path, struct replay replay)
 
 int spotnik_cmd_replay(int argc, char **argv)
 {
-    static const struct option names[] = {{"data", no_argument, NULL, 'd'},
-                                          {"check", no_argument, NULL, 'c'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = { { "data", no_argument, NULL, 'd' },
+                                           { "check", no_argument, NULL, 'c' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
     struct replay replay = { .out = stdout };
     int option, worst = 0;
 
@@ -165,10 +189,17 @@ int spotnik_cmd_replay(int argc, char **argv)
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1)
         switch (option) {
-        case 'd': replay.data = true; break;
-        case 'c': replay.quiet = true; break;
-        case 'h': fputs(replay_help, stdout); return 0;
-        default: return option_refuse("replay", "unknown option: %s", argv[optind - 1]);
+        case 'd':
+            replay.data = true;
+            break;
+        case 'c':
+            replay.quiet = true;
+            break;
+        case 'h':
+            fputs(replay_help, stdout);
+            return 0;
+        default:
+            return option_refuse("replay", "unknown option: %s", argv[optind - 1]);
         }
     if (optind == argc)
         return option_refuse("replay", "name a dump; \"spotnik dump\" has one written");

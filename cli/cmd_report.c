@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik report, spotnik trace: find report.py or trace.py and a Python, and become it. The script is beside the command in a build
- * folder, and in ../share/spotnik where the command is installed. */
+/* spotnik report, spotnik trace: find report.py or trace.py and a Python, and become it. The script
+ * is beside the command in a build folder, and in ../share/spotnik where the command is
+ * installed. */
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -38,16 +39,19 @@ static int become(const char *name, int argc, char **argv)
     char **command = calloc((size_t)argc + 2, sizeof(*command));
 
     if (!command || script_find(name, path)) {
-        fprintf(stderr, "spotnik %s: %s is neither beside this command nor in ../share/spotnik; install Spotnik again\n", argv[0],
-                name);
+        fprintf(stderr,
+                "spotnik %s: %s is neither beside this command nor in ../share/spotnik; install "
+                "Spotnik again\n",
+                argv[0], name);
         return 1;
     }
     command[0] = (char *)(uintptr_t)python;
     command[1] = path;
     memcpy(command + 2, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
     execvp(python, command);
-    fprintf(stderr, "spotnik %s: cannot run %s: %s; install Python 3, or name it in SPOTNIK_PYTHON\n", argv[0],
-            python, strerror(errno));
+    fprintf(stderr,
+            "spotnik %s: cannot run %s: %s; install Python 3, or name it in SPOTNIK_PYTHON\n",
+            argv[0], python, strerror(errno));
     free(command);
     return 1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik run: its options, the workers' environment, and the temporary folder of a job that is all on this host. */
+/* spotnik run: its options, the workers' environment, and the temporary folder of a job that is all
+ * on this host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -27,82 +28,158 @@
 
 static const char help[] =
     "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
-    "Start workers on this machine. They find each other, survive losses, and admit newcomers by themselves. This\n"
+    "Start workers on this machine. They find each other, survive losses, and admit newcomers by "
+    "themselves. This\n"
     "program starts them, tags each line they print with its worker, and kills some on request.\n\n"
-    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN. One number N: start N workers; the first\n"
-    "                          step waits for all of them, and one is enough afterwards                     [1]\n"
-    "      --respawn           start a new worker for every one that is lost or fails; not for one that ends with 0, and\n"
+    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN. One number N: "
+    "start N workers; the first\n"
+    "                          step waits for all of them, and one is enough afterwards            "
+    "         [1]\n"
+    "      --respawn           start a new worker for every one that is lost or fails; not for one "
+    "that ends with 0, and\n"
     "                          no more after three in a row that never committed a step\n"
-    "      --kill-every TIME   SIGKILL a random member every TIME (5s, 500ms) from the first committed step on, never\n"
-    "                          below MIN; workers that have not committed a step yet are spared and not counted\n"
-    "      --churn FILE        replay a trace of lines milliseconds,add|remove,node: add starts a worker,\n"
+    "      --kill-every TIME   SIGKILL a random member every TIME (5s, 500ms) from the first "
+    "committed step on, never\n"
+    "                          below MIN; workers that have not committed a step yet are spared "
+    "and not counted\n"
+    "      --churn FILE        replay a trace of lines milliseconds,add|remove,node: add starts a "
+    "worker,\n"
     "                          remove kills it with SIGKILL\n"
-    "      --speedup X         replay the trace X times as fast                                        [1]\n"
-    "      --seed N            seed of the choice of --kill-every                                      [clock]\n"
-    "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, slurm:step, skypilot,\n"
-    "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see docs/guide    [what the engine says; a folder for this run]\n"
-    "      --min N             steps wait until the job has N members on all hosts together        [MIN]\n"
-    "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"
+    "      --speedup X         replay the trace X times as fast                                    "
+    "    [1]\n"
+    "      --seed N            seed of the choice of --kill-every                                  "
+    "    [clock]\n"
+    "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, "
+    "slurm:step, skypilot,\n"
+    "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see "
+    "docs/guide    [what the engine says; a folder for this run]\n"
+    "      --min N             steps wait until the job has N members on all hosts together        "
+    "[MIN]\n"
+    "      --key-file FILE     the job key; see spotnik key                        [a key made for "
+    "this run]\n"
     "      --bind ADDRESS      address that workers listen on; auto: this host's   [127.0.0.1]\n"
-    "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    [auto]\n"
-    "      --sync STRATEGY     how to keep replicas together, in programs that leave it to Spotnik: ssgd, sma, easgd,\n"
-    "                          localsgd, lookahead+..., adpsgd, adpsgd-symmetric, asp, hogwild, or\n"
+    "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    "
+    "[auto]\n"
+    "      --sync STRATEGY     how to keep replicas together, in programs that leave it to "
+    "Spotnik: ssgd, sma, easgd,\n"
+    "                          localsgd, lookahead+..., adpsgd, adpsgd-symmetric, asp, hogwild, "
+    "or\n"
     "                          auto[:throughput|:fastest|:waiting|:schedule=PART][:A/B]\n"
-    "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, 100mbit, 2.5gbit;\n"
+    "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, "
+    "100mbit, 2.5gbit;\n"
     "                          for tests and demonstrations. Implies --transport tcp\n"
-    "      --batching HOW      even; dynamic: shares of a step follow the workers' speed                  [even]\n"
-    "      --throttle SPEEDS   relative speeds of workers, 9:12:18, by a duty cycle on their processor time; or 0.25:\n"
-    "                          all at a quarter. With @30us the fastest takes that long for a sample; with\n"
+    "      --batching HOW      even; dynamic: shares of a step follow the workers' speed           "
+    "       [even]\n"
+    "      --throttle SPEEDS   relative speeds of workers, 9:12:18, by a duty cycle on their "
+    "processor time; or 0.25:\n"
+    "                          all at a quarter. With @30us the fastest takes that long for a "
+    "sample; with\n"
     "                          @30us~2%, give or take 2 percent. For tests and demonstrations\n"
-    "      --notice SOURCE     source of warnings that this machine is taken away: auto, off, aws, gcp, azure,\n"
-    "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice          [auto]\n"
-    "      --on-notice COMMAND run this for each warning, to order a replacement; SPOTNIK_NOTICE_* describe it\n"
-    "      --notice-patience TIME   if still here this long after the deadline: the workers come back  [60s]\n"
-    "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...), which make many\n"
-    "                          libraries start a process group of a fixed size that cannot lose a member\n"
-    "      --done FILE         create this file when the job is done, for scripts that cannot trust an exit status\n"
-    "      --grace TIME        time for workers to leave before SIGTERM, and then SIGKILL              [10s]\n"
-    "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the first takes it, the next the\n"
+    "      --notice SOURCE     source of warnings that this machine is taken away: auto, off, aws, "
+    "gcp, azure,\n"
+    "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice      "
+    "    [auto]\n"
+    "      --on-notice COMMAND run this for each warning, to order a replacement; SPOTNIK_NOTICE_* "
+    "describe it\n"
+    "      --notice-patience TIME   if still here this long after the deadline: the workers come "
+    "back  [60s]\n"
+    "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
+    "...), which make many\n"
+    "                          libraries start a process group of a fixed size that cannot lose a "
+    "member\n"
+    "      --done FILE         create this file when the job is done, for scripts that cannot "
+    "trust an exit status\n"
+    "      --grace TIME        time for workers to leave before SIGTERM, and then SIGKILL          "
+    "    [10s]\n"
+    "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the "
+    "first takes it, the next the\n"
     "                          one after it. See spotnik(1)\n"
-    "      --output WHOSE      all: show what every worker prints; senior: what the member of lowest rank here prints, and the\n"
-    "                          last errors of a worker that fails; none: nothing    [senior on a terminal, else all]\n"
-    "      --log-dir FOLDER    also keep all that a worker prints in FOLDER/w0.log, w1.log, ...; files are appended to\n"
-    "      --tee FILE          also append all that workers print to FILE, each line with its worker\n"
-    "      --json              our own lines as JSON objects, and the status of the job once a second\n"
+    "      --output WHOSE      all: show what every worker prints; senior: what the member of "
+    "lowest rank here prints, and the\n"
+    "                          last errors of a worker that fails; none: nothing    [senior on a "
+    "terminal, else all]\n"
+    "      --log-dir FOLDER    also keep all that a worker prints in FOLDER/w0.log, w1.log, ...; "
+    "files are appended to\n"
+    "      --tee FILE          also append all that workers print to FILE, each line with its "
+    "worker\n"
+    "      --json              our own lines as JSON objects, and the status of the job once a "
+    "second\n"
     "  -q, --quiet             no lines of our own\n\n"
-    "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
-    "Exit status: 0 done; 75 interrupted, or all members were lost, with work left (start it again); 76 this job\n"
-    "met another lineage and yielded (spotnik lineage shows both; do not start it again before); else that of the first worker\n"
-    "that failed. The job is done when it says so, or when all members have ended with 0. A worker that ends alone has left.\n\n"
+    "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say "
+    "goodbye.\n"
+    "Exit status: 0 done; 75 interrupted, or all members were lost, with work left (start it "
+    "again); 76 this job\n"
+    "met another lineage and yielded (spotnik lineage shows both; do not start it again before); "
+    "else that of the first worker\n"
+    "that failed. The job is done when it says so, or when all members have ended with 0. A worker "
+    "that ends alone has left.\n\n"
     "Examples:\n"
     "  spotnik run -n 4 -- ./train                               four workers\n"
-    "  spotnik run -n 2:4 --respawn --kill-every 5s -- ./train   and one killed every five seconds\n"
-    "  spotnik run -n 2:32 --churn p3-trace.csv --speedup 100 -- ./train   a day on the spot market in minutes\n"
-    "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
+    "  spotnik run -n 2:4 --respawn --kill-every 5s -- ./train   and one killed every five "
+    "seconds\n"
+    "  spotnik run -n 2:32 --churn p3-trace.csv --speedup 100 -- ./train   a day on the spot "
+    "market in minutes\n"
+    "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job "
+    "across hosts\n";
 
-enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE, OPTION_NOTICE, OPTION_ON_NOTICE,
-       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN, OPTION_DONE,
-       OPTION_OUTPUT, OPTION_LOG_DIR, OPTION_TEE };
+enum {
+    OPTION_RESPAWN = 256,
+    OPTION_KILL,
+    OPTION_CHURN,
+    OPTION_SPEEDUP,
+    OPTION_SEED,
+    OPTION_PEERS,
+    OPTION_KEY,
+    OPTION_BIND,
+    OPTION_GRACE,
+    OPTION_TRANSPORT,
+    OPTION_SHAPE,
+    OPTION_SYNC,
+    OPTION_BATCHING,
+    OPTION_THROTTLE,
+    OPTION_NOTICE,
+    OPTION_ON_NOTICE,
+    OPTION_NOTICE_PATIENCE,
+    OPTION_MIN,
+    OPTION_HTTP,
+    OPTION_JSON,
+    OPTION_TORCHRUN,
+    OPTION_DONE,
+    OPTION_OUTPUT,
+    OPTION_LOG_DIR,
+    OPTION_TEE
+};
 
 static const struct option names[] = {
-    {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
-    {"kill-every", required_argument, NULL, OPTION_KILL}, {"churn", required_argument, NULL, OPTION_CHURN},
-    {"speedup", required_argument, NULL, OPTION_SPEEDUP}, {"seed", required_argument, NULL, OPTION_SEED},
-    {"peers", required_argument, NULL, OPTION_PEERS}, {"key-file", required_argument, NULL, OPTION_KEY},
-    {"bind", required_argument, NULL, OPTION_BIND},   {"grace", required_argument, NULL, OPTION_GRACE},
-    {"transport", required_argument, NULL, OPTION_TRANSPORT}, {"shape", required_argument, NULL, OPTION_SHAPE},
-    {"sync", required_argument, NULL, OPTION_SYNC},
-    {"batching", required_argument, NULL, OPTION_BATCHING}, {"throttle", required_argument, NULL, OPTION_THROTTLE},
-    {"http", required_argument, NULL, OPTION_HTTP},   {"json", no_argument, NULL, OPTION_JSON},
-    {"notice", required_argument, NULL, OPTION_NOTICE}, {"on-notice", required_argument, NULL, OPTION_ON_NOTICE},
-    {"min", required_argument, NULL, OPTION_MIN},     {"done", required_argument, NULL, OPTION_DONE},
-    {"notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE},
-    {"output", required_argument, NULL, OPTION_OUTPUT}, {"log-dir", required_argument, NULL, OPTION_LOG_DIR},
-    {"tee", required_argument, NULL, OPTION_TEE},
-    {"torchrun-env", no_argument, NULL, OPTION_TORCHRUN},
-    {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    { "workers", required_argument, NULL, 'n' },
+    { "respawn", no_argument, NULL, OPTION_RESPAWN },
+    { "kill-every", required_argument, NULL, OPTION_KILL },
+    { "churn", required_argument, NULL, OPTION_CHURN },
+    { "speedup", required_argument, NULL, OPTION_SPEEDUP },
+    { "seed", required_argument, NULL, OPTION_SEED },
+    { "peers", required_argument, NULL, OPTION_PEERS },
+    { "key-file", required_argument, NULL, OPTION_KEY },
+    { "bind", required_argument, NULL, OPTION_BIND },
+    { "grace", required_argument, NULL, OPTION_GRACE },
+    { "transport", required_argument, NULL, OPTION_TRANSPORT },
+    { "shape", required_argument, NULL, OPTION_SHAPE },
+    { "sync", required_argument, NULL, OPTION_SYNC },
+    { "batching", required_argument, NULL, OPTION_BATCHING },
+    { "throttle", required_argument, NULL, OPTION_THROTTLE },
+    { "http", required_argument, NULL, OPTION_HTTP },
+    { "json", no_argument, NULL, OPTION_JSON },
+    { "notice", required_argument, NULL, OPTION_NOTICE },
+    { "on-notice", required_argument, NULL, OPTION_ON_NOTICE },
+    { "min", required_argument, NULL, OPTION_MIN },
+    { "done", required_argument, NULL, OPTION_DONE },
+    { "notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE },
+    { "output", required_argument, NULL, OPTION_OUTPUT },
+    { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
+    { "tee", required_argument, NULL, OPTION_TEE },
+    { "torchrun-env", no_argument, NULL, OPTION_TORCHRUN },
+    { "quiet", no_argument, NULL, 'q' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
 };
 
 struct request {
@@ -110,7 +187,7 @@ struct request {
     const char *peers, *key_file, *churn_file, *done_file;
     bool notice_named;
     uint32_t job_min; /* 0: that of this host */
-    char *folder; /* made by us, to be removed; NULL: none */
+    char *folder;     /* made by us, to be removed; NULL: none */
 };
 
 static bool is_transport(const char *value)
@@ -162,34 +239,75 @@ static bool take_workers(struct request *ret, const char *value)
 static bool take_option(struct request *ret, int option, const char *value)
 {
     switch (option) {
-    case 'n': return take_workers(ret, value);
-    case 'q': ret->run.quiet = true; return true;
-    case OPTION_RESPAWN: ret->run.respawn = true; return true;
-    case OPTION_KILL: return option_duration(value, &ret->run.kill_every_ns);
-    case OPTION_GRACE: return option_duration(value, &ret->run.grace_ns);
-    case OPTION_SPEEDUP: return option_ratio(value, &ret->run.speedup);
-    case OPTION_SEED: return option_u64(value, 0, UINT64_MAX, &ret->run.seed);
-    case OPTION_TORCHRUN: ret->run.torchrun = true; return true;
-    case OPTION_CHURN: ret->churn_file = value; return true;
-    case OPTION_PEERS: ret->peers = value; return true;
-    case OPTION_KEY: ret->key_file = value; return true;
-    case OPTION_BIND: return setenv("SPOTNIK_BIND", value, 1) == 0;
-    case OPTION_TRANSPORT: return is_transport(value) && setenv("SPOTNIK_TRANSPORT", value, 1) == 0;
-    case OPTION_SYNC: ret->run.watch_sync = true; return setenv("SPOTNIK_SYNC", value, 1) == 0;
-    case OPTION_SHAPE: return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
-    case OPTION_BATCHING: return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
-    case OPTION_NOTICE: ret->notice_named = true; return take_notice(&ret->run.notice, value);
-    case OPTION_MIN: return option_span(value, &ret->job_min, &ret->job_min);
-    case OPTION_DONE: ret->done_file = value; return true;
-    case OPTION_ON_NOTICE: ret->run.notice.hook = value; return true;
-    case OPTION_NOTICE_PATIENCE: return option_duration(value, &ret->run.notice.patience_ns);
-    case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
-    case OPTION_HTTP: return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
-    case OPTION_OUTPUT: return output_parse(value, &ret->run.output.whose);
-    case OPTION_LOG_DIR: ret->run.output.log_dir = value; return *value != 0;
-    case OPTION_TEE: ret->run.output.tee_path = value; return *value != 0;
-    case OPTION_JSON: ret->run.json = true; return true;
-    default: return false;
+    case 'n':
+        return take_workers(ret, value);
+    case 'q':
+        ret->run.quiet = true;
+        return true;
+    case OPTION_RESPAWN:
+        ret->run.respawn = true;
+        return true;
+    case OPTION_KILL:
+        return option_duration(value, &ret->run.kill_every_ns);
+    case OPTION_GRACE:
+        return option_duration(value, &ret->run.grace_ns);
+    case OPTION_SPEEDUP:
+        return option_ratio(value, &ret->run.speedup);
+    case OPTION_SEED:
+        return option_u64(value, 0, UINT64_MAX, &ret->run.seed);
+    case OPTION_TORCHRUN:
+        ret->run.torchrun = true;
+        return true;
+    case OPTION_CHURN:
+        ret->churn_file = value;
+        return true;
+    case OPTION_PEERS:
+        ret->peers = value;
+        return true;
+    case OPTION_KEY:
+        ret->key_file = value;
+        return true;
+    case OPTION_BIND:
+        return setenv("SPOTNIK_BIND", value, 1) == 0;
+    case OPTION_TRANSPORT:
+        return is_transport(value) && setenv("SPOTNIK_TRANSPORT", value, 1) == 0;
+    case OPTION_SYNC:
+        ret->run.watch_sync = true;
+        return setenv("SPOTNIK_SYNC", value, 1) == 0;
+    case OPTION_SHAPE:
+        return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
+    case OPTION_BATCHING:
+        return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
+    case OPTION_NOTICE:
+        ret->notice_named = true;
+        return take_notice(&ret->run.notice, value);
+    case OPTION_MIN:
+        return option_span(value, &ret->job_min, &ret->job_min);
+    case OPTION_DONE:
+        ret->done_file = value;
+        return true;
+    case OPTION_ON_NOTICE:
+        ret->run.notice.hook = value;
+        return true;
+    case OPTION_NOTICE_PATIENCE:
+        return option_duration(value, &ret->run.notice.patience_ns);
+    case OPTION_THROTTLE:
+        return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
+    case OPTION_HTTP:
+        return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
+    case OPTION_OUTPUT:
+        return output_parse(value, &ret->run.output.whose);
+    case OPTION_LOG_DIR:
+        ret->run.output.log_dir = value;
+        return *value != 0;
+    case OPTION_TEE:
+        ret->run.output.tee_path = value;
+        return *value != 0;
+    case OPTION_JSON:
+        ret->run.json = true;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -206,7 +324,8 @@ static int parse(int argc, char **argv, struct request *request)
             return 1;
         }
         if (option == '?')
-            return option_refuse("run", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("run", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         if (!take_option(request, option, optarg))
             return option_refuse("run", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
@@ -239,8 +358,9 @@ static bool make_folder(struct request *request)
     if (asprintf(&request->folder, "%s/spotnik-XXXXXX", base && *base ? base : "/tmp") < 0)
         return false;
     if (!mkdtemp(request->folder)) {
-        fprintf(stderr, "spotnik run: cannot make %s: %s; set TMPDIR to a folder that can be written\n", request->folder,
-                strerror(errno));
+        fprintf(stderr,
+                "spotnik run: cannot make %s: %s; set TMPDIR to a folder that can be written\n",
+                request->folder, strerror(errno));
         return false;
     }
     snprintf(path, sizeof(path), "%s/peers", request->folder);
@@ -261,7 +381,7 @@ static bool make_folder(struct request *request)
 
 static void remove_folder(struct request *request)
 {
-    char *command[] = {"rm", "-rf", "--", request->folder, NULL};
+    char *command[] = { "rm", "-rf", "--", request->folder, NULL };
     if (!request->folder)
         return;
     pid_t pid = fork();
@@ -274,15 +394,18 @@ static void remove_folder(struct request *request)
     free(request->folder);
 }
 
-/* torchrun's meeting point, for libraries that look for it: a port that was free a moment ago. Nothing of ours listens there. */
+/* torchrun's meeting point, for libraries that look for it: a port that was free a moment ago.
+ * Nothing of ours listens there. */
 static void set_master(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char text[16];
 
-    if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, size) && !getsockname(fd, (struct sockaddr *)&address, &size)) {
+    if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, size)
+        && !getsockname(fd, (struct sockaddr *)&address, &size)) {
         snprintf(text, sizeof(text), "%u", (unsigned)ntohs(address.sin_port));
         setenv("MASTER_ADDR", "127.0.0.1", 0);
         setenv("MASTER_PORT", text, 0);
@@ -291,13 +414,15 @@ static void set_master(void)
         close(fd);
 }
 
-/* Workers of one host share its processors. Libraries that compute (BLAS, OpenMP, PyTorch) start as many threads as there are
- * processors in each of them, which wait for one another by spinning: a step then takes many times as long. */
+/* Workers of one host share its processors. Libraries that compute (BLAS, OpenMP, PyTorch) start as
+ * many threads as there are processors in each of them, which wait for one another by spinning: a
+ * step then takes many times as long. */
 static void set_threads(uint32_t workers)
 {
     char text[16];
     cpu_set_t set;
-    uint32_t processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    uint32_t processors =
+        sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 
     snprintf(text, sizeof(text), "%u", processors > workers ? processors / workers : 1);
     setenv("OMP_NUM_THREADS", text, 0);
@@ -342,7 +467,8 @@ static bool set_environment(struct request *request)
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");
     if (request->peers && !*request->peers) { /* a variable that was meant to say something */
-        fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found (host:port,... or file:DIR),\n"
+        fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found "
+                        "(host:port,... or file:DIR),\n"
                         "or unset it for a job all on this host.\n");
         return false;
     }
@@ -358,8 +484,9 @@ static bool set_environment(struct request *request)
     unsetenv("SPOTNIK_WORLD");
     setenv("SPOTNIK_PEERS", request->peers, 1);
     if (!request->key_file) {
-        fprintf(stderr, "spotnik run: a job across hosts needs a key that all its hosts share.\n"
-                        "Make one with: spotnik key job.key; then give --key-file job.key everywhere.\n");
+        fprintf(stderr,
+                "spotnik run: a job across hosts needs a key that all its hosts share.\n"
+                "Make one with: spotnik key job.key; then give --key-file job.key everywhere.\n");
         return false;
     }
     setenv("SPOTNIK_KEY_FILE", request->key_file, 1);
@@ -368,8 +495,12 @@ static bool set_environment(struct request *request)
 
 int spotnik_cmd_run(int argc, char **argv)
 {
-    struct request request = {.run = {.min = 1, .max = 1, .speedup = 1, .grace_ns = 10 * SPOTNIK_S, .notice = {.patience_ns = 60 * SPOTNIK_S},
-                                      .seed = (uint64_t)time(NULL)}};
+    struct request request = { .run = { .min = 1,
+                                        .max = 1,
+                                        .speedup = 1,
+                                        .grace_ns = 10 * SPOTNIK_S,
+                                        .notice = { .patience_ns = 60 * SPOTNIK_S },
+                                        .seed = (uint64_t)time(NULL) } };
     int refused = parse(argc, argv, &request);
 
     if (refused)
@@ -377,16 +508,20 @@ int spotnik_cmd_run(int argc, char **argv)
     if (!read_churn(&request))
         return 2;
     if (!output_prepare(&request.run.output)) {
-        fprintf(stderr, "spotnik run: cannot write to %s: %s; name another place with --log-dir and --tee\n",
-                output_refused(&request.run.output), strerror(errno));
+        fprintf(
+            stderr,
+            "spotnik run: cannot write to %s: %s; name another place with --log-dir and --tee\n",
+            output_refused(&request.run.output), strerror(errno));
         return 1;
     }
     bool ready = set_environment(&request);
     if (ready && request.folder && !request.run.quiet)
-        fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s\n", getenv("SPOTNIK_PEERS"),
-                getenv("SPOTNIK_KEY_FILE"));
+        fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s\n",
+                getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"));
     int status = ready ? run_loop(&request.run) : 1;
-    int done = status == 0 && request.done_file ? open(request.done_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    int done = status == 0 && request.done_file
+                   ? open(request.done_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)
+                   : -1;
     if (done >= 0)
         close(done);
     else if (status == 0 && request.done_file)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik sim: play whole clusters with faults, from seeds; say what broke and how to see it again. */
+/* spotnik sim: play whole clusters with faults, from seeds; say what broke and how to see it
+ * again. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,40 +16,55 @@
 #include "sim/sim.h"
 
 static const char help[] =
-    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--brief N] [--trace] [--data] [--json]\n"
+    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--brief N] "
+    "[--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
     "                   [--per-host N [--scattered] [--memory RATE]] [--ring] [--charged]\n\n"
-    "Simulate a whole cluster in one process under virtual time. Faults kill, stop, cut off and slow down members;\n"
-    "members join and leave. Then everything heals, and the living must come together again. A checker watches each\n"
+    "Simulate a whole cluster in one process under virtual time. Faults kill, stop, cut off and "
+    "slow down members;\n"
+    "members join and leave. Then everything heals, and the living must come together again. A "
+    "checker watches each\n"
     "promise P1 to P9. The same seed is the same run, on every machine.\n\n"
     "  --seed N       the first (or only) seed; default 1\n"
     "  --seeds COUNT  number of seeds from there; stops at the first that breaks a promise\n"
     "  --workers N    members at the start, 2 to 16; default: drawn from the seed, 3 to 9\n"
-    "  --churn TRACE  members come and go as in a stretch of the trace (docs/reference/traces.md), on a fast clock, and nothing else\n"
-    "                 goes wrong; seed 1 begins where it does, others elsewhere. 16 at once: TRACE,nodes=16 where it has more\n"
-    "  --eventful     fail too when a sweep of 500 seeds or more saw fewer faults than such worlds are full "
+    "  --churn TRACE  members come and go as in a stretch of the trace (docs/reference/traces.md), "
+    "on a fast clock, and nothing else\n"
+    "                 goes wrong; seed 1 begins where it does, others elsewhere. 16 at once: "
+    "TRACE,nodes=16 where it has more\n"
+    "  --eventful     fail too when a sweep of 500 seeds or more saw fewer faults than such worlds "
+    "are full "
     "of\n"
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
-    "  --brief N      views of more than N members say only what differs; default 64, more than these worlds have\n"
+    "  --brief N      views of more than N members say only what differs; default 64, more than "
+    "these worlds have\n"
     "  --trace        tell the run as a story: event, and indented what follows from it\n"
     "  --data         with every heartbeat and data frame\n"
-    "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
+    "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, "
+    "ignore-accepted, "
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
     "                 tree-early, no-doubt, show-early, witness-kept, witness-copied, end-is-gone\n"
     "                 (needs a build of its own: meson setup build-planted -Dplanted=true)\n"
     "  --json         results as JSON, one object per line\n"
-    "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
+    "  --scale N      a view of N members, losses in one instant: what the recovery costs (default "
+    "losses "
     "1,3,10),\n"
     "                 and what a step takes before. Links of 0.05 to 0.17 ms\n"
-    "  --bucket SIZE  with --scale: what a step reduces, and members that compute nothing; default: next to nothing\n"
+    "  --bucket SIZE  with --scale: what a step reduces, and members that compute nothing; "
+    "default: next to nothing\n"
     "  --gbit RATE    with --bucket: of every link, in whole Gbit/s; default 10\n"
-    "  --per-host N   with --scale: members on each host, 1 to 64; default 1. They reduce by hosts, as they would\n"
-    "  --scattered    with --per-host: neighbours in the view are on different hosts; else members of a host follow each other\n"
-    "  --memory RATE  with --per-host: GB/s of each member in copying and adding up, of what comes out; default 4\n"
-    "  --charged      with --scale: the processor time that control messages take, as measured here, passes in the world, too\n"
-    "  --ring         with --scale: everything round the ring of all, small buckets too, and nothing by hosts\n\n"
+    "  --per-host N   with --scale: members on each host, 1 to 64; default 1. They reduce by "
+    "hosts, as they would\n"
+    "  --scattered    with --per-host: neighbours in the view are on different hosts; else members "
+    "of a host follow each other\n"
+    "  --memory RATE  with --per-host: GB/s of each member in copying and adding up, of what comes "
+    "out; default 4\n"
+    "  --charged      with --scale: the processor time that control messages take, as measured "
+    "here, passes in the world, too\n"
+    "  --ring         with --scale: everything round the ring of all, small buckets too, and "
+    "nothing by hosts\n\n"
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
@@ -74,7 +90,8 @@ static bool plantable(void)
 #ifdef SPOTNIK_PLANTED
     return true;
 #else
-    fprintf(stderr, "spotnik sim: --plant needs a build that can break its rules: meson setup build-planted -Dplanted=true\n");
+    fprintf(stderr, "spotnik sim: --plant needs a build that can break its rules: meson setup "
+                    "build-planted -Dplanted=true\n");
     return false;
 #endif
 }
@@ -97,7 +114,7 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE },
                   { "sum-early", SPOTNIK_BUG_SUM_EARLY },
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
-                   { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
+                  { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
                   { "show-early", SPOTNIK_BUG_SHOW_EARLY },
                   { "witness-kept", SPOTNIK_BUG_WITNESS_KEPT },
                   { "witness-copied", SPOTNIK_BUG_WITNESS_COPIED },
@@ -172,8 +189,8 @@ static int parse(struct request *request, int argc, char **argv)
 /* -- Sweeps -- */
 
 struct totals {
-    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, calm, calm_excused, orphans,
-        faults, happenings;
+    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, calm,
+        calm_excused, orphans, faults, happenings;
 };
 
 static void add(struct totals *totals, const struct spotnik_sim_result *result)
@@ -198,7 +215,8 @@ static void print_failure(const struct request *request, const struct spotnik_si
                           const struct spotnik_sim_result *result)
 {
     spotnik_sim_options_print(options, stdout);
-    printf("%s is broken at %.3f ms: %s\n", result->promise, (double)result->failed_ns / 1e6, result->detail);
+    printf("%s is broken at %.3f ms: %s\n", result->promise, (double)result->failed_ns / 1e6,
+           result->detail);
     printf("reproduce: spotnik sim --seed %" PRIu64, options->seed);
     if (request->churn_path)
         printf(" --churn %s", request->churn_path);
@@ -209,27 +227,30 @@ static void print_failure(const struct request *request, const struct spotnik_si
     puts(" --trace");
 }
 
-static void print_json(const struct spotnik_sim_options *options, const struct spotnik_sim_result *result)
+static void print_json(const struct spotnik_sim_options *options,
+                       const struct spotnik_sim_result *result)
 {
-    printf("{\"seed\":%" PRIu64
-           ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"calm\":%s,\"excused\":%s,\"excuse\":\"%s\",\"steps\":%" PRIu64
-           ",\"views\":%" PRIu64 ",\"kills\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"exclusions\":%" PRIu64
-           ",\"leaves\":%" PRIu64 ",\"orphans\":%" PRIu64 ",\"virtual_ms\":%.3f,\"happenings\":%" PRIu64
-           ",\"digest\":\"%016" PRIx64 "\"}\n",
+    printf("{\"seed\":%" PRIu64 ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"calm\":%s,"
+           "\"excused\":%s,\"excuse\":\"%s\",\"steps\":%" PRIu64 ",\"views\":%" PRIu64
+           ",\"kills\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"exclusions\":%" PRIu64
+           ",\"leaves\":%" PRIu64 ",\"orphans\":%" PRIu64
+           ",\"virtual_ms\":%.3f,\"happenings\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\"}\n",
            options->seed, options->members, result->failed ? "false" : "true", result->promise,
-           result->calm ? "true" : "false", result->excused ? "true" : "false", spotnik_sim_excuse_name(result->excuse), result->steps, result->views, result->kills, result->joins,
-           result->exclusions, result->leaves, result->orphans, (double)result->virtual_ns / 1e6,
-           result->happenings, result->digest);
+           result->calm ? "true" : "false", result->excused ? "true" : "false",
+           spotnik_sim_excuse_name(result->excuse), result->steps, result->views, result->kills,
+           result->joins, result->exclusions, result->leaves, result->orphans,
+           (double)result->virtual_ns / 1e6, result->happenings, result->digest);
 }
 
 static uint64_t seed_running;
 
-/* An invariant of the core does not hold: the library aborts, and says where; here is how to see it again. */
+/* An invariant of the core does not hold: the library aborts, and says where; here is how to see it
+ * again. */
 static void on_abort(int signal)
 {
     char text[80];
-    int length =
-        snprintf(text, sizeof(text), "reproduce: spotnik sim --seed %" PRIu64 " --trace\n", seed_running);
+    int length = snprintf(text, sizeof(text), "reproduce: spotnik sim --seed %" PRIu64 " --trace\n",
+                          seed_running);
     (void)signal;
     if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
         _exit(134);
@@ -249,11 +270,13 @@ static int churn_load(struct request *request)
         request->churn_first++;
     if (trace->highest <= CHURN_MEMBERS_MOST)
         return 0;
-    return option_refuse("sim", "%s has more than %d machines at once; write %s,nodes=%d", request->churn_path,
-                         CHURN_MEMBERS_MOST, request->churn_path, CHURN_MEMBERS_MOST);
+    return option_refuse("sim", "%s has more than %d machines at once; write %s,nodes=%d",
+                         request->churn_path, CHURN_MEMBERS_MOST, request->churn_path,
+                         CHURN_MEMBERS_MOST);
 }
 
-/* Seed 1 begins where the trace does, others anywhere: at which event, and with how many members. */
+/* Seed 1 begins where the trace does, others anywhere: at which event, and with how many
+ * members. */
 static size_t churn_begin(const struct request *request, uint64_t seed, uint32_t *ret_members)
 {
     const struct spotnik_trace *trace = &request->churn;
@@ -265,28 +288,34 @@ static size_t churn_begin(const struct request *request, uint64_t seed, uint32_t
         begin += (size_t)spotnik_prng_below(&prng, trace->event_count - first);
     for (size_t i = first; i < begin; i++)
         members += trace->events[i].add ? 1 : (size_t)-1;
-    *ret_members = members < 2 ? 2 : members > CHURN_MEMBERS_MOST ? CHURN_MEMBERS_MOST : (uint32_t)members;
+    *ret_members = members < 2                    ? 2
+                   : members > CHURN_MEMBERS_MOST ? CHURN_MEMBERS_MOST
+                                                  : (uint32_t)members;
     return begin;
 }
 
-/* Nothing but the trace, as far as a run can start members; each of its events has time to be told from the next. The caller
- * frees options->churn. */
-static void churn_apply(const struct request *request, size_t begin, struct spotnik_sim_options *options)
+/* Nothing but the trace, as far as a run can start members; each of its events has time to be told
+ * from the next. The caller frees options->churn. */
+static void churn_apply(const struct request *request, size_t begin,
+                        struct spotnik_sim_options *options)
 {
     const struct spotnik_trace_event *from = request->churn.events + begin;
     size_t count = 0, most = request->churn.event_count - begin;
     struct spotnik_sim_churn *events = calloc(most + 1, sizeof(*events));
 
-    for (uint32_t adds = 0; events && count < most && adds < CHURN_ADDS_MOST; adds += from[count++].add)
+    for (uint32_t adds = 0; events && count < most && adds < CHURN_ADDS_MOST;
+         adds += from[count++].add)
         continue;
     if (options->safety_ns < count * CHURN_EVENT_NS)
         options->safety_ns = count * CHURN_EVENT_NS;
-    options->faults = options->aimed = options->pairs = options->forged = options->struck = options->half_told = 0;
+    options->faults = options->aimed = options->pairs = options->forged = options->struck =
+        options->half_told = 0;
     double length_ms = count ? (double)(from[count - 1].at_ms - from[0].at_ms) + 1 : 1;
     for (size_t i = 0; i < count; i++)
-        events[i] = (struct spotnik_sim_churn){
-            (uint64_t)((double)(from[i].at_ms - from[0].at_ms) / length_ms * 0.95 * (double)options->safety_ns), from[i].add
-        };
+        events[i] =
+            (struct spotnik_sim_churn){ (uint64_t)((double)(from[i].at_ms - from[0].at_ms)
+                                                   / length_ms * 0.95 * (double)options->safety_ns),
+                                        from[i].add };
     options->processes_max = CHURN_PROCESSES;
     options->churn = events;
     options->churn_count = (uint32_t)count;
@@ -332,21 +361,24 @@ static void print_totals(const struct totals *totals, uint64_t first, uint64_t b
         puts("all promises kept");
     printf("  %" PRIu64 " steps, %" PRIu64 " views, %" PRIu64 " faults, %" PRIu64 " kills, %" PRIu64
            " joins, %" PRIu64 " exclusions, %" PRIu64 " leaves\n",
-           totals->steps, totals->views, totals->faults, totals->kills, totals->joins, totals->exclusions,
-           totals->leaves);
+           totals->steps, totals->views, totals->faults, totals->kills, totals->joins,
+           totals->exclusions, totals->leaves);
     printf("  parked in %" PRIu64 " runs; no quorum was possible after healing in %" PRIu64
            " (verified); %" PRIu64 " unstable steps of members cut off were replaced\n",
            totals->parked, totals->excused, totals->orphans);
-    printf("  the last survivor stayed parked in %" PRIu64 " of %" PRIu64 " runs with kills, joins and leaves only\n",
+    printf("  the last survivor stayed parked in %" PRIu64 " of %" PRIu64
+           " runs with kills, joins and leaves only\n",
            totals->calm_excused, totals->calm);
 }
 
-/* What 500 seeds hold at the least, far below what is usual: a sweep of quiet worlds proves nothing. */
+/* What 500 seeds hold at the least, far below what is usual: a sweep of quiet worlds proves
+ * nothing. */
 static bool is_eventful(const struct totals *totals)
 {
     uint64_t lots = totals->runs / 500;
-    return totals->steps >= lots * 5000 && totals->views >= lots * 1000 && totals->kills >= lots * 400
-           && totals->joins >= lots * 1000 && totals->exclusions >= lots * 20 && totals->leaves >= lots * 20
+    return totals->steps >= lots * 5000 && totals->views >= lots * 1000
+           && totals->kills >= lots * 400 && totals->joins >= lots * 1000
+           && totals->exclusions >= lots * 20 && totals->leaves >= lots * 20
            && totals->parked >= lots * 30 && totals->orphans >= lots * 2
            && (lots == 0 || totals->excused <= totals->runs / 5);
 }
@@ -384,14 +416,17 @@ static double ms(uint64_t ns)
 
 static void scale_row_json(const struct spotnik_sim_scale *scale)
 {
-    printf("{\"members\":%u,\"losses\":%u,\"messages_mean\":%.2f,\"messages_max\":%" PRIu64 ",\"bytes\":%" PRIu64
-           ",\"bytes_longest\":%" PRIu64 ",\"processor_ms\":%.3f,\"processor_max_ms\":%.3f,\"event_max_ms\":%.3f"
-           ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,\"commit_ms\":%.3f,"
+    printf("{\"members\":%u,\"losses\":%u,\"messages_mean\":%.2f,\"messages_max\":%" PRIu64
+           ",\"bytes\":%" PRIu64 ",\"bytes_longest\":%" PRIu64
+           ",\"processor_ms\":%.3f,\"processor_max_ms\":%.3f,\"event_max_ms\":%.3f"
+           ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,"
+           "\"commit_ms\":%.3f,"
            "\"total_ms\":%.3f,\"step_ms\":%.4f}\n",
-           scale->members, scale->losses, (double)scale->messages / scale->survivors, scale->messages_max, scale->bytes_sent,
-           scale->bytes_longest, ms(scale->processor_ns), ms(scale->processor_max_ns), ms(scale->event_max_ns),
-           ms(scale->detect_ns), ms(scale->reconcile_ns), ms(scale->accept_ns), ms(scale->restart_ns), ms(scale->commit_ns),
-           ms(scale->total_ns), ms(scale->step_ns));
+           scale->members, scale->losses, (double)scale->messages / scale->survivors,
+           scale->messages_max, scale->bytes_sent, scale->bytes_longest, ms(scale->processor_ns),
+           ms(scale->processor_max_ns), ms(scale->event_max_ns), ms(scale->detect_ns),
+           ms(scale->reconcile_ns), ms(scale->accept_ns), ms(scale->restart_ns),
+           ms(scale->commit_ns), ms(scale->total_ns), ms(scale->step_ns));
 }
 
 static void scale_row(const struct spotnik_sim_scale *scale, bool json)
@@ -399,11 +434,14 @@ static void scale_row(const struct spotnik_sim_scale *scale, bool json)
     if (json)
         scale_row_json(scale);
     else
-        printf("%7u %6u %8.2f %5" PRIu64 " %9.1f %7.2f %8.1f %7.2f %7.2f %7.1f %9.1f %8.1f %8.1f %9.1f %9.1f %10.2f\n",
-               scale->members, scale->losses, (double)scale->messages / scale->survivors, scale->messages_max,
-               (double)scale->bytes_sent / 1e3, (double)scale->bytes_longest / 1e3, ms(scale->processor_ns),
-               ms(scale->processor_max_ns), ms(scale->event_max_ns), ms(scale->detect_ns), ms(scale->reconcile_ns),
-               ms(scale->accept_ns), ms(scale->restart_ns), ms(scale->commit_ns), ms(scale->total_ns), ms(scale->step_ns));
+        printf("%7u %6u %8.2f %5" PRIu64
+               " %9.1f %7.2f %8.1f %7.2f %7.2f %7.1f %9.1f %8.1f %8.1f %9.1f %9.1f %10.2f\n",
+               scale->members, scale->losses, (double)scale->messages / scale->survivors,
+               scale->messages_max, (double)scale->bytes_sent / 1e3,
+               (double)scale->bytes_longest / 1e3, ms(scale->processor_ns),
+               ms(scale->processor_max_ns), ms(scale->event_max_ns), ms(scale->detect_ns),
+               ms(scale->reconcile_ns), ms(scale->accept_ns), ms(scale->restart_ns),
+               ms(scale->commit_ns), ms(scale->total_ns), ms(scale->step_ns));
     fflush(stdout);
 }
 
@@ -412,15 +450,18 @@ static int scale_all(const struct request *request)
     const char *at = request->losses;
 
     if (!request->json)
-        puts("            control messages, their kB         processor ms, measured     virtual time to the last survivor, each from "
+        puts("            control messages, their kB         processor ms, measured     virtual "
+             "time to the last survivor, each from "
              "the one before (ms)\n"
-             "members losses  mean   max       all longest     all  member   event   detect reconcile   accept  restart "
+             "members losses  mean   max       all longest     all  member   event   detect "
+             "reconcile   accept  restart "
              "re-reduce     total  step before");
     while (*at) {
         char *end;
         unsigned long losses = strtoul(at, &end, 10);
         if (end == at || losses < 1 || losses >= request->scale || (*end && *end != ','))
-            return option_refuse("sim", "--losses wants numbers from 1 below the members, as in 1,3,10");
+            return option_refuse("sim",
+                                 "--losses wants numbers from 1 below the members, as in 1,3,10");
         at = *end ? end + 1 : end;
         struct spotnik_sim_scale scale = { .members = (uint32_t)request->scale,
                                            .losses = (uint32_t)losses,
@@ -428,7 +469,9 @@ static int scale_all(const struct request *request)
                                            .scattered = request->scattered,
                                            .ring = request->ring,
                                            .charged = request->charged,
-                                           .brief_members = request->brief == UINT64_MAX ? 0 : (uint32_t)request->brief,
+                                           .brief_members = request->brief == UINT64_MAX
+                                                                ? 0
+                                                                : (uint32_t)request->brief,
                                            .memory_bytes_per_ms = request->memory * 1000000,
                                            .bytes = request->bucket,
                                            .bytes_per_ms = request->gbit * 125000,
@@ -445,7 +488,9 @@ static int scale_all(const struct request *request)
 
 int spotnik_cmd_sim(int argc, char **argv)
 {
-    struct request request = { .brief = UINT64_MAX, .seed = 1, .seeds = 1, .gbit = 10, .losses = "1,3,10" };
+    struct request request = {
+        .brief = UINT64_MAX, .seed = 1, .seeds = 1, .gbit = 10, .losses = "1,3,10"
+    };
 
     if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         fputs(help, stdout);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik slurm submit: an array of one-node jobs that meet in one training job. Slurm preempts whole
- * jobs: only a job for each node loses one node at a time. Decides what the batch script says; what
- * happens when an element comes or goes is the library's business. */
+/* spotnik slurm submit: an array of one-node jobs that meet in one training job. Slurm preempts
+ * whole jobs: only a job for each node loses one node at a time. Decides what the batch script
+ * says; what happens when an element comes or goes is the library's business. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -20,20 +20,27 @@
 
 static const char help[] =
     "Usage: spotnik slurm submit -n MIN:MAX [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
-    "Write a batch script and submit it: an array of MAX jobs of one node each, whose workers are one "
+    "Write a batch script and submit it: an array of MAX jobs of one node each, whose workers are "
+    "one "
     "training job. Steps wait until\n"
-    "there are MIN. When Slurm preempts an element the others go on; Slurm requeues it, and it joins again. The job "
+    "there are MIN. When Slurm preempts an element the others go on; Slurm requeues it, and it "
+    "joins again. The job "
     "ends when the\n"
     "training is done; squeue, scancel and sacct work as always.\n\n"
-    "  -n, --nodes MIN:MAX     elements that the training needs, and elements to ask for            [1]\n"
-    "  -w, --workers N         workers on each node                                                 [1]\n"
-    "      --name NAME         of the job                                                           "
+    "  -n, --nodes MIN:MAX     elements that the training needs, and elements to ask for           "
+    " [1]\n"
+    "  -w, --workers N         workers on each node                                                "
+    " [1]\n"
+    "      --name NAME         of the job                                                          "
+    " "
     "[spotnik]\n"
     "      --folder DIR        for its key, peers folder, checkpoints and logs; all nodes must "
     "see it   [./NAME]\n"
-    "  -s, --sbatch OPTION     passed to sbatch, e.g. -s --partition=spot -s --gpus-per-node=1; may be "
+    "  -s, --sbatch OPTION     passed to sbatch, e.g. -s --partition=spot -s --gpus-per-node=1; "
+    "may be "
     "repeated\n"
-    "      --notice TIME       leave this long before the time limit, to go on in another job       [60s]\n"
+    "      --notice TIME       leave this long before the time limit, to go on in another job      "
+    " [60s]\n"
     "      --write             write DIR/job.sbatch, print its name, and submit nothing\n\n"
     "An existing folder is used again: the training resumes from its newest checkpoint.\n\n"
     "  spotnik slurm submit -n 4:8 -s --partition=spot -- python train.py\n"
@@ -115,7 +122,8 @@ static int parse(int argc, char **argv, struct request *request)
             return option_refuse("slurm submit", "unknown option, or a value is missing: %s",
                                  argv[optind - 1]);
         if (!take(request, option, optarg))
-            return option_refuse("slurm submit", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
+            return option_refuse("slurm submit", "\"%s\" is no value for %s", optarg,
+                                 argv[optind - 2]);
     }
     if (optind == argc)
         return option_refuse("slurm submit", "what shall the workers run? Put it after --");
@@ -174,7 +182,8 @@ static void write_options(FILE *file, const struct request *request)
 {
     fprintf(file,
             "#!/bin/bash\n"
-            "# Written by spotnik slurm submit. Each element is one node of one training job; they meet in "
+            "# Written by spotnik slurm submit. Each element is one node of one training job; they "
+            "meet in "
             "%s/peers.\n"
             "#SBATCH --job-name=%s\n"
             "#SBATCH --array=0-%u\n"
@@ -202,26 +211,29 @@ static void write_body(FILE *file, const struct request *request, const char *sp
             request->dir, request->dir, request->name);
     write_quoted(file, spotnik);
     fprintf(file,
-            " run -n %u --respawn --min %u --bind auto --peers 'file:%s/peers' --key-file '%s/key' --done "
+            " run -n %u --respawn --min %u --bind auto --peers 'file:%s/peers' --key-file '%s/key' "
+            "--done "
             "'%s/done' --",
-            request->workers, request->min * request->workers, request->dir, request->dir, request->dir);
+            request->workers, request->min * request->workers, request->dir, request->dir,
+            request->dir);
     for (char **word = request->command; *word; word++) {
         fputc(' ', file);
         write_quoted(file, *word);
     }
-    fprintf(file,
-            "\nrc=$?\n"
-            "element=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\n"
-            "if [ -e '%s/done' ]; then # elements that still wait for a node need none\n"
-            "    scancel --state=PENDING \"$SLURM_ARRAY_JOB_ID\" 2>/dev/null\n"
-            "    exit 0\n"
-            "fi\n"
-            "[ $rc != 0 ] || rc=75 # srun says 0 when its node has failed\n"
-            "if [ $rc = 75 ] && scontrol -o show job \"$element\" | grep -q 'JobState=RUNNING '; then\n"
-            "    scontrol requeue \"$element\"\n"
-            "fi\n"
-            "exit $rc\n",
-            request->dir);
+    fprintf(
+        file,
+        "\nrc=$?\n"
+        "element=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\n"
+        "if [ -e '%s/done' ]; then # elements that still wait for a node need none\n"
+        "    scancel --state=PENDING \"$SLURM_ARRAY_JOB_ID\" 2>/dev/null\n"
+        "    exit 0\n"
+        "fi\n"
+        "[ $rc != 0 ] || rc=75 # srun says 0 when its node has failed\n"
+        "if [ $rc = 75 ] && scontrol -o show job \"$element\" | grep -q 'JobState=RUNNING '; then\n"
+        "    scontrol requeue \"$element\"\n"
+        "fi\n"
+        "exit $rc\n",
+        request->dir);
 }
 
 static bool write_script(const struct request *request, const char *path)
@@ -263,7 +275,8 @@ static int submit(int argc, char **argv)
     fflush(NULL);
     execlp("sbatch", "sbatch", path, (char *)NULL);
     fprintf(stderr,
-            "spotnik slurm submit: cannot run sbatch: %s. Is this a host of a Slurm cluster? The script is "
+            "spotnik slurm submit: cannot run sbatch: %s. Is this a host of a Slurm cluster? The "
+            "script is "
             "in %s\n",
             strerror(errno), path);
     return 1;

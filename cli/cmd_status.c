@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik status: find a member of the job, ask it, and show what it says. Asking joins nothing and disturbs nothing. */
+/* spotnik status: find a member of the job, ask it, and show what it says. Asking joins nothing and
+ * disturbs nothing. */
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -13,15 +14,19 @@
 
 static const char help[] =
     "Usage: spotnik status [--peers SPEC] [--key-file FILE] [--job NAME] [--json]\n\n"
-    "Ask a member of a running job for its view, step, rates and recent recoveries. Any member knows. Without --peers and\n"
-    "SPOTNIK_PEERS it asks each job of this host that a process of this user has in its environment.\n\n"
+    "Ask a member of a running job for its view, step, rates and recent recoveries. Any member "
+    "knows. Without --peers and\n"
+    "SPOTNIK_PEERS it asks each job of this host that a process of this user has in its "
+    "environment.\n\n"
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --json            one JSON object a job, as the member sent it\n"
-    "Exit status: 0; 1: no member answered; 2: the command is wrong; 3: a member answered, and its checkpoints fail (one could\n"
+    "Exit status: 0; 1: no member answered; 2: the command is wrong; 3: a member answered, and its "
+    "checkpoints fail (one could\n"
     "not be written, or two in a row were left out).\n\n"
-    "Columns of the recoveries, in ms: detect (first evidence to the ballot's return at this member), accept, restart,\n"
+    "Columns of the recoveries, in ms: detect (first evidence to the ballot's return at this "
+    "member), accept, restart,\n"
     "commit (new view to the first commit in it), total (first evidence to that commit).\n\n"
     "  spotnik status                      the jobs of this host\n"
     "  spotnik status --peers file:/shared/job --key-file job.key\n"
@@ -35,21 +40,35 @@ struct question {
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct question *question)
 {
-    static const struct option names[] = {{"peers", required_argument, NULL, 'p'}, {"key-file", required_argument, NULL, 'k'},
-                                          {"job", required_argument, NULL, 'j'},   {"json", no_argument, NULL, 'J'},
-                                          {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        { "peers", required_argument, NULL, 'p' }, { "key-file", required_argument, NULL, 'k' },
+        { "job", required_argument, NULL, 'j' },   { "json", no_argument, NULL, 'J' },
+        { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 }
+    };
     int option;
 
     opterr = 0;
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1)
         switch (option) {
-        case 'p': question->peers = optarg; break;
-        case 'k': question->key_file = optarg; break;
-        case 'j': question->job = optarg; break;
-        case 'J': question->json = true; break;
-        case 'h': fputs(help, stdout); return 1;
-        default: return option_refuse("status", "unknown option, or a value is missing: %s", argv[optind - 1]);
+        case 'p':
+            question->peers = optarg;
+            break;
+        case 'k':
+            question->key_file = optarg;
+            break;
+        case 'j':
+            question->job = optarg;
+            break;
+        case 'J':
+            question->json = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 1;
+        default:
+            return option_refuse("status", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         }
     if (optind != argc)
         return option_refuse("status", "what is \"%s\"? Name the job with --peers", argv[optind]);
@@ -73,9 +92,11 @@ static void print_recoveries(const json_t *answer)
     if (!json_array_size(list))
         return;
     printf("\nrecoveries   lost  joined  left   detect   accept  restart   commit    total (ms)\n");
-    json_array_foreach(list, index, recovery) {
-        printf("  view %-5lld %4lld %7lld %5lld", json_whole(recovery, "epoch"), json_whole(recovery, "lost"),
-               json_whole(recovery, "joined"), json_whole(recovery, "left"));
+    json_array_foreach(list, index, recovery)
+    {
+        printf("  view %-5lld %4lld %7lld %5lld", json_whole(recovery, "epoch"),
+               json_whole(recovery, "lost"), json_whole(recovery, "joined"),
+               json_whole(recovery, "left"));
         print_ms(recovery, "detected_ns", "reconciled_ns");
         print_ms(recovery, "reconciled_ns", "accepted_ns");
         print_ms(recovery, "accepted_ns", "restarted_ns");
@@ -95,8 +116,10 @@ static void print_sync(const json_t *sync)
     if (policy && *policy)
         printf(" by %s, %lld switches", policy, json_whole(sync, "switches"));
     if (json_whole(sync, "switches"))
-        printf("; since step %lld, because %s (%.3f, limit %.3f)", json_whole(sync, "switched_step"),
-               json_string_value(json_object_get(sync, "reason")), json_part(sync, "value"), json_part(sync, "limit"));
+        printf("; since step %lld, because %s (%.3f, limit %.3f)",
+               json_whole(sync, "switched_step"),
+               json_string_value(json_object_get(sync, "reason")), json_part(sync, "value"),
+               json_part(sync, "limit"));
     if (json_part(sync, "throughput") > 0)
         printf("; throughput of a member now %.2f of one alone", json_part(sync, "throughput"));
     putchar('\n');
@@ -109,7 +132,8 @@ static void print_members(const json_t *answer)
 
     printf("members\n");
     json_array_foreach(list, index, member)
-        printf("  %3zu  %.8s  %s:%lld%s\n", index, json_string_value(json_object_get(member, "member")),
+        printf("  %3zu  %.8s  %s:%lld%s\n", index,
+               json_string_value(json_object_get(member, "member")),
                json_string_value(json_object_get(member, "address")), json_whole(member, "port"),
                (long long)index == json_whole(answer, "rank") ? "   (answering)" : "");
 }
@@ -123,14 +147,16 @@ static void print_lanes(const json_t *answer)
     if (!json_array_size(list))
         return;
     printf("sends to  connections (carrying)    bytes/s  round trip  congestion control\n");
-    json_array_foreach(list, index, lane) {
-        printf("  %.8s  %11lld (%lld)", json_string_value(json_object_get(lane, "member")), json_whole(lane, "connections"),
-               json_whole(lane, "carrying"));
+    json_array_foreach(list, index, lane)
+    {
+        printf("  %.8s  %11lld (%lld)", json_string_value(json_object_get(lane, "member")),
+               json_whole(lane, "connections"), json_whole(lane, "carrying"));
         if (json_whole(lane, "bytes_per_s"))
             printf("  %12.1f M", json_part(lane, "bytes_per_s") / 1e6);
         else
             printf("  %14s", "-");
-        printf("  %7.2f ms  %s\n", json_part(lane, "round_trip_us") / 1e3, json_string_value(json_object_get(lane, "congestion")));
+        printf("  %7.2f ms  %s\n", json_part(lane, "round_trip_us") / 1e3,
+               json_string_value(json_object_get(lane, "congestion")));
     }
 }
 
@@ -142,7 +168,8 @@ static bool is_failing(const json_t *answer)
 static void print_checkpoints(const json_t *checkpoint)
 {
     const char *message = json_string_value(json_object_get(checkpoint, "message"));
-    long long complete = json_whole(checkpoint, "complete_step"), resumed = json_whole(checkpoint, "resumed_step");
+    long long complete = json_whole(checkpoint, "complete_step"),
+              resumed = json_whole(checkpoint, "resumed_step");
     long long last = complete > resumed ? complete : resumed;
     bool failing = json_is_true(json_object_get(checkpoint, "failing"));
 
@@ -153,7 +180,8 @@ static void print_checkpoints(const json_t *checkpoint)
         printf("the last complete one is after step %lld", last);
     else
         printf("none is complete yet");
-    printf("; %lld left out, %lld of them since then", json_whole(checkpoint, "left_out"), json_whole(checkpoint, "missed"));
+    printf("; %lld left out, %lld of them since then", json_whole(checkpoint, "left_out"),
+           json_whole(checkpoint, "missed"));
     printf("%s%s\n", message && *message ? ": " : "", message ? message : "");
 }
 
@@ -161,18 +189,22 @@ static void show(const json_t *answer)
 {
     const char *warning = json_string_value(json_object_get(answer, "warning"));
     const char *path = json_string_value(json_object_get(answer, "path"));
-    const char *state = json_is_true(json_object_get(answer, "parked"))    ? ", PARKED: cut off from the majority, waiting"
-                        : json_is_true(json_object_get(answer, "noticed")) ? ", told to leave: it goes after the step it is in"
+    const char *state = json_is_true(json_object_get(answer, "parked"))
+                            ? ", PARKED: cut off from the majority, waiting"
+                        : json_is_true(json_object_get(answer, "noticed"))
+                            ? ", told to leave: it goes after the step it is in"
                         : json_is_true(json_object_get(answer, "joining")) ? ", joining"
                                                                            : "";
     printf("job %s: step %lld committed (%lld stable), %lld members, view %lld, %.1f steps/s%s\n",
-           json_string_value(json_object_get(answer, "job")), json_whole(answer, "step_committed"), json_whole(answer, "step_stable"),
-           json_whole(answer, "size"), json_whole(answer, "view_epoch"), json_number_value(json_object_get(answer, "steps_per_s")),
-           state);
-    printf("since this member came: %lld lost, %lld joined, %lld left\n", json_whole(answer, "losses"), json_whole(answer, "joins"),
-           json_whole(answer, "leaves"));
+           json_string_value(json_object_get(answer, "job")), json_whole(answer, "step_committed"),
+           json_whole(answer, "step_stable"), json_whole(answer, "size"),
+           json_whole(answer, "view_epoch"),
+           json_number_value(json_object_get(answer, "steps_per_s")), state);
+    printf("since this member came: %lld lost, %lld joined, %lld left\n",
+           json_whole(answer, "losses"), json_whole(answer, "joins"), json_whole(answer, "leaves"));
     if (json_whole(answer, "size") < json_whole(answer, "members_needed"))
-        printf("%lld of %lld needed are here: steps wait\n", json_whole(answer, "size"), json_whole(answer, "members_needed"));
+        printf("%lld of %lld needed are here: steps wait\n", json_whole(answer, "size"),
+               json_whole(answer, "members_needed"));
     print_sync(json_object_get(answer, "sync"));
     print_checkpoints(json_object_get(answer, "checkpoint"));
     if (warning && *warning)
@@ -180,7 +212,8 @@ static void show(const json_t *answer)
     if (*json_words(json_object_get(answer, "lineage"), "met"))
         printf("lineage: %s\n", json_words(json_object_get(answer, "lineage"), "met"));
     if (path)
-        printf("path: %s (%.0f s ago)\n", path, json_number_value(json_object_get(answer, "path_age_ns")) / 1e9);
+        printf("path: %s (%.0f s ago)\n", path,
+               json_number_value(json_object_get(answer, "path_age_ns")) / 1e9);
     print_members(answer);
     print_lanes(answer);
     print_recoveries(answer);
@@ -193,14 +226,15 @@ static int ask_job(const struct job_at *at, bool as_json)
     struct spotnik_credentials credentials;
     uint32_t count = 0;
 
-    if (!question_credentials(at, &credentials) || !question_members(at, &credentials, member, &count)) {
+    if (!question_credentials(at, &credentials)
+        || !question_members(at, &credentials, member, &count)) {
         fprintf(stderr, "spotnik status: %s\n", spotnik_last_error());
         return 1;
     }
     json_t *answer = question_first(&credentials, member, count);
     if (!answer) {
-        fprintf(stderr, "spotnik status: no member of the job answered%s%s\n", count ? ": " : "; none is listed at ",
-                count ? spotnik_last_error() : at->peers);
+        fprintf(stderr, "spotnik status: no member of the job answered%s%s\n",
+                count ? ": " : "; none is listed at ", count ? spotnik_last_error() : at->peers);
         return 1;
     }
     if (as_json)
@@ -220,11 +254,13 @@ static int ask_all(bool as_json)
     bool failing = false;
 
     if (!count)
-        option_refuse("status", "no job runs on this host as far as its processes tell. Give --peers and --key-file, or set "
+        option_refuse("status", "no job runs on this host as far as its processes tell. Give "
+                                "--peers and --key-file, or set "
                                 "SPOTNIK_PEERS and SPOTNIK_KEY_FILE");
     for (uint32_t i = 0; i < count; i++) {
         if (!as_json && count > 1)
-            printf("%s--peers %s --key-file %s\n", i ? "\n" : "", found[i].peers, found[i].key_file);
+            printf("%s--peers %s --key-file %s\n", i ? "\n" : "", found[i].peers,
+                   found[i].key_file);
         fflush(stdout);
         int status = ask_job(&found[i], as_json);
         answered += status != 1;
@@ -236,7 +272,7 @@ static int ask_all(bool as_json)
 
 int spotnik_cmd_status(int argc, char **argv)
 {
-    struct question question = {.peers = NULL};
+    struct question question = { .peers = NULL };
     struct job_at at;
     int refused = parse(argc, argv, &question);
 
@@ -245,6 +281,8 @@ int spotnik_cmd_status(int argc, char **argv)
     if (job_at_fill(question.peers, question.key_file, question.job, &at))
         return ask_job(&at, question.json);
     if (at.peers[0])
-        return option_refuse("status", "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
+        return option_refuse(
+            "status",
+            "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
     return ask_all(question.json);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik top: a job in the terminal, once a second: figures of the whole, a row for each member, what
- * happened last. All members are asked by the status question, so it works without HTTP, over ssh, and
- * whichever of them is gone. */
+/* spotnik top: a job in the terminal, once a second: figures of the whole, a row for each member,
+ * what happened last. All members are asked by the status question, so it works without HTTP, over
+ * ssh, and whichever of them is gone. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,9 +23,11 @@
 #define KEY_NS (50 * SPOTNIK_MS)
 
 static const char help[] =
-    "Usage: spotnik top [--peers SPEC] [--key-file FILE] [--job NAME] [--interval TIME] [--count N] "
+    "Usage: spotnik top [--peers SPEC] [--key-file FILE] [--job NAME] [--interval TIME] [--count "
+    "N] "
     "[--json]\n\n"
-    "Watch a running job. Without --peers and SPOTNIK_PEERS it is the one that runs on this host. On a "
+    "Watch a running job. Without --peers and SPOTNIK_PEERS it is the one that runs on this host. "
+    "On a "
     "terminal: q ends, s sorts by\n"
     "the next column, r reverses the order. Elsewhere: a line each time. It respects NO_COLOR.\n\n"
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
@@ -33,7 +35,8 @@ static const char help[] =
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --interval TIME   between two looks                  [1s]\n"
     "      --count N         end after N looks                  [never]\n"
-    "      --json            a JSON object a look: {\"job\": ..., \"members\": [...]}, as members report "
+    "      --json            a JSON object a look: {\"job\": ..., \"members\": [...]}, as members "
+    "report "
     "it\n\n"
     "Exit status: 0; 1 when no member answers.\n\n"
     "  spotnik top\n"
@@ -42,7 +45,8 @@ static const char help[] =
 
 enum column { BY_RANK, BY_STEP, BY_COMPUTE, BY_WAIT, BY_SAMPLES, BY_GOODPUT, COLUMNS };
 
-static const char *const column_name[COLUMNS] = { "RANK", "STEP", "COMPUTE", "WAIT", "SAMPLES", "GOODPUT" };
+static const char *const column_name[COLUMNS] = { "RANK", "STEP",    "COMPUTE",
+                                                  "WAIT", "SAMPLES", "GOODPUT" };
 
 struct row {
     char id[9], address[80];
@@ -109,7 +113,8 @@ static struct row row_of(const json_t *entry, const json_t *status, uint32_t ran
     row.value[BY_WAIT] = per_step_ms(status, "commit_ns");
     row.value[BY_SAMPLES] = (double)json_whole(status, "samples");
     row.value[BY_GOODPUT] =
-        json_object_get(status, "goodput") ? json_part(status, "goodput") : -1; /* nobody watches there */
+        /* nobody watches there */
+        json_object_get(status, "goodput") ? json_part(status, "goodput") : -1;
     row.dollars = json_part(status, "dollars_per_hour") * hours;
     return row;
 }
@@ -175,7 +180,8 @@ static double dollars(const struct top *top)
 
 static void figures(const struct top *top, char *line, size_t size)
 {
-    const json_t *job = top->job_status, *loss = json_object_get(json_object_get(job, "observed"), "loss");
+    const json_t *job = top->job_status,
+                 *loss = json_object_get(json_object_get(job, "observed"), "loss");
     double rate = json_part(job, "steps_per_s"), batch = (double)json_whole(job, "batch");
     long long step = json_whole(job, "step_committed"), steps = json_whole(job, "steps_max");
     size_t used = 0;
@@ -230,7 +236,8 @@ static void draw_recovery(const json_t *job)
         return;
     }
     double ms = (double)(json_whole(last, "committed_ns") - json_whole(last, "detected_ns")) / 1e6;
-    screen_line(SCREEN_PLAIN, "last recovery: %lld lost, view %lld, %.1f ms to the next commit, %.0f s ago",
+    screen_line(SCREEN_PLAIN,
+                "last recovery: %lld lost, view %lld, %.1f ms to the next commit, %.0f s ago",
                 json_whole(last, "lost"), json_whole(last, "epoch"), ms > 0 ? ms : 0,
                 (double)(json_whole(job, "now_ns") - json_whole(last, "detected_ns")) / 1e9);
 }
@@ -243,11 +250,12 @@ static void draw_row(const struct row *row)
     if (row->value[BY_GOODPUT] >= 0)
         snprintf(goodput, sizeof(goodput), "%.1f%%", 100 * row->value[BY_GOODPUT]);
     if (!row->answered)
-        screen_line(look, "%4.0f %-8s %-21.21s %9s", row->value[BY_RANK], row->id, row->address, "silent");
+        screen_line(look, "%4.0f %-8s %-21.21s %9s", row->value[BY_RANK], row->id, row->address,
+                    "silent");
     else
-        screen_line(look, "%4.0f %-8s %-21.21s %9.0f %8.2f %7.2f %9.0f %7s%s", row->value[BY_RANK], row->id,
-                    row->address, row->value[BY_STEP], row->value[BY_COMPUTE], row->value[BY_WAIT],
-                    row->value[BY_SAMPLES], goodput,
+        screen_line(look, "%4.0f %-8s %-21.21s %9.0f %8.2f %7.2f %9.0f %7s%s", row->value[BY_RANK],
+                    row->id, row->address, row->value[BY_STEP], row->value[BY_COMPUTE],
+                    row->value[BY_WAIT], row->value[BY_SAMPLES], goodput,
                     row->parked    ? " parked"
                     : row->noticed ? " leaving"
                     : row->joining ? " joining"
@@ -291,11 +299,12 @@ static void draw(struct top *top)
     qsort(top->row, top->row_count, sizeof(*top->row), by_column);
     screen_begin();
     figures(top, line, sizeof(line));
-    screen_line(SCREEN_PLAIN, "job %s, view %lld%s", json_words(job, "job"), json_whole(job, "view_epoch"),
-                state_of(job));
+    screen_line(SCREEN_PLAIN, "job %s, view %lld%s", json_words(job, "job"),
+                json_whole(job, "view_epoch"), state_of(job));
     screen_line(SCREEN_PLAIN, "%s", line);
-    screen_line(SCREEN_PLAIN, "%lld lost, %lld joined, %lld left since %.8s came", json_whole(job, "losses"),
-                json_whole(job, "joins"), json_whole(job, "leaves"), json_words(job, "member"));
+    screen_line(SCREEN_PLAIN, "%lld lost, %lld joined, %lld left since %.8s came",
+                json_whole(job, "losses"), json_whole(job, "joins"), json_whole(job, "leaves"),
+                json_words(job, "member"));
     draw_recovery(job);
     screen_line(SCREEN_PLAIN, "%s", "");
     screen_line(SCREEN_HEAD, "%-80s",
@@ -353,7 +362,8 @@ static void print_line(const struct top *top)
 
 static void pause_until(uint64_t at_ns)
 {
-    struct timespec at = { .tv_sec = (time_t)(at_ns / SPOTNIK_S), .tv_nsec = (long)(at_ns % SPOTNIK_S) };
+    struct timespec at = { .tv_sec = (time_t)(at_ns / SPOTNIK_S),
+                           .tv_nsec = (long)(at_ns % SPOTNIK_S) };
 
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
@@ -385,7 +395,8 @@ static int parse(int argc, char **argv, struct top *top)
             top->job = optarg;
             break;
         case 'i':
-            good = option_duration(optarg, &top->interval_ns) && top->interval_ns >= 10 * SPOTNIK_MS;
+            good =
+                option_duration(optarg, &top->interval_ns) && top->interval_ns >= 10 * SPOTNIK_MS;
             break;
         case 'c':
             good = option_u64(optarg, 1, UINT64_MAX, &top->count);
@@ -397,13 +408,15 @@ static int parse(int argc, char **argv, struct top *top)
             fputs(help, stdout);
             return 1;
         default:
-            return option_refuse("top", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("top", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         }
         if (!good)
             return option_refuse("top", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
-    return optind == argc ? 0
-                          : option_refuse("top", "what is \"%s\"? Name the job with --peers", argv[optind]);
+    return optind == argc
+               ? 0
+               : option_refuse("top", "what is \"%s\"? Name the job with --peers", argv[optind]);
 }
 
 static int watch(struct top *top)
@@ -415,7 +428,8 @@ static int watch(struct top *top)
 
         answered = look(top);
         if (!top->on_screen && !answered) {
-            fprintf(stderr, "spotnik top: no member of the job answers: %s\n", spotnik_last_error());
+            fprintf(stderr, "spotnik top: no member of the job answers: %s\n",
+                    spotnik_last_error());
             return 1;
         }
         if (top->json)
@@ -431,7 +445,8 @@ static int watch(struct top *top)
         if (!top->on_screen)
             pause_until(due_ns);
         else if (!keys(top,
-                       spotnik_time_add(now_ns(), due_ns > now_ns() + KEY_NS ? due_ns - now_ns() : KEY_NS)))
+                       spotnik_time_add(now_ns(),
+                                        due_ns > now_ns() + KEY_NS ? due_ns - now_ns() : KEY_NS)))
             return 0; /* keys are looked at even when asking takes longer than the interval */
     }
     return answered ? 0 : 1;

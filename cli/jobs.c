@@ -25,7 +25,8 @@ static size_t read_environment(const char *pid, char *text)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    while (used < ENVIRONMENT_MAX - 1 && (got = read(fd, text + used, ENVIRONMENT_MAX - 1 - used)) > 0)
+    while (used < ENVIRONMENT_MAX - 1
+           && (got = read(fd, text + used, ENVIRONMENT_MAX - 1 - used)) > 0)
         used += (size_t)got;
     close(fd);
     text[used] = 0;
@@ -88,10 +89,13 @@ uint32_t jobs_find(struct job_at ret[JOBS_MAX])
     char *text = malloc(ENVIRONMENT_MAX);
     uint32_t count = 0;
 
-    for (const struct dirent *entry; processes && text && count < JOBS_MAX && (entry = readdir(processes));) {
-        size_t size = isdigit((unsigned char)entry->d_name[0]) ? read_environment(entry->d_name, text) : 0;
+    for (const struct dirent *entry;
+         processes && text && count < JOBS_MAX && (entry = readdir(processes));) {
+        size_t size =
+            isdigit((unsigned char)entry->d_name[0]) ? read_environment(entry->d_name, text) : 0;
 
-        if (size && take(entry->d_name, text, size, &ret[count]) && !is_known(ret, count, &ret[count]))
+        if (size && take(entry->d_name, text, size, &ret[count])
+            && !is_known(ret, count, &ret[count]))
             count++;
     }
     free(text);
@@ -112,19 +116,21 @@ bool jobs_choose(const char *command, const char *peers, const char *key_file, c
         return true;
     }
     if (ret->peers[0])
-        option_refuse(command,
-                      "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
+        option_refuse(
+            command,
+            "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
     else if (found)
         count = jobs_find(found);
     if (!ret->peers[0] && count == 0)
-        option_refuse(command, "no job runs on this host as far as its processes tell. Give --peers and "
-                               "--key-file, or set SPOTNIK_PEERS "
-                               "and SPOTNIK_KEY_FILE");
+        option_refuse(command,
+                      "no job runs on this host as far as its processes tell. Give --peers and "
+                      "--key-file, or set SPOTNIK_PEERS "
+                      "and SPOTNIK_KEY_FILE");
     if (count > 1) {
         fprintf(stderr, "spotnik %s: several jobs run here; name one:\n", command);
         for (uint32_t i = 0; i < count; i++)
-            fprintf(stderr, "  spotnik %s --job %s --peers %s --key-file %s\n", command, found[i].job,
-                    found[i].peers, found[i].key_file);
+            fprintf(stderr, "  spotnik %s --job %s --peers %s --key-file %s\n", command,
+                    found[i].job, found[i].peers, found[i].key_file);
     }
     if (count == 1)
         *ret = found[0];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The jobs of this host: read from the environments of its processes, so nothing has to be registered, and
- * nothing is left behind. Jobs of programs that set peers and key in their code are not found. */
+/* The jobs of this host: read from the environments of its processes, so nothing has to be
+ * registered, and nothing is left behind. Jobs of programs that set peers and key in their code are
+ * not found. */
 #ifndef SPOTNIK_CLI_JOBS_H
 #define SPOTNIK_CLI_JOBS_H
 

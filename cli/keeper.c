@@ -17,8 +17,10 @@
 /* What the agent says. */
 enum tell {
     GIVE, /* here are two pipes of a worker */
-    DROP, /* that worker has ended: a process that still holds its pipes must learn that they have no reader */
-    END,  /* the agent itself ends */
+    /* that worker has ended: a process that still holds its pipes must learn that they have no
+     * reader */
+    DROP,
+    END, /* the agent itself ends */
 };
 
 struct word {
@@ -33,7 +35,8 @@ struct kept {
 };
 
 struct shelf {
-    const struct agent *agent; /* as it was before it had workers: of its output the keeper needs where it goes */
+    /* as it was before it had workers: of its output the keeper needs where it goes */
+    const struct agent *agent;
     struct kept **kept;
     struct pollfd *fds; /* [0]: the agent; then the pipes */
     uint32_t count;
@@ -81,13 +84,15 @@ static void shelf_drop_worker(struct shelf *shelf, uint32_t number)
 static bool word_take(struct shelf *shelf, int fd)
 {
     struct word word;
-    struct iovec piece = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct iovec piece = { .iov_base = &word, .iov_len = sizeof(word) };
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(2 * sizeof(int))];
     } control;
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
+    struct msghdr message = { .msg_iov = &piece,
+                              .msg_iovlen = 1,
+                              .msg_control = control.bytes,
+                              .msg_controllen = sizeof(control.bytes) };
     int pipes[2];
 
     ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
@@ -109,12 +114,14 @@ static bool word_take(struct shelf *shelf, int fd)
     return true;
 }
 
-/* Wait for the agent's word or for pipes: that end, while the agent reads them; with `reading`, for what comes out of them. */
+/* Wait for the agent's word or for pipes: that end, while the agent reads them; with `reading`, for
+ * what comes out of them. */
 static bool turn(struct shelf *shelf, int agent_fd, bool reading)
 {
-    shelf->fds[0] = (struct pollfd){.fd = agent_fd, .events = POLLIN};
+    shelf->fds[0] = (struct pollfd){ .fd = agent_fd, .events = POLLIN };
     for (uint32_t i = 0; i < shelf->count; i++)
-        shelf->fds[i + 1] = (struct pollfd){.fd = shelf->kept[i]->pipe.fd, .events = reading ? POLLIN : 0};
+        shelf->fds[i + 1] =
+            (struct pollfd){ .fd = shelf->kept[i]->pipe.fd, .events = reading ? POLLIN : 0 };
     if (poll(shelf->fds, shelf->count + 1, -1) < 0)
         return true;
     for (uint32_t i = shelf->count; i > 0; i--) {
@@ -129,11 +136,12 @@ static bool turn(struct shelf *shelf, int agent_fd, bool reading)
     return shelf->fds[0].revents == 0 || word_take(shelf, agent_fd);
 }
 
-/* Ctrl-C and the end of the terminal are the agent's business; where nobody reads what we print, workers go on all the same. */
+/* Ctrl-C and the end of the terminal are the agent's business; where nobody reads what we print,
+ * workers go on all the same. */
 static void keep(const struct agent *agent, int agent_fd)
 {
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
-    struct shelf shelf = {.agent = agent, .fds = calloc(1, sizeof(*shelf.fds))};
+    static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
+    struct shelf shelf = { .agent = agent, .fds = calloc(1, sizeof(*shelf.fds)) };
 
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
@@ -167,12 +175,12 @@ bool keeper_start(struct keeper *keeper, const struct agent *agent)
 
 static void say(const struct keeper *keeper, struct word word, const int *pipes)
 {
-    struct iovec piece = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct iovec piece = { .iov_base = &word, .iov_len = sizeof(word) };
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control = {.bytes = {0}};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    } control = { .bytes = { 0 } };
+    struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
 
     if (pipes) {
         message.msg_control = control.bytes;
@@ -189,19 +197,19 @@ static void say(const struct keeper *keeper, struct word word, const int *pipes)
 
 void keeper_give(const struct keeper *keeper, uint32_t number, int out, int err)
 {
-    say(keeper, (struct word){.what = GIVE, .number = number}, (int[]){out, err});
+    say(keeper, (struct word){ .what = GIVE, .number = number }, (int[]){ out, err });
 }
 
 void keeper_drop(const struct keeper *keeper, uint32_t number)
 {
-    say(keeper, (struct word){.what = DROP, .number = number}, NULL);
+    say(keeper, (struct word){ .what = DROP, .number = number }, NULL);
 }
 
 void keeper_end(struct keeper *keeper)
 {
     if (keeper->pid <= 0)
         return;
-    say(keeper, (struct word){.what = END}, NULL);
+    say(keeper, (struct word){ .what = END }, NULL);
     close(keeper->fd);
     while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
         ;

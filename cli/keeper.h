@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keeper: a process that holds the reading ends of the workers' pipes beside the agent. While the agent lives it does
- * nothing. When the agent is killed, it goes on passing on what the workers print, so that their next line does not end them
- * with SIGPIPE (or an error, in Python), and ends when the last of them has. */
+/* The keeper: a process that holds the reading ends of the workers' pipes beside the agent. While
+ * the agent lives it does nothing. When the agent is killed, it goes on passing on what the workers
+ * print, so that their next line does not end them with SIGPIPE (or an error, in Python), and ends
+ * when the last of them has. */
 #ifndef SPOTNIK_CLI_KEEPER_H
 #define SPOTNIK_CLI_KEEPER_H
 
@@ -16,7 +17,8 @@ struct keeper {
 
 struct agent;
 
-/* Before the agent has threads, workers or blocked signals; its `output` is set. False: no process or no socket (errno). */
+/* Before the agent has threads, workers or blocked signals; its `output` is set. False: no process
+ * or no socket (errno). */
 bool keeper_start(struct keeper *keeper, const struct agent *agent);
 
 /* The reading ends of worker `number`. Without a keeper that lives, nothing is done. */

@@ -50,7 +50,8 @@ static void take_answer(struct lineages *found, const struct spotnik_answer *ans
     row->step = presence->step > row->step ? presence->step : row->step;
 }
 
-static int ask_all(const struct job_at *at, const struct spotnik_credentials *credentials, struct lineages *found)
+static int ask_all(const struct job_at *at, const struct spotnik_credentials *credentials,
+                   struct lineages *found)
 {
     struct spotnik_member *named = calloc(QUESTION_MEMBERS_MAX, sizeof *named);
     uint32_t count = 0;
@@ -62,7 +63,8 @@ static int ask_all(const struct job_at *at, const struct spotnik_credentials *cr
     }
     for (uint32_t i = 0; i < count; i++) {
         struct spotnik_answer *answer = &found->answer[found->answer_count];
-        if (named[i].port == 0 || spotnik_net_ask(credentials, named[i].address, named[i].port, ASK_NS, answer, NULL))
+        if (named[i].port == 0
+            || spotnik_net_ask(credentials, named[i].address, named[i].port, ASK_NS, answer, NULL))
             continue;
         found->answer_count++;
         take_answer(found, answer);
@@ -78,20 +80,23 @@ static const char *folder_of(const char *peers)
     return strncmp(peers, "file:", 5) ? NULL : peers + 5;
 }
 
-static void take_record(struct lineages *found, const struct spotnik_record *record, uint64_t genesis)
+static void take_record(struct lineages *found, const struct spotnik_record *record,
+                        uint64_t genesis)
 {
     struct lineage_row *row = row_of(found, record->founding);
 
     if (!row)
         return;
     if (!row->founding.root)
-        row->founding = (struct spotnik_founding){ record->founding, record->root, record->born_ms, genesis ? genesis : record->generation };
+        row->founding = (struct spotnik_founding){ record->founding, record->root, record->born_ms,
+                                                   genesis ? genesis : record->generation };
     row->is_genesis |= genesis != 0;
     row->records += !genesis;
     row->step = record->step > row->step ? record->step : row->step;
 }
 
-static int look_at_folder(const char *folder, const struct spotnik_credentials *credentials, struct lineages *found)
+static int look_at_folder(const char *folder, const struct spotnik_credentials *credentials,
+                          struct lineages *found)
 {
     struct spotnik_lookout watch = { .count = 0 };
     int rc = folder ? spotnik_lookout_look(&watch, credentials, folder, 0) : 0;
@@ -117,11 +122,13 @@ static void look_at_checkpoints(const char *dir, struct lineages *found)
     if (!dir || !*dir || spotnik_shelf_list(dir, &shelf))
         return; /* not made yet */
     for (uint32_t i = 0; i < shelf.count; i++) {
-        struct lineage_row *row = shelf.entry[i].written_s ? row_of(found, shelf.entry[i].founding) : NULL;
+        struct lineage_row *row =
+            shelf.entry[i].written_s ? row_of(found, shelf.entry[i].founding) : NULL;
         if (!row)
             continue;
         row->checkpoints++;
-        row->checkpoint_step = shelf.entry[i].step > row->checkpoint_step ? shelf.entry[i].step : row->checkpoint_step;
+        row->checkpoint_step =
+            shelf.entry[i].step > row->checkpoint_step ? shelf.entry[i].step : row->checkpoint_step;
         row->yielded = spotnik_shelf_has_yielded(dir, row->founding.id);
     }
     spotnik_shelf_list_done(&shelf);
@@ -136,7 +143,8 @@ static int by_life(const void *a, const void *b)
     return left->step < right->step ? 1 : left->step > right->step ? -1 : 0;
 }
 
-int lineages_find(const struct job_at *at, const struct spotnik_credentials *credentials, const char *checkpoint, struct lineages *ret)
+int lineages_find(const struct job_at *at, const struct spotnik_credentials *credentials,
+                  const char *checkpoint, struct lineages *ret)
 {
     memset(ret, 0, sizeof *ret);
     int rc = ask_all(at, credentials, ret);
@@ -160,9 +168,11 @@ void lineages_done(struct lineages *found)
 
 /* ---- a choice ---- */
 
-/* Members of all other lineages find a younger founding, and end. Without a living member of the chosen one there is none to point at;
- * then the next newcomer founds, from the chosen checkpoints. */
-static int folder_choose(const char *folder, const struct spotnik_credentials *credentials, const struct lineage_row *chosen)
+/* Members of all other lineages find a younger founding, and end. Without a living member of the
+ * chosen one there is none to point at; then the next newcomer founds, from the chosen
+ * checkpoints. */
+static int folder_choose(const char *folder, const struct spotnik_credentials *credentials,
+                         const struct lineage_row *chosen)
 {
     struct spotnik_record record = { .member = chosen->at,
                                      .counter = 1,
@@ -183,18 +193,20 @@ static int folder_choose(const char *folder, const struct spotnik_credentials *c
     if (!rc)
         rc = spotnik_record_write(credentials, &record, folder, name, true);
     errno = -rc;
-    return rc ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/%s: %m", folder, name) : 0;
+    return rc ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/%s: %m", folder, name)
+              : 0;
 }
 
-int lineages_choose(const struct lineages *found, const struct spotnik_credentials *credentials, const char *peers, const char *checkpoint,
-                    const struct lineage_row *chosen)
+int lineages_choose(const struct lineages *found, const struct spotnik_credentials *credentials,
+                    const char *peers, const char *checkpoint, const struct lineage_row *chosen)
 {
     int rc = folder_choose(folder_of(peers), credentials, chosen);
 
     for (uint32_t i = 0; !rc && i < found->count; i++) {
         const struct lineage_row *row = &found->row[i];
         if (row->checkpoints)
-            rc = row == chosen ? spotnik_shelf_choose(checkpoint, row->founding.id) : spotnik_shelf_yield(checkpoint, row->founding.id);
+            rc = row == chosen ? spotnik_shelf_choose(checkpoint, row->founding.id)
+                               : spotnik_shelf_yield(checkpoint, row->founding.id);
     }
     return rc;
 }

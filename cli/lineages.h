@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lineages of a job: from members that answer, the records of a folder, and checkpoints. For cmd_lineage.c. */
+/* The lineages of a job: from members that answer, the records of a folder, and checkpoints. For
+ * cmd_lineage.c. */
 #ifndef SPOTNIK_CLI_LINEAGES_H
 #define SPOTNIK_CLI_LINEAGES_H
 
@@ -27,15 +28,17 @@ struct lineages {
     uint32_t answer_count;
 };
 
-/* `checkpoint` may be NULL. Blocking: asks every named member. 0, or an error whose detail says why. */
-int lineages_find(const struct job_at *at, const struct spotnik_credentials *credentials, const char *checkpoint, struct lineages *ret);
+/* `checkpoint` may be NULL. Blocking: asks every named member. 0, or an error whose detail says
+ * why. */
+int lineages_find(const struct job_at *at, const struct spotnik_credentials *credentials,
+                  const char *checkpoint, struct lineages *ret);
 void lineages_done(struct lineages *found);
 
 /* NULL: there is none. */
 const struct lineage_row *lineage_find(const struct lineages *found, uint64_t id);
 
 /* In folder and checkpoints this one is the job from now on. 0 or an error. */
-int lineages_choose(const struct lineages *found, const struct spotnik_credentials *credentials, const char *peers, const char *checkpoint,
-                    const struct lineage_row *chosen);
+int lineages_choose(const struct lineages *found, const struct spotnik_credentials *credentials,
+                    const char *peers, const char *checkpoint, const struct lineage_row *chosen);
 
 #endif

@@ -10,29 +10,29 @@ static const struct {
     const char *name, *purpose;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", "start workers here; they survive each other", spotnik_cmd_run},
-    {"status", "ask a running job how it is", spotnik_cmd_status},
-    {"top", "watch a running job in the terminal", spotnik_cmd_top},
-    {"report", "a page on what a job has done, lost and cost", spotnik_cmd_report},
-    {"trace", "spans of all members on one clock; why a step was slow", spotnik_cmd_trace},
-    {"dump", "make members write their recent records", spotnik_cmd_dump},
-    {"replay", "replay a dump, and show what happened", spotnik_cmd_replay},
-    {"sim", "simulate a whole cluster with faults, from a seed", spotnik_cmd_sim},
-    {"bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench},
-    {"key", "make a job key", spotnik_cmd_key},
-    {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
-    {"lineage", "two jobs of one name? see them, choose, force", spotnik_cmd_lineage},
-    {"notice", "is this machine about to be taken away?", spotnik_cmd_notice},
-    {"mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds},
-    {"slurm", "submit a job whose elements come and go", spotnik_cmd_slurm},
-    {"doctor", "is everything ready, here and between two hosts?", spotnik_cmd_doctor},
-    {"fleet", "keep the number of machines that the plan wants", spotnik_cmd_fleet},
-    {"bag", "run many simulations, any program, each done once", spotnik_cmd_bag},
-    {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
-    {"prices", "get today's prices for the planner", spotnik_cmd_prices},
-    {"profile", "measure a job for the planner", spotnik_cmd_profile},
-    {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},
-    {"backtest", "replay spot windows under a policy", spotnik_cmd_backtest},
+    { "run", "start workers here; they survive each other", spotnik_cmd_run },
+    { "status", "ask a running job how it is", spotnik_cmd_status },
+    { "top", "watch a running job in the terminal", spotnik_cmd_top },
+    { "report", "a page on what a job has done, lost and cost", spotnik_cmd_report },
+    { "trace", "spans of all members on one clock; why a step was slow", spotnik_cmd_trace },
+    { "dump", "make members write their recent records", spotnik_cmd_dump },
+    { "replay", "replay a dump, and show what happened", spotnik_cmd_replay },
+    { "sim", "simulate a whole cluster with faults, from a seed", spotnik_cmd_sim },
+    { "bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench },
+    { "key", "make a job key", spotnik_cmd_key },
+    { "checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint },
+    { "lineage", "two jobs of one name? see them, choose, force", spotnik_cmd_lineage },
+    { "notice", "is this machine about to be taken away?", spotnik_cmd_notice },
+    { "mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds },
+    { "slurm", "submit a job whose elements come and go", spotnik_cmd_slurm },
+    { "doctor", "is everything ready, here and between two hosts?", spotnik_cmd_doctor },
+    { "fleet", "keep the number of machines that the plan wants", spotnik_cmd_fleet },
+    { "bag", "run many simulations, any program, each done once", spotnik_cmd_bag },
+    { "plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan },
+    { "prices", "get today's prices for the planner", spotnik_cmd_prices },
+    { "profile", "measure a job for the planner", spotnik_cmd_profile },
+    { "model", "the planner's models, one by one, on CSV", spotnik_cmd_model },
+    { "backtest", "replay spot windows under a policy", spotnik_cmd_backtest },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -54,7 +54,8 @@ static int help(FILE *out)
 static unsigned distance(const char *a, const char *b)
 {
     size_t length_a = strlen(a), length_b = strlen(b);
-    unsigned different = (unsigned)(length_a > length_b ? length_a - length_b : length_b - length_a);
+    unsigned different =
+        (unsigned)(length_a > length_b ? length_a - length_b : length_b - length_a);
     for (size_t i = 0; a[i] && b[i]; i++)
         different += a[i] != b[i];
     return different;

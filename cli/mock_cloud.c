@@ -37,7 +37,8 @@ static void date(char *ret, size_t size, const char *format, int64_t ms)
 
 /* "+120" and its like, as a date in `format`; anything else stands as it is, for answers that are
  * out of order. */
-static void when(const struct mock_cloud *cloud, const char *word, const char *format, char *ret, size_t size)
+static void when(const struct mock_cloud *cloud, const char *word, const char *format, char *ret,
+                 size_t size)
 {
     int64_t ms;
 
@@ -54,15 +55,18 @@ static const char *order_aws(struct mock_cloud *cloud, char **word)
 {
     if (!strcmp(word[0], "action") && word[1]) {
         snprintf(cloud->action, sizeof(cloud->action), "%s", word[1]);
-        when(cloud, word[2] ? word[2] : "+120", ISO, cloud->action_time, sizeof(cloud->action_time));
+        when(cloud, word[2] ? word[2] : "+120", ISO, cloud->action_time,
+             sizeof(cloud->action_time));
     } else if (!strcmp(word[0], "rebalance")) {
-        when(cloud, word[1] ? word[1] : "+0", ISO, cloud->rebalance_time, sizeof(cloud->rebalance_time));
+        when(cloud, word[1] ? word[1] : "+0", ISO, cloud->rebalance_time,
+             sizeof(cloud->rebalance_time));
     } else if (!strcmp(word[0], "expire-tokens")) {
         cloud->tokens = 0;
     } else if (!strcmp(word[0], "clear")) {
         cloud->action[0] = cloud->rebalance_time[0] = 0;
     } else {
-        return "aws: action terminate|stop|hibernate [WHEN], rebalance [WHEN], expire-tokens or clear";
+        return "aws: action terminate|stop|hibernate [WHEN], rebalance [WHEN], expire-tokens or "
+               "clear";
     }
     return NULL;
 }
@@ -99,7 +103,8 @@ static const char *order_event(struct mock_cloud *cloud, char **word)
     snprintf(event->id, sizeof(event->id), "EVENT-%u", ++cloud->incarnation);
     snprintf(event->type, sizeof(event->type), "%s", word[1]);
     snprintf(event->resource, sizeof(event->resource), "%s", word[2]);
-    snprintf(event->status, sizeof(event->status), "%s", word[3] && word[4] ? word[4] : "Scheduled");
+    snprintf(event->status, sizeof(event->status), "%s",
+             word[3] && word[4] ? word[4] : "Scheduled");
     when(cloud, word[3] ? word[3] : "+30", HTTP, event->before, sizeof(event->before));
     if (!strcmp(event->status, "Started"))
         event->before[0] = 0;
@@ -180,13 +185,15 @@ static void give_token(struct mock_cloud *cloud, const struct mock_question *que
     } else if (!question->ttl[0] || *end || ttl_s < 1 || ttl_s > 21600) {
         reply(ret, 400, "text/plain", "");
     } else {
-        uint32_t place = cloud->tokens < MOCK_TOKENS ? cloud->tokens++ : (uint32_t)random() % MOCK_TOKENS;
-        snprintf(cloud->token[place].value, sizeof(cloud->token[place].value), "AQAEA%08lx%08lx==", random(),
-                 random());
+        uint32_t place =
+            cloud->tokens < MOCK_TOKENS ? cloud->tokens++ : (uint32_t)random() % MOCK_TOKENS;
+        snprintf(cloud->token[place].value, sizeof(cloud->token[place].value),
+                 "AQAEA%08lx%08lx==", random(), random());
         cloud->tokens_given++;
         cloud->token[place].until_ns = cloud->now_ns + (uint64_t)ttl_s * SPOTNIK_S;
         reply(ret, 200, "text/plain", cloud->token[place].value);
-        snprintf(ret->headers, sizeof(ret->headers), "X-aws-ec2-metadata-token-ttl-seconds: %ld\r\n", ttl_s);
+        snprintf(ret->headers, sizeof(ret->headers),
+                 "X-aws-ec2-metadata-token-ttl-seconds: %ld\r\n", ttl_s);
     }
 }
 
@@ -239,16 +246,20 @@ static const char *parameter(const char *path, const char *name, char *ret, size
 }
 
 static void answer_value(const struct mock_cloud *cloud, const struct mock_question *question,
-                         uint64_t asked_ns, const char *value, uint64_t tag, struct mock_answer *ret)
+                         uint64_t asked_ns, const char *value, uint64_t tag,
+                         struct mock_answer *ret)
 {
     char text[64], etag[32];
-    bool wants_change = !strcasecmp(parameter(question->path, "wait_for_change", text, sizeof(text)), "true");
+    bool wants_change =
+        !strcasecmp(parameter(question->path, "wait_for_change", text, sizeof(text)), "true");
     uint64_t patience_ns =
-        strtoull(parameter(question->path, "timeout_sec", text, sizeof(text)), NULL, 10) * SPOTNIK_S;
+        strtoull(parameter(question->path, "timeout_sec", text, sizeof(text)), NULL, 10)
+        * SPOTNIK_S;
 
     snprintf(etag, sizeof(etag), "%016" PRIx64, tag * UINT64_C(0x9e3779b97f4a7c15));
     parameter(question->path, "last_etag", text, sizeof(text));
-    if (wants_change && !strcmp(text, etag) && (!patience_ns || cloud->now_ns - asked_ns < patience_ns)) {
+    if (wants_change && !strcmp(text, etag)
+        && (!patience_ns || cloud->now_ns - asked_ns < patience_ns)) {
         ret->status = 0;
         ret->wait_ns = patience_ns ? asked_ns + patience_ns - cloud->now_ns : SPOTNIK_NEVER;
         return;
@@ -265,8 +276,8 @@ static void answer_gcp(const struct mock_cloud *cloud, const struct mock_questio
     if (strcmp(question->flavor, "Google"))
         reply(ret, 403, "text/html", "Missing Metadata-Flavor:Google header.");
     else if (begins(what, "preempted"))
-        answer_value(cloud, question, asked_ns, cloud->preempted ? "TRUE" : "FALSE", cloud->preempted_tag,
-                     ret);
+        answer_value(cloud, question, asked_ns, cloud->preempted ? "TRUE" : "FALSE",
+                     cloud->preempted_tag, ret);
     else if (begins(what, "maintenance-event"))
         answer_value(cloud, question, asked_ns, cloud->maintenance, cloud->maintenance_tag, ret);
     else
@@ -284,15 +295,16 @@ static void answer_events(struct mock_cloud *cloud, const struct mock_question *
         return;
     }
     reply(ret, 200, "application/json", "");
-    used += (size_t)snprintf(ret->body, sizeof(ret->body), "{\"DocumentIncarnation\":%u,\"Events\":[",
-                             cloud->incarnation);
+    used += (size_t)snprintf(ret->body, sizeof(ret->body),
+                             "{\"DocumentIncarnation\":%u,\"Events\":[", cloud->incarnation);
     for (uint32_t i = 0; i < cloud->events; i++) {
         const struct mock_event *event = &cloud->event[i];
         used += (size_t)snprintf(
             ret->body + used, sizeof(ret->body) - used,
             "%s{\"EventId\":\"%s\",\"EventStatus\":\"%s\",\"EventType\":\"%s\",\"ResourceType\":"
             "\"VirtualMachine\","
-            "\"Resources\":[\"%s\"],\"NotBefore\":\"%s\",\"Description\":\"\",\"EventSource\":\"Platform\","
+            "\"Resources\":[\"%s\"],\"NotBefore\":\"%s\",\"Description\":\"\",\"EventSource\":"
+            "\"Platform\","
             "\"DurationInSeconds\":-1}",
             i ? "," : "", event->id, event->status, event->type, event->resource, event->before);
     }
@@ -313,14 +325,15 @@ static void answer_azure(struct mock_cloud *cloud, const struct mock_question *q
         reply(ret, 404, "application/json", "");
 }
 
-void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *question, uint64_t asked_ns,
-                       struct mock_answer *ret)
+void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *question,
+                       uint64_t asked_ns, struct mock_answer *ret)
 {
     *ret = (struct mock_answer){ .wait_ns = SPOTNIK_NEVER };
     if (!strcmp(question->path, "/mock/seen")) { /* for tests, whatever else is said */
         reply(ret, 200, "application/json", "");
-        snprintf(ret->body, sizeof(ret->body), "{\"asked\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"acknowledged\":%u}",
-                 cloud->asked, cloud->tokens_given, cloud->acknowledged);
+        snprintf(ret->body, sizeof(ret->body),
+                 "{\"asked\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"acknowledged\":%u}", cloud->asked,
+                 cloud->tokens_given, cloud->acknowledged);
         return;
     }
     if (cloud->hang)

@@ -35,12 +35,13 @@ struct mock_cloud {
     struct mock_event event[MOCK_EVENTS];
     uint32_t events, incarnation, acknowledged;
     uint64_t asked, tokens_given; /* so far */
-    int fail;       /* status to answer everything with; 0: none */
-    bool hang;      /* answer nothing at all */
+    int fail;                     /* status to answer everything with; 0: none */
+    bool hang;                    /* answer nothing at all */
 };
 
 struct mock_question {
-    char method[8], path[512];                                        /* with what stands behind ? */
+    /* with what stands behind ? */
+    char method[8], path[512];
     char token[64], ttl[16], flavor[16], metadata[16], forwarded[64]; /* headers; "" without */
 };
 
@@ -58,7 +59,7 @@ void mock_cloud_init(struct mock_cloud *cloud);
 const char *mock_cloud_order(struct mock_cloud *cloud, const char *line);
 
 /* `asked_ns`: when the question came. */
-void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *question, uint64_t asked_ns,
-                       struct mock_answer *ret);
+void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *question,
+                       uint64_t asked_ns, struct mock_answer *ret);
 
 #endif

@@ -39,7 +39,7 @@ bool option_duration(const char *text, uint64_t *ret_ns)
     static const struct {
         const char *name;
         double ns;
-    } units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+    } units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
     char *end;
     double value = strtod(text, &end);
 
@@ -76,7 +76,9 @@ bool option_span(const char *text, uint32_t *ret_min, uint32_t *ret_max)
 
 bool option_bytes(const char *text, uint64_t *ret)
 {
-    static const char *const units[][3] = {{"", "b", "B"}, {"k", "kib", "kb"}, {"m", "mib", "mb"}, {"g", "gib", "gb"}};
+    static const char *const units[][3] = {
+        { "", "b", "B" }, { "k", "kib", "kb" }, { "m", "mib", "mb" }, { "g", "gib", "gb" }
+    };
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);

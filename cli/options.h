@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of the command line turned into numbers, strictly: what is not wholly understood is refused. */
+/* Words of the command line turned into numbers, strictly: what is not wholly understood is
+ * refused. */
 #ifndef SPOTNIK_CLI_OPTIONS_H
 #define SPOTNIK_CLI_OPTIONS_H
 
@@ -16,7 +17,9 @@ bool option_ratio(const char *text, double *ret);
 /* "4096", "64K", "4MiB", "2GiB": bytes, powers of 1024. */
 bool option_bytes(const char *text, uint64_t *ret);
 
-/* Print "spotnik COMMAND: ..." and where to read more; returns 2, the exit status of a wrong command line. */
-int option_refuse(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Print "spotnik COMMAND: ..." and where to read more; returns 2, the exit status of a wrong
+ * command line. */
+int option_refuse(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

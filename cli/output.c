@@ -12,7 +12,9 @@
 
 bool output_parse(const char *word, enum output_whose *ret_whose)
 {
-    static const char *const words[] = {[OUTPUT_ALL] = "all", [OUTPUT_SENIOR] = "senior", [OUTPUT_NONE] = "none"};
+    static const char *const words[] = {
+        [OUTPUT_ALL] = "all", [OUTPUT_SENIOR] = "senior", [OUTPUT_NONE] = "none"
+    };
 
     for (int i = OUTPUT_ALL; i <= OUTPUT_NONE; i++)
         if (strcmp(word, words[i]) == 0) {
@@ -26,7 +28,9 @@ bool output_prepare(struct output *output)
 {
     if (output->whose == OUTPUT_BY_TERMINAL)
         output->whose = isatty(STDOUT_FILENO) ? OUTPUT_SENIOR : OUTPUT_ALL;
-    output->tee = output->tee_path ? open(output->tee_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    output->tee = output->tee_path
+                      ? open(output->tee_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                      : -1;
     if (output->tee_path && output->tee < 0)
         return false;
     if (!output->log_dir || mkdir(output->log_dir, 0777) == 0)
@@ -45,19 +49,21 @@ int output_open(const struct output *output, uint32_t worker)
 
     if (!output->log_dir)
         return -1;
-    if ((size_t)snprintf(path, sizeof(path), "%s/w%u.log", output->log_dir, worker) >= sizeof(path)) {
+    if ((size_t)snprintf(path, sizeof(path), "%s/w%u.log", output->log_dir, worker)
+        >= sizeof(path)) {
         errno = ENAMETOOLONG;
         return -1;
     }
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
-/* A full disk must not stop the workers, nor be told of for each of their lines: the line is missing in the file. */
+/* A full disk must not stop the workers, nor be told of for each of their lines: the line is
+ * missing in the file. */
 static void append(int fd, const char *tag, const struct output_line *line)
 {
-    struct iovec part[] = {{.iov_base = (void *)tag, .iov_len = strlen(tag)},
-                           {.iov_base = (void *)line->text, .iov_len = line->length},
-                           {.iov_base = "\n", .iov_len = 1}};
+    struct iovec part[] = { { .iov_base = (void *)tag, .iov_len = strlen(tag) },
+                            { .iov_base = (void *)line->text, .iov_len = line->length },
+                            { .iov_base = "\n", .iov_len = 1 } };
 
     if (fd >= 0 && writev(fd, part, 3) < 0)
         return;
@@ -93,7 +99,8 @@ static void tail_add(struct output_tail *tail, const char *text, size_t length)
     tail->text[tail->used++] = '\n';
 }
 
-void output_pass(const struct output *output, int log, const struct output_line *line, struct output_tail *tail)
+void output_pass(const struct output *output, int log, const struct output_line *line,
+                 struct output_tail *tail)
 {
     char tag[16];
 

@@ -57,15 +57,15 @@ static char *read_all(int fd)
     return text;
 }
 
-json_t *question_ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member,
-                     uint64_t timeout_ns)
+json_t *question_ask(const struct spotnik_credentials *credentials,
+                     const struct spotnik_member *member, uint64_t timeout_ns)
 {
     struct spotnik_member peer;
     json_error_t error;
     int fd;
 
-    if (spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, timeout_ns, &fd,
-                         &peer))
+    if (spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
+                         timeout_ns, &fd, &peer))
         return NULL;
     char *text = read_all(fd);
     close(fd);
@@ -74,15 +74,16 @@ json_t *question_ask(const struct spotnik_credentials *credentials, const struct
     return answer;
 }
 
-json_t *question_first(const struct spotnik_credentials *credentials, const struct spotnik_member *member,
-                       uint32_t count)
+json_t *question_first(const struct spotnik_credentials *credentials,
+                       const struct spotnik_member *member, uint32_t count)
 {
     json_t *kept = NULL;
 
     for (uint32_t i = 0; i < count; i++) {
         json_t *answer = question_ask(credentials, &member[i], 2 * SPOTNIK_S);
 
-        if (answer && json_whole(answer, "size") > 0 && !json_is_true(json_object_get(answer, "joining"))) {
+        if (answer && json_whole(answer, "size") > 0
+            && !json_is_true(json_object_get(answer, "joining"))) {
             json_decref(kept);
             return answer;
         }
@@ -106,7 +107,9 @@ uint32_t question_named(const json_t *answer, struct spotnik_member *ret, uint32
             break;
         ret[count] = (struct spotnik_member){ .port = 0 };
         sscanf(json_words(entry, "member"), "%16lx%16lx", &ret[count].id.high, &ret[count].id.low);
-        if (spotnik_address_parse(json_words(entry, "address"), ret[count].address, &ret[count].port) == 0) {
+        if (spotnik_address_parse(json_words(entry, "address"), ret[count].address,
+                                  &ret[count].port)
+            == 0) {
             ret[count].port = (uint16_t)json_whole(entry, "port");
             count++;
         }

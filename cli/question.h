@@ -17,8 +17,8 @@ struct job_at {
     char peers[4096], key_file[4096], job[256];
 };
 
-/* Of the options --peers, --key-file and --job, each of which may be NULL, and of the environment. False:
- * the peers or the key are not known. */
+/* Of the options --peers, --key-file and --job, each of which may be NULL, and of the environment.
+ * False: the peers or the key are not known. */
 bool job_at_fill(const char *peers, const char *key_file, const char *job, struct job_at *ret);
 
 /* False with spotnik_last_error(). */
@@ -27,12 +27,13 @@ bool question_members(const struct job_at *at, const struct spotnik_credentials 
                       struct spotnik_member *ret, uint32_t *ret_count);
 
 /* The status of one member; NULL with spotnik_last_error(). */
-json_t *question_ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member,
-                     uint64_t timeout_ns);
+json_t *question_ask(const struct spotnik_credentials *credentials,
+                     const struct spotnik_member *member, uint64_t timeout_ns);
 
-/* The first answer that one of them gives; a member of a view goes before one that is only joining. */
-json_t *question_first(const struct spotnik_credentials *credentials, const struct spotnik_member *member,
-                       uint32_t count);
+/* The first answer that one of them gives; a member of a view goes before one that is only
+ * joining. */
+json_t *question_first(const struct spotnik_credentials *credentials,
+                       const struct spotnik_member *member, uint32_t count);
 
 /* The members that an answer names. */
 uint32_t question_named(const json_t *answer, struct spotnik_member *ret, uint32_t max);

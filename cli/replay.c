@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a dump: each part loads the core that was saved at its head and gives it what it was given. Every action is compared with the
- * one that was recorded, so a core that has been changed since shows where it goes another way. */
+/* Runs a dump: each part loads the core that was saved at its head and gives it what it was given.
+ * Every action is compared with the one that was recorded, so a core that has been changed since
+ * shows where it goes another way. */
 #include "replay.h"
 
 #include <inttypes.h>
@@ -39,8 +40,10 @@ static bool is_ours(const struct spotnik_dump_head *head)
 {
     struct spotnik_limits limits = head->limits;
 
-    if (head->event_bytes != sizeof(struct spotnik_event) || head->record_bytes != sizeof(struct spotnik_record)
-        || head->entry_bytes != sizeof(struct spotnik_entry) || limits.members_max < 1 || limits.members_max > 65536)
+    if (head->event_bytes != sizeof(struct spotnik_event)
+        || head->record_bytes != sizeof(struct spotnik_record)
+        || head->entry_bytes != sizeof(struct spotnik_entry) || limits.members_max < 1
+        || limits.members_max > 65536)
         return false;
     return head->saved_bytes == ((spotnik_core_saved_size(&limits) + 7) & ~(size_t)7);
 }
@@ -51,7 +54,8 @@ static unsigned char *whole(const char *path, size_t *ret_size)
     unsigned char *bytes = NULL;
     long size;
 
-    if (file && !fseek(file, 0, SEEK_END) && (size = ftell(file)) > 0 && (bytes = malloc((size_t)size))) {
+    if (file && !fseek(file, 0, SEEK_END) && (size = ftell(file)) > 0
+        && (bytes = malloc((size_t)size))) {
         rewind(file);
         *ret_size = fread(bytes, 1, (size_t)size, file);
     }
@@ -69,13 +73,18 @@ bool dump_read(const char *path, struct dump *ret, char *ret_why, size_t size)
     if (ret->size < sizeof ret->head || memcmp(ret->bytes, SPOTNIK_DUMP_MAGIC, 8) != 0)
         return complain(ret_why, size, "is no dump of Spotnik's flight recorder");
     memcpy(&ret->head, ret->bytes, sizeof ret->head);
-    ret->head.version[sizeof ret->head.version - 1] = ret->head.reason[sizeof ret->head.reason - 1] = 0;
+    ret->head.version[sizeof ret->head.version - 1] =
+        ret->head.reason[sizeof ret->head.reason - 1] = 0;
     if (!is_ours(&ret->head)) {
-        snprintf(ret_why, size, "is of another build of Spotnik (%s): replay it with the command of that build", ret->head.version);
+        snprintf(ret_why, size,
+                 "is of another build of Spotnik (%s): replay it with the command of that build",
+                 ret->head.version);
         return false;
     }
     if (ret->head.choice == 2)
-        return complain(ret_why, size, "is of a program with a table of ways of its own, which the dump does not hold");
+        return complain(
+            ret_why, size,
+            "is of a program with a table of ways of its own, which the dump does not hold");
     return true;
 }
 
@@ -108,8 +117,9 @@ static bool differ(struct player *player, const char *format, ...)
     size_t size = sizeof player->replay->differs;
     va_list list;
 
-    int length = snprintf(text, size, "at %.3f ms, after %" PRIu64 " events: ", (double)(player->now_ns - player->first_ns) / 1e6,
-                          player->replay->events);
+    int length =
+        snprintf(text, size, "at %.3f ms, after %" PRIu64 " events: ",
+                 (double)(player->now_ns - player->first_ns) / 1e6, player->replay->events);
     va_start(list, format);
     vsnprintf(text + length, size - (size_t)length, format, list);
     va_end(list);
@@ -126,7 +136,8 @@ static const void *take(const unsigned char **at, size_t bytes)
 }
 
 /* Its arm, and what the pointers in it mean here. */
-static const unsigned char *arm_of(const struct spotnik_record *record, struct spotnik_event *event, struct spotnik_message *message)
+static const unsigned char *arm_of(const struct spotnik_record *record, struct spotnik_event *event,
+                                   struct spotnik_message *message)
 {
     const unsigned char *at = (const unsigned char *)(record + 1);
     const void *ledger, *founding, *weights;
@@ -136,8 +147,11 @@ static const unsigned char *arm_of(const struct spotnik_record *record, struct s
         memcpy(&event->found, take(&at, bytes), bytes); /* arms begin at one place */
     }
     ledger = record->with & SPOTNIK_WITH_LEDGER ? take(&at, sizeof(struct spotnik_ledger)) : NULL;
-    founding = record->with & SPOTNIK_WITH_FOUNDING ? take(&at, sizeof(struct spotnik_founding)) : NULL;
-    weights = record->with & SPOTNIK_WITH_WEIGHTS ? take(&at, event->deal.count * sizeof *event->deal.weight_of) : NULL;
+    founding =
+        record->with & SPOTNIK_WITH_FOUNDING ? take(&at, sizeof(struct spotnik_founding)) : NULL;
+    weights = record->with & SPOTNIK_WITH_WEIGHTS
+                  ? take(&at, event->deal.count * sizeof *event->deal.weight_of)
+                  : NULL;
     if (event->kind == SPOTNIK_EVENT_FOUND)
         event->found = (struct spotnik_event_found){ ledger, founding };
     if (event->kind == SPOTNIK_EVENT_RESUME)
@@ -149,14 +163,16 @@ static const unsigned char *arm_of(const struct spotnik_record *record, struct s
     return at;
 }
 
-static bool event_of(struct player *player, const struct spotnik_record *record, struct spotnik_event *event,
-                     struct spotnik_message *message)
+static bool event_of(struct player *player, const struct spotnik_record *record,
+                     struct spotnik_event *event, struct spotnik_message *message)
 {
     const unsigned char *end = (const unsigned char *)record + record->bytes;
 
-    if (record->bytes < sizeof *record + spotnik_event_arm_bytes((enum spotnik_event_kind)record->kind))
+    if (record->bytes
+        < sizeof *record + spotnik_event_arm_bytes((enum spotnik_event_kind)record->kind))
         return false;
-    *event = (struct spotnik_event){ .kind = (enum spotnik_event_kind)record->kind, .now_ns = record->now_ns };
+    *event = (struct spotnik_event){ .kind = (enum spotnik_event_kind)record->kind,
+                                     .now_ns = record->now_ns };
     const unsigned char *at = arm_of(record, event, message);
     if (at > end || (event->kind == SPOTNIK_EVENT_DEAL && event->deal.count > record->bytes))
         return false;
@@ -176,9 +192,11 @@ static bool play_event(struct player *player, const struct spotnik_record *recor
     if (record->kind >= SPOTNIK_EVENT_KINDS)
         return differ(player, "a record is damaged: there is no event %u", (unsigned)record->kind);
     if (!event_of(player, record, &event, &message))
-        return differ(player, "the record of \"%s\" is damaged", spotnik_event_name((enum spotnik_event_kind)record->kind));
+        return differ(player, "the record of \"%s\" is damaged",
+                      spotnik_event_name((enum spotnik_event_kind)record->kind));
     if (spotnik_core_poll(player->core, &left))
-        return differ(player, "this core wants \"%s\", which the record does not have", spotnik_action_name(left.kind));
+        return differ(player, "this core wants \"%s\", which the record does not have",
+                      spotnik_action_name(left.kind));
     if (!player->replay->quiet)
         spotnik_tell_event(&player->teller, player->now_ns - player->first_ns, 0, &event);
     spotnik_core_step(player->core, &event);
@@ -192,11 +210,15 @@ static bool play_action(struct player *player, const struct spotnik_record *reco
     struct spotnik_action action;
 
     if (!spotnik_core_poll(player->core, &action))
-        return differ(player, "the core wanted \"%s\", and this one nothing", spotnik_action_name(kind));
+        return differ(player, "the core wanted \"%s\", and this one nothing",
+                      spotnik_action_name(kind));
     const struct spotnik_member *peer = spotnik_action_peer(&action);
-    if (action.kind != kind || spotnik_action_number(&action) != record->number || spotnik_action_bucket(&action) != record->bucket
+    if (action.kind != kind || spotnik_action_number(&action) != record->number
+        || spotnik_action_bucket(&action) != record->bucket
         || !spotnik_id_equal(peer ? peer->id : (struct spotnik_id){ 0, 0 }, record->peer))
-        return differ(player, "the core wanted \"%s\" of step %" PRIu64 ", and this one \"%s\" of step %" PRIu64,
+        return differ(player,
+                      "the core wanted \"%s\" of step %" PRIu64
+                      ", and this one \"%s\" of step %" PRIu64,
                       spotnik_action_name(kind), record->number, spotnik_action_name(action.kind),
                       spotnik_action_number(&action));
     if (!player->replay->quiet)
@@ -215,13 +237,17 @@ static bool play(struct player *player, const struct spotnik_record *record)
     case SPOTNIK_RECORD_ACTION:
         return play_action(player, record);
     case SPOTNIK_RECORD_PLACED:
-        if (spotnik_core_place(player->core, record->peer, (const struct spotnik_chunk_header *)(record + 1)).verdict
+        if (spotnik_core_place(player->core, record->peer,
+                               (const struct spotnik_chunk_header *)(record + 1))
+                .verdict
             != (enum spotnik_verdict)record->kind)
-            return differ(player, "a frame from %u is judged otherwise", name_of(player, record->peer));
+            return differ(player, "a frame from %u is judged otherwise",
+                          name_of(player, record->peer));
         return true;
     case SPOTNIK_RECORD_SENT:
         return spotnik_core_send_next(player->core, record->peer, &transfer)
-               || differ(player, "this core has nothing to send to %u", name_of(player, record->peer));
+               || differ(player, "this core has nothing to send to %u",
+                         name_of(player, record->peer));
     case SPOTNIK_RECORD_MINIMUM:
         spotnik_core_members_min_set(player->core, (uint32_t)record->number);
         return true;
@@ -249,7 +275,8 @@ static const unsigned char *play_part(struct player *player, const unsigned char
     player->replay->torn |= part.torn != 0;
     for (end = at + part.bytes; at < end;) {
         const struct spotnik_record *record = (const struct spotnik_record *)(const void *)at;
-        if ((size_t)(end - at) < sizeof *record || record->bytes < sizeof *record || record->bytes > (size_t)(end - at) || record->bytes % 8)
+        if ((size_t)(end - at) < sizeof *record || record->bytes < sizeof *record
+            || record->bytes > (size_t)(end - at) || record->bytes % 8)
             return NULL;
         if (!player->first_ns)
             player->first_ns = player->now_ns = record->now_ns;
@@ -268,10 +295,13 @@ static bool play_all(struct player *player)
 
     for (uint32_t i = 0; i < player->dump->head.parts && i < SPOTNIK_DUMP_PARTS; i++) {
         if (i && !player->replay->quiet)
-            fputs("[             ] the second half of the record begins with the core as it was saved\n", player->teller.out);
+            fputs("[             ] the second half of the record begins with the core as it was "
+                  "saved\n",
+                  player->teller.out);
         at = play_part(player, at);
         if (!at && !player->replay->differs[0])
-            snprintf(player->replay->differs, sizeof player->replay->differs, "the file is damaged or cut off");
+            snprintf(player->replay->differs, sizeof player->replay->differs,
+                     "the file is damaged or cut off");
         if (!at)
             return false;
     }
@@ -289,17 +319,21 @@ bool dump_replay(const struct dump *dump, struct replay *replay)
     player->replay = replay;
     player->limits = dump->head.limits;
     player->limits.choice = dump->head.choice ? spotnik_choice_measured : NULL;
-    player->core_memory = aligned_alloc(64, (spotnik_core_size(&player->limits) + 63) & ~(size_t)63);
-    player->storage_memory = aligned_alloc(64, (spotnik_wire_storage_size(&player->limits) + 63) & ~(size_t)63);
-    player->teller = (struct spotnik_teller){ .out = replay->out, .data = replay->data, .number = name_of, .context = player };
+    player->core_memory =
+        aligned_alloc(64, (spotnik_core_size(&player->limits) + 63) & ~(size_t)63);
+    player->storage_memory =
+        aligned_alloc(64, (spotnik_wire_storage_size(&player->limits) + 63) & ~(size_t)63);
+    player->teller = (struct spotnik_teller){
+        .out = replay->out, .data = replay->data, .number = name_of, .context = player
+    };
     if (player->core_memory && player->storage_memory) {
         player->storage = spotnik_wire_storage_init(player->storage_memory, &player->limits);
         name_of(player, dump->head.self.id);
         same = play_all(player);
     }
     for (unsigned i = 0; !replay->quiet && i < player->names; i++)
-        fprintf(replay->out, "%s%u is %016" PRIx64 "%016" PRIx64 "%s\n", i ? "" : "\n", i, player->name[i].high, player->name[i].low,
-                i ? "" : ", whose record this is");
+        fprintf(replay->out, "%s%u is %016" PRIx64 "%016" PRIx64 "%s\n", i ? "" : "\n", i,
+                player->name[i].high, player->name[i].low, i ? "" : ", whose record this is");
     free(player->core_memory);
     free(player->storage_memory);
     free(player);

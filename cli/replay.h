@@ -21,15 +21,16 @@ void dump_done(struct dump *dump);
 
 struct replay {
     FILE *out;
-    bool data;       /* every chunk, tick and heartbeat, too */
-    bool quiet;      /* tell nothing */
-    uint64_t events; /* that were run, */
-    uint64_t checked; /* and actions that came out as they had */
-    bool torn;       /* records are missing */
+    bool data;         /* every chunk, tick and heartbeat, too */
+    bool quiet;        /* tell nothing */
+    uint64_t events;   /* that were run, */
+    uint64_t checked;  /* and actions that came out as they had */
+    bool torn;         /* records are missing */
     char differs[256]; /* "": nothing came out otherwise */
 };
 
-/* Runs both parts and fills the rest of `replay`. False: the core went another way than it had; `differs` says where. */
+/* Runs both parts and fills the rest of `replay`. False: the core went another way than it had;
+ * `differs` says where. */
 bool dump_replay(const struct dump *dump, struct replay *replay);
 
 #endif

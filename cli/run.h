@@ -11,22 +11,25 @@
 #include "run_notice.h"
 
 struct run_options {
-    uint32_t min, max;          /* steps wait for `min`; never more than `max` workers at once */
-    uint32_t start;             /* members that the first step waits for; 0: `min` */
+    uint32_t min, max; /* steps wait for `min`; never more than `max` workers at once */
+    uint32_t start;    /* members that the first step waits for; 0: `min` */
     bool respawn, quiet;
-    bool json;                  /* our own lines as JSON objects, and the job's status once a second */
-    bool local;                 /* all members of the job are workers of this run */
-    bool torchrun;              /* give workers RANK, WORLD_SIZE and the like */
-    bool watch_sync;            /* say when members change their strategy */
-    uint64_t kill_every_ns;     /* 0: never */
-    uint64_t grace_ns;          /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
-    struct churn churn;         /* event_count 0: none */
+    /* our own lines as JSON objects, and the job's status once a second */
+    bool json;
+    bool local;             /* all members of the job are workers of this run */
+    bool torchrun;          /* give workers RANK, WORLD_SIZE and the like */
+    bool watch_sync;        /* say when members change their strategy */
+    uint64_t kill_every_ns; /* 0: never */
+    /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
+    uint64_t grace_ns;
+    struct churn churn; /* event_count 0: none */
     double speedup;
-    uint64_t seed;              /* which workers --kill-every chooses */
+    uint64_t seed; /* which workers --kill-every chooses */
     struct run_notice_options notice;
-    struct output output;       /* where the lines of workers go */
-    const char *bind;           /* with bind_port: where the worker in place 0 listens; the next ones behind it */
-    uint16_t bind_port;         /* 0: SPOTNIK_BIND as it is */
+    struct output output; /* where the lines of workers go */
+    /* with bind_port: where the worker in place 0 listens; the next ones behind it */
+    const char *bind;
+    uint16_t bind_port; /* 0: SPOTNIK_BIND as it is */
     char **command;
 };
 

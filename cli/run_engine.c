@@ -64,7 +64,8 @@ static bool address_of(const char *name, char *ret, size_t size)
 
     if (getaddrinfo(name, NULL, &hints, &list))
         return false;
-    int rc = getnameinfo(list->ai_addr, list->ai_addrlen, ret, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
+    int rc =
+        getnameinfo(list->ai_addr, list->ai_addrlen, ret, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
     freeaddrinfo(list);
     return rc == 0;
 }
@@ -120,7 +121,8 @@ static bool node_address(const char *node, char *ret, size_t size)
         if (address_of(at, ret, size))
             return true;
     }
-    return address_of(node, ret, size) || complain("node %s has no address that this host can look up", node);
+    return address_of(node, ret, size)
+           || complain("node %s has no address that this host can look up", node);
 }
 
 static bool own_address(const char *bind, struct run_engine *ret)
@@ -146,8 +148,8 @@ static void add_peer(struct run_engine *ret, const char *address, uint16_t port)
 {
     size_t used = strlen(ret->peers);
 
-    snprintf(ret->peers + used, sizeof(ret->peers) - used, strchr(address, ':') ? "%s[%s]:%u" : "%s%s:%u",
-             used ? "," : "", address, port);
+    snprintf(ret->peers + used, sizeof(ret->peers) - used,
+             strchr(address, ':') ? "%s[%s]:%u" : "%s%s:%u", used ? "," : "", address, port);
 }
 
 /* ---- Slurm ---- */
@@ -171,9 +173,10 @@ static bool slurm_name(const char *word, struct slurm *ret)
     else if (!*word && job)
         word = job;
     if (!*word)
-        return complain("--peers slurm: SLURM_JOB_ID%s is not set: start it with srun, or name a job: "
-                        "--peers slurm:JOB",
-                        job ? " is, but SLURM_STEP_ID" : "");
+        return complain(
+            "--peers slurm: SLURM_JOB_ID%s is not set: start it with srun, or name a job: "
+            "--peers slurm:JOB",
+            job ? " is, but SLURM_STEP_ID" : "");
     if (!is_word(word) || strlen(word) >= sizeof(ret->job))
         return complain("\"%s\" is no number of a job", word);
     snprintf(ret->job, sizeof(ret->job), "%s", word);
@@ -193,8 +196,8 @@ static bool slurm_nodes(struct slurm *slurm)
         snprintf(slurm->list, sizeof(slurm->list), "%s", list);
         return true;
     }
-    snprintf(command, sizeof(command), "squeue -h -%c %s -o %%N 2>/dev/null", slurm->is_step ? 's' : 'j',
-             slurm->job);
+    snprintf(command, sizeof(command), "squeue -h -%c %s -o %%N 2>/dev/null",
+             slurm->is_step ? 's' : 'j', slurm->job);
     return ask(command, slurm->list, sizeof(slurm->list))
            || complain("Slurm knows no running %s %s", slurm->is_step ? "step" : "job", slurm->job);
 }
@@ -257,13 +260,15 @@ static bool find_slurm(const char *word, const char *bind, struct run_engine *re
     if (!slurm_name(word, &slurm))
         return false;
     if (word_of("SLURM_ARRAY_JOB_ID") && slurm.is_own && !slurm.is_step)
-        return complain("the elements of an array do not know each other's nodes; let them meet in a folder: "
-                        "--peers file:DIR, "
-                        "or start them with: spotnik slurm submit");
+        return complain(
+            "the elements of an array do not know each other's nodes; let them meet in a folder: "
+            "--peers file:DIR, "
+            "or start them with: spotnik slurm submit");
     if (!slurm_nodes(&slurm))
         return false;
     if (spotnik_hosts_expand(slurm.list, node, NODES_LISTED, &count) || count == 0)
-        return complain("cannot read Slurm's list of nodes \"%s\": %s", slurm.list, spotnik_last_error());
+        return complain("cannot read Slurm's list of nodes \"%s\": %s", slurm.list,
+                        spotnik_last_error());
     if (!slurm_list(&slurm, node, count < NODES_LISTED ? count : NODES_LISTED, bind, ret)
         || (!ret->port && !own_address(bind, ret)))
         return false;
@@ -281,8 +286,9 @@ static bool find_skypilot(const char *bind, struct run_engine *ret)
     uint32_t count = 0;
 
     if (!ips || !rank)
-        return complain("--peers skypilot: SKYPILOT_NODE_IPS and SKYPILOT_NODE_RANK are not set: this is no "
-                        "task of SkyPilot");
+        return complain(
+            "--peers skypilot: SKYPILOT_NODE_IPS and SKYPILOT_NODE_RANK are not set: this is no "
+            "task of SkyPilot");
     ret->port = port_of(task ? task : "skypilot");
     snprintf(copy, sizeof(copy), "%s", ips);
     for (char *ip = strtok_r(copy, " \n", &save); ip && count < NODES_LISTED;
@@ -291,7 +297,8 @@ static bool find_skypilot(const char *bind, struct run_engine *ret)
         if (count++ == (uint32_t)atoi(rank))
             snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : ip);
     }
-    snprintf(ret->said, sizeof(ret->said), "peers: SkyPilot, %u nodes, this one has rank %.20s", count, rank);
+    snprintf(ret->said, sizeof(ret->said), "peers: SkyPilot, %u nodes, this one has rank %.20s",
+             count, rank);
     return (ret->bind[0] && count > 0)
            || complain("SKYPILOT_NODE_RANK is %s, but there are %u SKYPILOT_NODE_IPS", rank, count);
 }
@@ -307,14 +314,15 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
     ret->port = spec.port;
     snprintf(ret->peers, sizeof(ret->peers), "%s", word);
     snprintf(ret->said, sizeof(ret->said),
-             "peers: %.150s, %u processes; workers here listen on %s from port %u on", word, spec.count,
-             ret->bind, ret->port);
+             "peers: %.150s, %u processes; workers here listen on %s from port %u on", word,
+             spec.count, ret->bind, ret->port);
     return true;
 }
 
 /* ---- a command that prints hosts: a file of hosts that a child of ours keeps up to date ---- */
 
-/* Hosts as a file of hosts has them (peers/dns.h). False: the command failed, or knows no host; the file stays as it was. */
+/* Hosts as a file of hosts has them (peers/dns.h). False: the command failed, or knows no host; the
+ * file stays as it was. */
 static bool hosts_write(const char *command, const char *path)
 {
     char line[512], word[512], temporary[300];
@@ -365,7 +373,8 @@ static bool find_exec(const char *command, const char *bind, struct run_engine *
     snprintf(word, sizeof(word), "hosts:%s", path);
     if (!hosts_write(command, path)) {
         unlink(path);
-        return complain("exec:%s failed, or printed no host; it must print one on each line", command);
+        return complain("exec:%s failed, or printed no host; it must print one on each line",
+                        command);
     }
     fflush(NULL);
     if (fork() == 0)
@@ -387,7 +396,8 @@ static bool find_auto(const char *bind, struct run_engine *ret)
 
 static bool find(const char *word, const char *bind, struct run_engine *ret);
 
-/* What stands behind "majority:" is found as without it; that more than half may begin is the library's business. */
+/* What stands behind "majority:" is found as without it; that more than half may begin is the
+ * library's business. */
 static bool find_majority(const char *word, const char *bind, struct run_engine *ret)
 {
     size_t prefix = strlen(MAJORITY), used, said;
@@ -424,8 +434,8 @@ bool run_engine_find(const char *word, const char *bind, uint32_t workers, struc
                         agents_before() + 1, workers);
     if (ret->port && agents_before()) {
         size_t said = strlen(ret->said);
-        snprintf(ret->said + said, sizeof(ret->said) - said, "; agent %u of this host, from port %u on",
-                 agents_before() + 1, port);
+        snprintf(ret->said + said, sizeof(ret->said) - said,
+                 "; agent %u of this host, from port %u on", agents_before() + 1, port);
     }
     ret->port = ret->port ? (uint16_t)port : 0;
     return true;

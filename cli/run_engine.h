@@ -17,8 +17,9 @@ struct run_engine {
     char said[300];   /* in one line, what was found; "": nothing to say */
 };
 
-/* `word`: slurm, slurm:JOB, slurm:JOB.STEP, slurm:step, skypilot, dns://..., hosts:FILE, exec:COMMAND, auto, or a spec of the library, which
- * stays as it is. `bind`: the user's, or NULL. `workers`: of each agent. False: it was said on standard error why not. */
+/* `word`: slurm, slurm:JOB, slurm:JOB.STEP, slurm:step, skypilot, dns://..., hosts:FILE,
+ * exec:COMMAND, auto, or a spec of the library, which stays as it is. `bind`: the user's, or NULL.
+ * `workers`: of each agent. False: it was said on standard error why not. */
 bool run_engine_find(const char *word, const char *bind, uint32_t workers, struct run_engine *ret);
 
 #endif

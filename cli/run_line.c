@@ -66,7 +66,8 @@ static double recovery_ms(const json_t *answer)
     double ms = 0;
     size_t index;
 
-    json_array_foreach(list, index, entry) if (json_whole(entry, "lost") && json_whole(entry, "committed_ns"))
+    json_array_foreach(list, index,
+                       entry) if (json_whole(entry, "lost") && json_whole(entry, "committed_ns"))
         ms = (double)(json_whole(entry, "committed_ns") - json_whole(entry, "detected_ns")) / 1e6;
     return ms;
 }
@@ -76,7 +77,8 @@ static void write_line(const json_t *answer, double dollars, char *text, size_t 
     const json_t *loss = json_object_get(json_object_get(answer, "observed"), "loss");
     long long step = json_whole(answer, "step_committed"), steps = json_whole(answer, "steps_max"),
               batch = json_whole(answer, "batch");
-    double rate = json_part(answer, "steps_per_s"), left_s = rate > 0 ? (double)(steps - step) / rate : 0;
+    double rate = json_part(answer, "steps_per_s"),
+           left_s = rate > 0 ? (double)(steps - step) / rate : 0;
     size_t used = 0;
 
 #define ADD(...) used += (size_t)snprintf(text + used, used < size ? size - used : 0, __VA_ARGS__)
@@ -90,7 +92,8 @@ static void write_line(const json_t *answer, double dollars, char *text, size_t 
     if (recovery_ms(answer) > 0)
         ADD("  recovered in %.1f ms", recovery_ms(answer));
     if (steps && rate > 0)
-        ADD(left_s < 120 ? "  left %.0f s" : "  left %.0f min", left_s < 120 ? left_s : left_s / 60);
+        ADD(left_s < 120 ? "  left %.0f s" : "  left %.0f min",
+            left_s < 120 ? left_s : left_s / 60);
     if (dollars > 0)
         ADD("  $%.3f", dollars);
     if (json_is_true(json_object_get(answer, "parked")))
@@ -133,7 +136,8 @@ static bool pause_a_second(void)
     return rc != 0;
 }
 
-/* The cost is that of the whole job since this agent started, at the price of the member that answers. */
+/* The cost is that of the whole job since this agent started, at the price of the member that
+ * answers. */
 static void *run(void *context)
 {
     static struct spotnik_member member[QUESTION_MEMBERS_MAX];
@@ -150,7 +154,8 @@ static void *run(void *context)
                              ? question_first(&credentials, member, count)
                              : NULL;
 
-        dollars += json_part(answer, "dollars_per_hour") * (double)json_whole(answer, "size") / 3600;
+        dollars +=
+            json_part(answer, "dollars_per_hour") * (double)json_whole(answer, "size") / 3600;
         if (answer)
             tell(answer, dollars);
         json_decref(answer);

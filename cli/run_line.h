@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one quiet line under what the workers print: how the job is. Only where standard error is a terminal,
- * or, with --json, as an object a second. A thread asks the job, so that the agent never waits for an
- * answer. */
+/* The one quiet line under what the workers print: how the job is. Only where standard error is a
+ * terminal, or, with --json, as an object a second. A thread asks the job, so that the agent never
+ * waits for an answer. */
 #ifndef SPOTNIK_CLI_RUN_LINE_H
 #define SPOTNIK_CLI_RUN_LINE_H
 
 #include <stdbool.h>
 
-/* Peers and key are those of the environment. Does nothing where there is neither a terminal nor `json`. */
+/* Peers and key are those of the environment. Does nothing where there is neither a terminal nor
+ * `json`. */
 void run_line_start(bool quiet, bool json);
 void run_line_stop(void);
 

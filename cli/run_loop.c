@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of spotnik run: workers' output, workers' ends, the clock (kills, the trace, patience with leavers) and the user's signals. */
+/* The loop of spotnik run: workers' output, workers' ends, the clock (kills, the trace, patience
+ * with leavers) and the user's signals. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -48,7 +49,8 @@ static struct agent_worker *start(struct run *run)
     return worker;
 }
 
-/* One of the workers that have committed a step, chosen by the seed: one that is still on its way would be no loss to anybody. */
+/* One of the workers that have committed a step, chosen by the seed: one that is still on its way
+ * would be no loss to anybody. */
 static struct agent_worker *victim(struct run *run, uint32_t members)
 {
     uint32_t skip = members ? (uint32_t)spotnik_prng_below(&run->prng, members) : 0;
@@ -64,7 +66,8 @@ static struct agent_worker *victim(struct run *run, uint32_t members)
 static void kill_one(struct run *run)
 {
     uint32_t members = run_members(run);
-    struct agent_worker *worker = run->finished || members <= run->options->min ? NULL : victim(run, members);
+    struct agent_worker *worker =
+        run->finished || members <= run->options->min ? NULL : victim(run, members);
 
     if (!worker)
         return;
@@ -77,7 +80,8 @@ static void churn_apply(struct run *run, const struct churn_event *event)
     const char *name = run->options->churn.node[event->node];
 
     if (event->add) {
-        struct agent_worker *worker = agent_running(&run->agent) < run->options->max ? start(run) : NULL;
+        struct agent_worker *worker =
+            agent_running(&run->agent) < run->options->max ? start(run) : NULL;
         if (!worker)
             return;
         worker->node = event->node;
@@ -98,13 +102,15 @@ static uint64_t churn_due_ns(const struct run *run)
     const struct churn *churn = &run->options->churn;
     if (run->churn_at == churn->event_count || run->finished || run->stage)
         return SPOTNIK_NEVER;
-    double after_ns = (double)(churn->event[run->churn_at].at_ms - churn->event[0].at_ms) * 1e6 / run->options->speedup;
+    double after_ns = (double)(churn->event[run->churn_at].at_ms - churn->event[0].at_ms) * 1e6
+                      / run->options->speedup;
     return run->begun_ns + (uint64_t)after_ns;
 }
 
 static void ask_to_end(struct run *run)
 {
-    static const char *const words[] = {"", "leaving; press again to insist", "still there: SIGTERM", "still there: SIGKILL"};
+    static const char *const words[] = { "", "leaving; press again to insist",
+                                         "still there: SIGTERM", "still there: SIGKILL" };
 
     if (run->stage < 3)
         run->stage++;
@@ -134,7 +140,8 @@ static void leave_for_notice(struct run *run, const struct notice *notice)
 {
     int64_t left_ms = notice->deadline_ms - wall_ms();
 
-    run_say(run, "%s: this machine goes in %.0f s (%s); leaving", notice->source, left_ms > 0 ? (double)left_ms / 1e3 : 0., notice->text);
+    run_say(run, "%s: this machine goes in %.0f s (%s); leaving", notice->source,
+            left_ms > 0 ? (double)left_ms / 1e3 : 0., notice->text);
     run->coming_back = false;
     for (uint32_t i = 0; i < run->agent.places; i++)
         if (run->agent.worker[i].pid && !run->agent.worker[i].leaving)
@@ -152,8 +159,11 @@ static void heed_notices(struct run *run)
         if (act == RUN_NOTICE_LEAVE)
             leave_for_notice(run, &notice);
         else
-            run_say(run, "%s: %s: %s", notice.source, notice.kind == NOTICE_OVER ? "no longer" : notice.kind == NOTICE_RISK ? "at risk" : "again",
-                notice.text);
+            run_say(run, "%s: %s: %s", notice.source,
+                    notice.kind == NOTICE_OVER   ? "no longer"
+                    : notice.kind == NOTICE_RISK ? "at risk"
+                                                 : "again",
+                    notice.text);
         run->coming_back |= act == RUN_NOTICE_BACK;
         run_notice_hook(&run->ear, &notice);
     }
@@ -202,7 +212,8 @@ static void do_due(struct run *run)
         ask_to_end(run);
 }
 
-/* A worker that ended by itself and has never committed a step. A program that cannot start is not started for ever. */
+/* A worker that ended by itself and has never committed a step. A program that cannot start is not
+ * started for ever. */
 static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, uint64_t committed)
 {
     return !committed && !worker->killed && (end == AGENT_FAILED || end == AGENT_LOST);
@@ -210,19 +221,23 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
 
 static bool replace(struct run *run, enum agent_end end, bool stillborn)
 {
-    if (!run->options->respawn || run->finished || run->yielded || run->stage || run->ear.away || end == AGENT_DONE || end == AGENT_INTERRUPTED)
+    if (!run->options->respawn || run->finished || run->yielded || run->stage || run->ear.away
+        || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     run->failures = stillborn ? run->failures + 1 : 0;
     if (!run->crashing && run->failures >= FAILURES_MAX) {
         run->crashing = true;
-        run_say(run, "%u workers in a row ended before their first step was committed: not replacing any more; see what they said",
+        run_say(run,
+                "%u workers in a row ended before their first step was committed: not replacing "
+                "any more; see what they said",
                 FAILURES_MAX);
     }
     return !run->crashing;
 }
 
-/* A worker that started too late to become a member would wait for the job, or found it anew and train from the start.
- * Members are not harmed: the end of the job comes before the request to leave. */
+/* A worker that started too late to become a member would wait for the job, or found it anew and
+ * train from the start. Members are not harmed: the end of the job comes before the request to
+ * leave. */
 static void send_late_ones_home(struct run *run)
 {
     for (uint32_t i = 0; i < run->agent.places; i++)
@@ -282,25 +297,27 @@ static void take_signals(struct run *run)
     while (read(run->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             reap(run);
-        else if (info.ssi_signo == SIGINT || !run->stage) /* Slurm sends SIGTERM three times within milliseconds */
+        /* Slurm sends SIGTERM three times within milliseconds */
+        else if (info.ssi_signo == SIGINT || !run->stage)
             ask_to_end(run);
     }
 }
 
-static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
+static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
+                       struct agent_worker **owners)
 {
     uint32_t count = 0;
 
-    fds[count] = (struct pollfd){.fd = run->signals, .events = POLLIN};
+    fds[count] = (struct pollfd){ .fd = run->signals, .events = POLLIN };
     pipes[count++] = NULL;
-    fds[count] = (struct pollfd){.fd = run->ear.fd, .events = POLLIN}; /* -1 is passed over */
+    fds[count] = (struct pollfd){ .fd = run->ear.fd, .events = POLLIN }; /* -1 is passed over */
     pipes[count++] = NULL;
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
-        struct agent_pipe *both[] = {&worker->out, &worker->err};
+        struct agent_pipe *both[] = { &worker->out, &worker->err };
         for (int j = 0; j < 2 && worker->pid; j++)
             if (both[j]->fd >= 0) {
-                fds[count] = (struct pollfd){.fd = both[j]->fd, .events = POLLIN};
+                fds[count] = (struct pollfd){ .fd = both[j]->fd, .events = POLLIN };
                 owners[count] = worker;
                 pipes[count++] = both[j];
             }
@@ -321,7 +338,9 @@ static void look_for_company(struct run *run)
     if (!run_is_stuck(run))
         return;
     run->stuck = true;
-    run_say(run, "%u of %u needed are here, and nobody can come: ending. Start it again, with --respawn or a lower minimum (-n MIN:MAX)",
+    run_say(run,
+            "%u of %u needed are here, and nobody can come: ending. Start it again, with --respawn "
+            "or a lower minimum (-n MIN:MAX)",
             run->waits, run->needed);
     ask_to_end(run);
 }
@@ -336,11 +355,15 @@ static void look_at_waiting(struct run *run)
     if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
         return;
     run->told_waiting_ns = now_ns();
-    run_say(run, "looking for the job: a process that does not answer may be in it; so far it has been silent for %.0f of %.0f s "
-             "(which: spotnik status)", (double)ms / 1e3, (double)of_ms / 1e3);
+    run_say(run,
+            "looking for the job: a process that does not answer may be in it; so far it has been "
+            "silent for %.0f of %.0f s "
+            "(which: spotnik status)",
+            (double)ms / 1e3, (double)of_ms / 1e3);
 }
 
-static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
+static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
+                 struct agent_worker **owners)
 {
     uint32_t count = gather(run, fds, pipes, owners);
 
@@ -379,10 +402,16 @@ static int verdict(const struct run *run)
 static void sum_up(const struct run *run)
 {
     const struct agent *agent = &run->agent;
-    run_say(run, "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u done",
-        verdict(run) == 0 ? "done" : verdict(run) == 75 ? "interrupted" : run->yielded ? "yielded to another lineage" : "ended", (double)(now_ns() - run->begun_ns) / 1e9,
-        agent->started, agent->killed, agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED],
-        agent->ended[AGENT_FAILED], agent->ended[AGENT_DONE]);
+    run_say(run,
+            "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u "
+            "done",
+            verdict(run) == 0    ? "done"
+            : verdict(run) == 75 ? "interrupted"
+            : run->yielded       ? "yielded to another lineage"
+                                 : "ended",
+            (double)(now_ns() - run->begun_ns) / 1e9, agent->started, agent->killed,
+            agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED], agent->ended[AGENT_FAILED],
+            agent->ended[AGENT_DONE]);
 }
 
 static bool watch_signals(struct run *run)
@@ -406,7 +435,8 @@ static void loop(struct run *run)
     struct agent_worker **owners = calloc(2 + 2 * places, sizeof(*owners));
 
     while (fds && pipes && owners
-           && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER || is_waiting_to_come_back(run)))
+           && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER
+               || is_waiting_to_come_back(run)))
         turn(run, fds, pipes, owners);
     free(fds);
     free(pipes);
@@ -415,11 +445,12 @@ static void loop(struct run *run)
 
 int run_loop(const struct run_options *options)
 {
-    struct run run = {.options = options, .begun_ns = now_ns()};
+    struct run run = { .options = options, .begun_ns = now_ns() };
 
     run.kill_ns = SPOTNIK_NEVER;
     spotnik_prng_seed(&run.prng, options->seed);
-    if (!agent_init(&run.agent, options->command, options->max, &options->output) || !watch_signals(&run)) {
+    if (!agent_init(&run.agent, options->command, options->max, &options->output)
+        || !watch_signals(&run)) {
         fprintf(stderr, "spotnik run: cannot start: %s\n", strerror(errno));
         agent_done(&run.agent);
         return 1;
@@ -427,7 +458,8 @@ int run_loop(const struct run_options *options)
     run.agent.bind = options->bind;
     run.agent.bind_port = options->bind_port;
     if (!run_notice_start(&run.ear, &options->notice))
-        run_say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave", strerror(errno));
+        run_say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave",
+                strerror(errno));
     run.agent.torchrun = options->torchrun;
     run.agent.slots->start = options->start;
     if (options->churn.event_count)

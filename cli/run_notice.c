@@ -137,8 +137,8 @@ static enum run_notice_act come_back(struct run_notice *ear)
     return was_away ? RUN_NOTICE_BACK : RUN_NOTICE_NOTHING;
 }
 
-enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice, uint64_t now_ns,
-                                    int64_t wall_ms)
+enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice,
+                                    uint64_t now_ns, int64_t wall_ms)
 {
     int64_t left_ms = notice->deadline_ms - wall_ms;
     bool was_away = ear->away;

@@ -42,8 +42,8 @@ void run_notice_end(struct run_notice *ear);
 bool run_notice_next(struct run_notice *ear, struct notice *ret);
 
 /* What a notice is to be answered with. `wall_ms`: now, since 1970. */
-enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice, uint64_t now_ns,
-                                    int64_t wall_ms);
+enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice,
+                                    uint64_t now_ns, int64_t wall_ms);
 
 /* The patience with a notice is over. */
 bool run_notice_lied(struct run_notice *ear, uint64_t now_ns);

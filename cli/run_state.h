@@ -1,45 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is about: shared by the loop (run_loop.c) and by what it reads from the members (run_watch.c). */
+/* What a run is about: shared by the loop (run_loop.c) and by what it reads from the members
+ * (run_watch.c). */
 #ifndef SPOTNIK_CLI_RUN_STATE_H
 #define SPOTNIK_CLI_RUN_STATE_H
 
 #include "base/prng.h"
 #include "run.h"
 
-#define RUN_YIELDED 76 /* status: our lineage has yielded to another one of the same job (sysexits calls 76 a protocol error) */
+/* status: our lineage has yielded to another one of the same job (sysexits calls 76 a protocol
+ * error) */
+#define RUN_YIELDED 76
 
 struct run {
     const struct run_options *options;
     struct agent agent;
     struct spotnik_prng prng;
     int signals;
-    uint64_t begun_ns, kill_ns, patience_ns; /* kill_ns: the next kill; SPOTNIK_NEVER before the first commit */
-    uint32_t failures;    /* in a row, of workers that never committed a step */
+    /* kill_ns: the next kill; SPOTNIK_NEVER before the first commit */
+    uint64_t begun_ns, kill_ns, patience_ns;
+    uint32_t failures; /* in a row, of workers that never committed a step */
     uint32_t respawns;
     uint64_t told_waiting_ns; /* when we told last that a member waits */
-    uint64_t told_step;   /* of the last change of strategy we have told of */
-    uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
+    uint64_t told_step;       /* of the last change of strategy we have told of */
+    /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
+    uint32_t stage;
     size_t churn_at;
     struct run_notice ear;
-    bool coming_back;     /* start workers again as soon as those that left are gone */
-    bool finished;        /* the job is done: nobody is replaced any more */
-    bool yielded;         /* the lineage of a worker has yielded to another one: nobody is replaced any more */
-    bool crashing;        /* workers fail one after the other: nobody is replaced any more */
-    bool stuck;           /* we ended the workers: no member can come that would let them go on */
-    uint64_t most_step;   /* the last step that any worker has told of */
-    bool ended;           /* a worker has ended with status 0 ... */
-    uint64_t ended_step;  /* ... the latest of them after this step */
+    bool coming_back; /* start workers again as soon as those that left are gone */
+    bool finished;    /* the job is done: nobody is replaced any more */
+    /* the lineage of a worker has yielded to another one: nobody is replaced any more */
+    bool yielded;
+    bool crashing;       /* workers fail one after the other: nobody is replaced any more */
+    bool stuck;          /* we ended the workers: no member can come that would let them go on */
+    uint64_t most_step;  /* the last step that any worker has told of */
+    bool ended;          /* a worker has ended with status 0 ... */
+    uint64_t ended_step; /* ... the latest of them after this step */
     uint32_t ended_number;
     bool ended_told;
-    uint32_t waits, needed; /* members present and needed while they wait; needed 0: they do not wait */
-    uint64_t waits_ns;    /* since when */
+    /* members present and needed while they wait; needed 0: they do not wait */
+    uint32_t waits, needed;
+    uint64_t waits_ns; /* since when */
     bool waits_told;
 };
 
 /* A line of our own on standard error, unless the user wants none. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The last step the worker in this place has committed; 0: none, so it is no member yet that anybody would miss. */
+/* The last step the worker in this place has committed; 0: none, so it is no member yet that
+ * anybody would miss. */
 uint64_t run_committed(const struct run *run, const struct agent_worker *worker);
 
 /* How many workers have committed a step. */
@@ -48,7 +56,8 @@ uint32_t run_members(const struct run *run);
 /* Read what the members have told: steps, waits, strategies; say what the user should know. */
 void run_look(struct run *run, uint64_t now_ns);
 
-/* A worker has ended with status 0, not having left: is the job done, is this one a joiner that had nothing to do? */
+/* A worker has ended with status 0, not having left: is the job done, is this one a joiner that had
+ * nothing to do? */
 void run_ended(struct run *run, const struct agent_worker *worker);
 
 /* Is the job done, as far as those that have ended can tell? */

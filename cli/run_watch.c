@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the members tell the agent through the table of slots, and what follows for the run: when the job is done, when its members
- * wait for others, when nobody can come. */
+/* What the members tell the agent through the table of slots, and what follows for the run: when
+ * the job is done, when its members wait for others, when nobody can come. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "run_state.h"
 #include "adapt/policy.h"
 
-/* Members that wait are news after this time: a newcomer may be on its way. Before the first step, all are. */
+/* Members that wait are news after this time: a newcomer may be on its way. Before the first step,
+ * all are. */
 #define NEWS_NS SPOTNIK_S
 #define NEWS_START_NS (10 * SPOTNIK_S)
 
@@ -52,8 +53,8 @@ static void look_at_sync(struct run *run)
         run->told_step = step;
         run_say(run, "step %llu: %s from here on: %s (%.3f, limit %.3f)", (unsigned long long)step,
                 (what & 0xff) == SPOTNIK_SYNC_ASYNCHRONOUS ? "asynchronous" : "synchronous",
-                spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)), real(&slot->told_value),
-                real(&slot->told_limit));
+                spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)),
+                real(&slot->told_value), real(&slot->told_limit));
     }
 }
 
@@ -76,8 +77,10 @@ static void look_at_ends(struct run *run)
         return;
     run->ended_told = true;
     run_say(run,
-            "w%u ended with status 0 after step %llu, and the others train on: taken for a leave, not for the end of the job. A "
-            "program that joins late must skip what is over (in PyTorch: for epoch in spotnik.epochs(count))",
+            "w%u ended with status 0 after step %llu, and the others train on: taken for a leave, "
+            "not for the end of the job. A "
+            "program that joins late must skip what is over (in PyTorch: for epoch in "
+            "spotnik.epochs(count))",
             run->ended_number, (unsigned long long)run->ended_step);
 }
 
@@ -88,7 +91,8 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
 
     for (uint32_t i = 0; i < run->agent.places; i++) {
         const struct agent_worker *worker = &run->agent.worker[i];
-        uint32_t wanted = worker->pid ? __atomic_load_n(&slot_of(run, worker)->needed, __ATOMIC_ACQUIRE) : 0;
+        uint32_t wanted =
+            worker->pid ? __atomic_load_n(&slot_of(run, worker)->needed, __ATOMIC_ACQUIRE) : 0;
         if (wanted > needed) {
             needed = wanted;
             waits = __atomic_load_n(&slot_of(run, worker)->size, __ATOMIC_RELAXED);
@@ -102,7 +106,8 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
         run->waits_ns = now_ns;
         run->waits_told = run->waits_told && needed && !run->most_step;
     }
-    if (needed && !run->waits_told && now_ns - run->waits_ns >= (run->most_step ? NEWS_NS : NEWS_START_NS)) {
+    if (needed && !run->waits_told
+        && now_ns - run->waits_ns >= (run->most_step ? NEWS_NS : NEWS_START_NS)) {
         run->waits_told = true;
         run_say(run, "%u of %u needed are here: steps wait", waits, needed);
     }
@@ -114,8 +119,11 @@ static void look_at_lineages(struct run *run)
     for (uint32_t i = 0; i < run->agent.places && !run->yielded; i++) {
         run->yielded = __atomic_load_n(&run->agent.slots->slot[i].yielded, __ATOMIC_ACQUIRE);
         if (run->yielded)
-            run_say(run, "two lineages of this job have met, and ours yields to the other: ending with status %d, replacing no worker. "
-                    "See both with \"spotnik lineage\"", RUN_YIELDED);
+            run_say(run,
+                    "two lineages of this job have met, and ours yields to the other: ending with "
+                    "status %d, replacing no worker. "
+                    "See both with \"spotnik lineage\"",
+                    RUN_YIELDED);
     }
 }
 
@@ -154,5 +162,6 @@ bool run_is_stuck(const struct run *run)
     bool replaced = run->options->respawn && !run->crashing;
     bool traced = run->churn_at < run->options->churn.event_count;
 
-    return run->needed && run->options->local && !replaced && !traced && !run->stage && agent_running(&run->agent) < run->needed;
+    return run->needed && run->options->local && !replaced && !traced && !run->stage
+           && agent_running(&run->agent) < run->needed;
 }

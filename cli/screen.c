@@ -57,7 +57,8 @@ static void catch_signals(void)
 
 static void put(const char *bytes, size_t size)
 {
-    for (ssize_t wrote; size && ((wrote = write(STDOUT_FILENO, bytes, size)) > 0 || errno == EINTR);)
+    for (ssize_t wrote;
+         size && ((wrote = write(STDOUT_FILENO, bytes, size)) > 0 || errno == EINTR);)
         if (wrote > 0) {
             bytes += wrote;
             size -= (size_t)wrote;
@@ -117,8 +118,8 @@ static void add_words(const char *words)
     add(words, strlen(words));
 }
 
-/* Names come from elsewhere: what would move the cursor is not passed on. Of UTF-8 a sequence counts as one
- * column. */
+/* Names come from elsewhere: what would move the cursor is not passed on. Of UTF-8 a sequence
+ * counts as one column. */
 static void add_line(const char *line)
 {
     uint32_t column = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A terminal as lines: put together off screen, cut to its width, shown at once. Colours are left out where
- * NO_COLOR is set. */
+/* A terminal as lines: put together off screen, cut to its width, shown at once. Colours are left
+ * out where NO_COLOR is set. */
 #ifndef SPOTNIK_CLI_SCREEN_H
 #define SPOTNIK_CLI_SCREEN_H
 
@@ -9,18 +9,19 @@
 
 enum screen_look { SCREEN_PLAIN, SCREEN_HEAD, SCREEN_SOFT, SCREEN_BAD };
 
-/* Take over the terminal; what was on it comes back at the end, also when the program is told to end.
- * False: it is none. */
+/* Take over the terminal; what was on it comes back at the end, also when the program is told to
+ * end. False: it is none. */
 bool screen_open(void);
 void screen_close(void);
 
 void screen_begin(void);
-void screen_line(enum screen_look look, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void screen_line(enum screen_look look, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 uint32_t screen_room(void); /* lines that still fit */
 void screen_show(void);
 
-/* Wait for a key, so long at most; 0: none was pressed, or the size has changed. 'q' also for Ctrl-C and
- * the end of input. */
+/* Wait for a key, so long at most; 0: none was pressed, or the size has changed. 'q' also for
+ * Ctrl-C and the end of input. */
 int screen_key(uint64_t timeout_ns);
 
 /* May anything be coloured on this descriptor? */

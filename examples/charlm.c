@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* charlm: a character-level language model (charlm_model.h) trained by however many members there are at the moment.
+/* charlm: a character-level language model (charlm_model.h) trained by however many members there
+ * are at the moment.
  *
- * What is special about training on machines that may vanish is all in train(): read that function first.
- * With --sync the members keep their replicas together in another way than averaging gradients: train_sync().
- * This file decides nothing about membership, recovery or who gets which sample; the library does. */
+ * What is special about training on machines that may vanish is all in train(): read that function
+ * first. With --sync the members keep their replicas together in another way than averaging
+ * gradients: train_sync(). This file decides nothing about membership, recovery or who gets which
+ * sample; the library does. */
 #include "charlm_model.h"
 #include "charlm_text.h"
 #include "training_log.h"
@@ -20,8 +22,8 @@
 #include <string.h>
 #include <tgmath.h>
 
-/* Each bucket is all-reduced as soon as the backward pass has produced it, while the pass goes on with the
- * next. */
+/* Each bucket is all-reduced as soon as the backward pass has produced it, while the pass goes on
+ * with the next. */
 enum { BUCKET_OUTPUT, BUCKET_HIDDEN, BUCKET_EMBEDDING, BUCKET_LOSS };
 
 static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -39,7 +41,8 @@ static void fail(const char *format, ...)
 }
 
 /* The samples of this member's share, gathered into a mini-batch. */
-static void batch_fill(struct batch *b, const struct text *text, const spotnik_step *step, uint64_t seed)
+static void batch_fill(struct batch *b, const struct text *text, const spotnik_step *step,
+                       uint64_t seed)
 {
     uint64_t samples = text->length - T, order = mix(seed) + 16 * step->data_epoch;
 
@@ -55,7 +58,7 @@ static void batch_fill(struct batch *b, const struct text *text, const spotnik_s
         }
 }
 
-/* --- training ----------------------------------------------------------------------------------------- */
+/* ---- training ---- */
 
 struct trainer {
     /* options */
@@ -78,7 +81,8 @@ struct trainer {
 
 static spotnik_job *volatile noticed_job;
 
-/* SIGTERM is the usual revocation notice. The step under way is finished, then step_begin says LEAVING. */
+/* SIGTERM is the usual revocation notice. The step under way is finished, then step_begin says
+ * LEAVING. */
 static void on_signal(int number)
 {
     (void)number;
@@ -86,7 +90,8 @@ static void on_signal(int number)
         spotnik_notice(noticed_job);
 }
 
-/* Only once we are in the job: before that a signal may end us like any process, nobody counts on us yet. */
+/* Only once we are in the job: before that a signal may end us like any process, nobody counts on
+ * us yet. */
 static void take_notices_for(spotnik_job *job)
 {
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
@@ -108,18 +113,20 @@ static void report(struct trainer *t, const spotnik_step *step)
 {
     double loss = t->loss[0] / t->loss[1];
 
-    (void)spotnik_observe(t->job, "loss", loss); /* for the page, the metrics and the report; no training hangs on it */
+    /* for the page, the metrics and the report; no training hangs on it */
+    (void)spotnik_observe(t->job, "loss", loss);
 
     if (training_log_step(&t->log, t->job, step, loss, t->loss[1], digest(t, step)) < 0)
         fail("cannot write the log: %s; free some space or give another --log", strerror(errno));
     if (!t->quiet && step->number % 50 == 0)
-        printf("step %" PRIu64 "  loss %.3f  member %u of %u  share %" PRIu64 "%s\n", step->number, loss,
-               step->rank + 1, step->size, step->sample_count, step->replay ? "  (catching up)" : "");
+        printf("step %" PRIu64 "  loss %.3f  member %u of %u  share %" PRIu64 "%s\n", step->number,
+               loss, step->rank + 1, step->size, step->sample_count,
+               step->replay ? "  (catching up)" : "");
 }
 
-/* Forward and backward on this member's share, starting to reduce each bucket once it is complete. MEAN
- * weighs each member by its samples, so the result is the mean over the global batch, and a share of nothing
- * counts for nothing. */
+/* Forward and backward on this member's share, starting to reduce each bucket once it is complete.
+ * MEAN weighs each member by its samples, so the result is the mean over the global batch, and a
+ * share of nothing counts for nothing. */
 static int compute(struct trainer *t)
 {
     struct batch *b = &t->batch;
@@ -141,9 +148,10 @@ static int compute(struct trainer *t)
     return rc;
 }
 
-/* The loop. Losing members, finishing the step without them, taking in new ones: all of it happens inside
- * step_begin and step_commit. Three rules make it work: everything that makes up the replica is registered;
- * it changes only after a commit; and the samples to use are those of step.samples. */
+/* The loop. Losing members, finishing the step without them, taking in new ones: all of it happens
+ * inside step_begin and step_commit. Three rules make it work: everything that makes up the replica
+ * is registered; it changes only after a commit; and the samples to use are those of
+ * step.samples. */
 static int train(struct trainer *t)
 {
     int64_t own_text = t->text_hash;
@@ -151,14 +159,16 @@ static int train(struct trainer *t)
     int rc;
 
     while ((rc = spotnik_step_begin(t->job, &step)) == 0) {
-        if (t->text_hash != own_text) /* a joiner's registered memory now holds what the members' holds */
+        /* a joiner's registered memory now holds what the members' holds */
+        if (t->text_hash != own_text)
             fail("this member reads another text than the job; give every member the same --text");
         batch_fill(&t->batch, &t->text, &step, t->seed);
         rc = compute(t);
         if (!rc)
             rc = spotnik_step_commit(t->job);
         if (rc == SPOTNIK_ERR_EXCLUDED)
-            continue; /* the others went on without us: nothing to apply, and step_begin joins again */
+            /* the others went on without us: nothing to apply, and step_begin joins again */
+            continue;
         if (rc)
             break;
         adam_apply(&t->adam, &t->w, &t->g);
@@ -176,8 +186,9 @@ static void optimise(void *context, float *w, const float *g, size_t count)
     adam_apply(&t->adam, (struct weights *)(void *)w, (const struct weights *)(const void *)g);
 }
 
-/* The same under a strategy of the library: it averages what it averages, commits, and updates the model. What
- * all members agree on at the end is what training is for, so the text is written with that. */
+/* The same under a strategy of the library: it averages what it averages, commits, and updates the
+ * model. What all members agree on at the end is what training is for, so the text is written with
+ * that. */
 static int train_sync(struct trainer *t)
 {
     int64_t own_text = t->text_hash;
@@ -217,7 +228,8 @@ static int register_model(struct trainer *t)
         fail("--sync is for models of single precision");
     spotnik_sync_config_init(&config);
     config.strategy = t->strategy;
-    return spotnik_sync_open(t->job, &config, (float *)(void *)&t->w, WEIGHT_COUNT, optimise, t, &t->sync);
+    return spotnik_sync_open(t->job, &config, (float *)(void *)&t->w, WEIGHT_COUNT, optimise, t,
+                             &t->sync);
 }
 
 static int register_state(struct trainer *t)
@@ -272,10 +284,14 @@ static void write_text(struct trainer *t)
     putchar('\n');
 }
 
-/* Exit status: 0 done, 75 left after a notice (start me again), 76 yielded to another lineage of the job, 1 anything else. */
+/* Exit status: 0 done, 75 left after a notice (start me again), 76 yielded to another lineage of
+ * the job, 1 anything else. */
 static int finish(struct trainer *t, int rc)
 {
-    int status = rc == SPOTNIK_ERR_DONE ? 0 : rc == SPOTNIK_ERR_LEAVING ? 75 : rc == SPOTNIK_ERR_LINEAGE ? 76 : 1;
+    int status = rc == SPOTNIK_ERR_DONE      ? 0
+                 : rc == SPOTNIK_ERR_LEAVING ? 75
+                 : rc == SPOTNIK_ERR_LINEAGE ? 76
+                                             : 1;
 
     if (status == 1)
         fprintf(stderr, "charlm: %s (%s)\n", spotnik_strerror(rc), spotnik_last_error());
@@ -291,9 +307,10 @@ static int finish(struct trainer *t, int rc)
     return status;
 }
 
-/* --- checking the backward pass ----------------------------------------------------------------------- */
+/* ---- checking the backward pass ---- */
 
-/* Compare up to 200 entries of one tensor's gradient with central differences. Returns how many are off. */
+/* Compare up to 200 entries of one tensor's gradient with central differences. Returns how many are
+ * off. */
 static int check_tensor(const char *name, struct trainer *t, real *w, const real *g, size_t count)
 {
     const double eps = sizeof(real) == 8 ? 1e-5 : 1e-2, tolerance = sizeof(real) == 8 ? 1e-6 : 3e-2;
@@ -340,31 +357,42 @@ static int check(struct trainer *t)
     return off != 0;
 }
 
-/* --- options ------------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 static const char help[] =
     "usage: charlm [OPTION]...\n"
-    "Train a small character-level language model, alone or with others that may vanish at any moment.\n"
+    "Train a small character-level language model, alone or with others that may vanish at any "
+    "moment.\n"
     "\n"
     "  charlm --steps 500                              a job of one\n"
-    "  spotnik run -n 2:4 --respawn -- charlm          up to four members; kill any of them and watch\n"
+    "  spotnik run -n 2:4 --respawn -- charlm          up to four members; kill any of them and "
+    "watch\n"
     "\n"
-    "      --text FILE        train on FILE; may be given several times. Default: the sources of Python's\n"
-    "                         standard library on this machine, else its C headers (at most 2 MiB are read)\n"
-    "      --steps N          stop after N committed steps (default 2000; 0: go on until told to leave)\n"
+    "      --text FILE        train on FILE; may be given several times. Default: the sources of "
+    "Python's\n"
+    "                         standard library on this machine, else its C headers (at most 2 MiB "
+    "are read)\n"
+    "      --steps N          stop after N committed steps (default 2000; 0: go on until told to "
+    "leave)\n"
     "      --batch N          samples in one step, over all members together (default 512)\n"
-    "      --sync NAME        how replicas are kept together: ssgd, sma, easgd, adpsgd, asp, hogwild, auto, ...; by default\n"
-    "                         what `spotnik run --sync` says, else gradients are averaged as they are computed\n"
-    "      --seed N           first weights and order of the samples; the same on every member (default 1)\n"
+    "      --sync NAME        how replicas are kept together: ssgd, sma, easgd, adpsgd, asp, "
+    "hogwild, auto, ...; by default\n"
+    "                         what `spotnik run --sync` says, else gradients are averaged as they "
+    "are computed\n"
+    "      --seed N           first weights and order of the samples; the same on every member "
+    "(default 1)\n"
     "      --log FILE|FD      append one JSON line per committed step; members may share a file\n"
-    "      --digest-every K   with the digest of the replica in every K-th line (default 1; 0: never)\n"
+    "      --digest-every K   with the digest of the replica in every K-th line (default 1; 0: "
+    "never)\n"
     "      --write N          when done, let the model write N bytes\n"
     "      --check            compare the backward pass with central differences and exit\n"
     "      --quiet            print nothing but errors\n"
     "      --help             this text\n"
     "\n"
-    "SIGTERM and SIGINT are taken as a revocation notice: finish the step, hand over, exit with 75.\n"
-    "Exit status: 0 done, 75 left after a notice (start it again to rejoin), 76 yielded to another lineage, 1 error.\n";
+    "SIGTERM and SIGINT are taken as a revocation notice: finish the step, hand over, exit with "
+    "75.\n"
+    "Exit status: 0 done, 75 left after a notice (start it again to rejoin), 76 yielded to another "
+    "lineage, 1 error.\n";
 
 static uint64_t number(const char *option, const char *text)
 {
@@ -404,7 +432,8 @@ static void parse(struct trainer *t, int argc, char **argv, int *ret_check)
         else if (c == 't')
             open_or_fail("read", optarg, text_append(&t->text, optarg));
         else if (c == 'l')
-            open_or_fail("open the log", optarg, training_log_open(&t->log, optarg) < 0 ? errno : 0);
+            open_or_fail("open the log", optarg,
+                         training_log_open(&t->log, optarg) < 0 ? errno : 0);
         else if (c == 'h')
             exit(fputs(help, stdout) < 0);
         else if (c)

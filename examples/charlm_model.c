@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products, passes and the optimiser; every sum in one written order, so that equal inputs give equal bits. */
+/* Products, passes and the optimiser; every sum in one written order, so that equal inputs give
+ * equal bits. */
 #include "charlm_model.h"
 
 #include <stdlib.h>
@@ -36,11 +37,11 @@ void weights_init(struct weights *w, uint64_t seed)
     fill_uniform(&w->w2[0][0], H * V, sqrt(3.0 / H) * 0.5, mix(seed) + 2000000);
 }
 
-/* out (c) += a[0] b[0] (c) + a[1] b[1] (c) + ..: the inner loop of both products below. Four rows at a time
- * keep `out` in registers; the order of the additions is that of the rows, whatever the width of the vector
- * unit. */
-static inline void add_rows(real *restrict out, const real *a, size_t a_stride, const real *restrict b,
-                            size_t rows, size_t c)
+/* out (c) += a[0] b[0] (c) + a[1] b[1] (c) + ..: the inner loop of both products below. Four rows
+ * at a time keep `out` in registers; the order of the additions is that of the rows, whatever the
+ * width of the vector unit. */
+static inline void add_rows(real *restrict out, const real *a, size_t a_stride,
+                            const real *restrict b, size_t rows, size_t c)
 {
     size_t fours = rows / 4 * 4;
 
@@ -49,7 +50,8 @@ static inline void add_rows(real *restrict out, const real *a, size_t a_stride, 
         real a2 = a[(r + 2) * a_stride], a3 = a[(r + 3) * a_stride];
 
         for (size_t i = 0; i < c; i++)
-            out[i] = (((out[i] + a0 * b[i]) + a1 * b[c + i]) + a2 * b[2 * c + i]) + a3 * b[3 * c + i];
+            out[i] =
+                (((out[i] + a0 * b[i]) + a1 * b[c + i]) + a2 * b[2 * c + i]) + a3 * b[3 * c + i];
     }
     for (size_t r = fours; r < rows; r++, b += c)
         for (size_t i = 0; i < c; i++)
@@ -70,10 +72,10 @@ static inline void matmul_ta(real *out, const real *a, const real *d, size_t n, 
         add_rows(out + j * c, a + j, k, d, n, c);
 }
 
-/* out (n, k) = d (n, c) @ transpose of b (k, c): the gradient of a layer's input. Eight partial sums, a fixed
- * order. */
-static inline void matmul_tb(real *restrict out, const real *restrict d, const real *restrict b, size_t n,
-                             size_t k, size_t c)
+/* out (n, k) = d (n, c) @ transpose of b (k, c): the gradient of a layer's input. Eight partial
+ * sums, a fixed order. */
+static inline void matmul_tb(real *restrict out, const real *restrict d, const real *restrict b,
+                             size_t n, size_t k, size_t c)
 {
     for (size_t i = 0; i < n * k; i++) {
         const real *drow = d + i / k * c, *brow = b + i % k * c;
@@ -152,8 +154,8 @@ void backward_embedding(const struct weights *w, struct weights *g, struct batch
                 g->wte[b->context[i][t]][e] += b->dx[i][t * E + e];
 }
 
-/* Only + - * / and sqrt, which IEEE 754 rounds in one defined way: equal gradients give equal bits on every
- * machine. */
+/* Only + - * / and sqrt, which IEEE 754 rounds in one defined way: equal gradients give equal bits
+ * on every machine. */
 void adam_apply(struct adam *adam, struct weights *w, const struct weights *g)
 {
     const double rate = 0.002;

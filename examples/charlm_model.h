@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model of charlm: it guesses the next byte of a text from the T bytes before it (an MLP over embeddings, after Bengio
- * et al., 2003). Forward pass, backward pass and Adam, written out by hand, with the shape of every array beside it. Knows
- * nothing of other members. */
+/* The model of charlm: it guesses the next byte of a text from the T bytes before it (an MLP over
+ * embeddings, after Bengio et al., 2003). Forward pass, backward pass and Adam, written out by
+ * hand, with the shape of every array beside it. Knows nothing of other members. */
 #ifndef CHARLM_MODEL_H
 #define CHARLM_MODEL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The numeric gradient check is sharper in double precision; a second build of this file uses it. */
+/* The numeric gradient check is sharper in double precision; a second build of this file uses
+ * it. */
 #ifdef CHARLM_DOUBLE
 typedef double real;
 #define REAL_DTYPE SPOTNIK_F64
@@ -25,7 +26,8 @@ enum {
     H = 256,   /* hidden units */
 };
 
-/* All parameters. Gradients and both moments of Adam have the same shape, so they use the same struct. */
+/* All parameters. Gradients and both moments of Adam have the same shape, so they use the same
+ * struct. */
 struct weights {
     real wte[V][E]; /* embedding of each byte */
     real w1[X][H], b1[H];
@@ -46,11 +48,12 @@ struct batch {
     real (*dx)[X];         /* (n, X) */
 };
 
-/* The optimiser's memory. It is part of the replica: a joiner that started from zero moments would drift
- * away. */
+/* The optimiser's memory. It is part of the replica: a joiner that started from zero moments would
+ * drift away. */
 struct adam {
     struct weights m, v;
-    double powers[2]; /* beta1^t, beta2^t, multiplied up step by step: pow() may differ between C libraries */
+    /* beta1^t, beta2^t, multiplied up step by step: pow() may differ between C libraries */
+    double powers[2];
 };
 
 /* A function of the seed alone, so the members agree on the first weights without a word. */
@@ -62,8 +65,9 @@ int batch_new(struct batch *b, size_t capacity);
 /* Returns the sum of the losses of the n samples. */
 double forward(const struct weights *w, struct batch *b);
 
-/* The backward pass comes in three parts, so that each part's gradients can travel while the next part
- * computes. All of them leave zeros in g when n = 0: that is what a member without samples contributes. */
+/* The backward pass comes in three parts, so that each part's gradients can travel while the next
+ * part computes. All of them leave zeros in g when n = 0: that is what a member without samples
+ * contributes. */
 void backward_output(struct weights *g, struct batch *b);
 void backward_hidden(const struct weights *w, struct weights *g, struct batch *b);
 void backward_embedding(const struct weights *w, struct weights *g, struct batch *b);

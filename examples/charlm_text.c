@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding, reading and shuffling text. Everything here is a function of the files and the seed alone, so
- * members on equal machines agree without a message. See charlm_text.h. */
+/* Finding, reading and shuffling text. Everything here is a function of the files and the seed
+ * alone, so members on equal machines agree without a message. See charlm_text.h. */
 #include "charlm_text.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ static void append_matching(struct text *text, const char *pattern)
 {
     glob_t found;
 
-    if (glob(pattern, 0, NULL, &found) == 0) /* sorted: every member reads the same files in the same order */
+    /* sorted: every member reads the same files in the same order */
+    if (glob(pattern, 0, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc && text->length < TEXT_BYTES_MAX; i++)
             text_append(text, found.gl_pathv[i]); /* a file we may not read is left out */
     globfree(&found);
@@ -36,8 +37,9 @@ static void append_matching(struct text *text, const char *pattern)
 
 void text_find(struct text *text)
 {
-    static const char *const patterns[] = { "/usr/lib/python3*/*.py", "/usr/local/lib/python3*/*.py",
-                                            "/usr/include/*.h", "/usr/include/*/*.h" };
+    static const char *const patterns[] = { "/usr/lib/python3*/*.py",
+                                            "/usr/local/lib/python3*/*.py", "/usr/include/*.h",
+                                            "/usr/include/*/*.h" };
     const size_t enough = 256 << 10;
 
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0] && text->length < enough; i++)
@@ -67,9 +69,9 @@ uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* A permutation that is computed instead of stored: a Feistel network over the next power of four, walked
- * until it lands inside [0, n). A member that joined a moment ago finds the same order as all others without
- * being told anything but the number of the pass. */
+/* A permutation that is computed instead of stored: a Feistel network over the next power of four,
+ * walked until it lands inside [0, n). A member that joined a moment ago finds the same order as
+ * all others without being told anything but the number of the pass. */
 uint64_t shuffled(uint64_t i, uint64_t n, uint64_t seed)
 {
     unsigned half = 1;

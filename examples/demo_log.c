@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See demo_log.h. Reading is incremental, so that the same code serves the live line and the table at the
- * end. */
+/* See demo_log.h. Reading is incremental, so that the same code serves the live line and the table
+ * at the end. */
 #include "demo_log.h"
 
 #include <errno.h>
@@ -51,7 +51,8 @@ static struct demo_member *member_of(struct demo_log *log, const json_t *object)
     for (size_t i = log->member_count; i-- > 0;)
         if (strncmp(log->members[i].id, id, sizeof log->members[i].id - 1) == 0)
             return &log->members[i];
-    log->members = grown(log->members, &log->member_room, log->member_count + 1, sizeof *log->members);
+    log->members =
+        grown(log->members, &log->member_room, log->member_count + 1, sizeof *log->members);
     struct demo_member *m = &log->members[log->member_count++];
 
     snprintf(m->id, sizeof m->id, "%s", id);
@@ -67,7 +68,8 @@ static struct demo_step *step_row(struct demo_log *log, uint64_t step)
     return &log->steps[step - 1];
 }
 
-/* Samples that a stable step consumed must not have been consumed before in this pass over the data. */
+/* Samples that a stable step consumed must not have been consumed before in this pass over the
+ * data. */
 static void use_samples(struct demo_log *log, uint64_t begin, uint64_t end)
 {
     size_t room = (size_t)log->used_room;
@@ -81,7 +83,8 @@ static void use_samples(struct demo_log *log, uint64_t begin, uint64_t end)
     log->samples_used += end - begin;
 }
 
-/* The member's last line is stable: what it says must agree with what all others say of that step. */
+/* The member's last line is stable: what it says must agree with what all others say of that
+ * step. */
 static void settle(struct demo_log *log, struct demo_member *m)
 {
     struct demo_line *last = &m->last;
@@ -98,7 +101,8 @@ static void settle(struct demo_log *log, struct demo_member *m)
         row->digest = last->digest;
     }
     if (last->range_count && last->data_epoch > log->used_epoch) {
-        /* A straggler's line of the pass before would be missed here; passes are long and stragglers rare. */
+        /* A straggler's line of the pass before would be missed here; passes are long and
+         * stragglers rare. */
         memset(log->used, 0, (size_t)log->used_room);
         log->used_epoch = last->data_epoch;
     }
@@ -150,8 +154,8 @@ static void take_step(struct demo_log *log, struct demo_member *m, const json_t 
     row->loss = json_number_value(json_object_get(object, "loss"));
 }
 
-/* Every member logs a recovery as it saw it; together they tell when it began and when the last one was
- * through. */
+/* Every member logs a recovery as it saw it; together they tell when it began and when the last one
+ * was through. */
 static void take_recovery(struct demo_log *log, const json_t *object)
 {
     uint64_t view = integer(object, "view");

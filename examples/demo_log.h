@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lines of training_log.c add up to: one row per step, per view and per member, and the promises
- * that the lines of all members can prove or break. Decides what counts as broken; demo_report.c only shows
- * it.
+/* What the lines of training_log.c add up to: one row per step, per view and per member, and the
+ * promises that the lines of all members can prove or break. Decides what counts as broken;
+ * demo_report.c only shows it.
  *
- * A line counts as proof once its member has logged the next step too, or has ended in order: then the step
- * is known to be stable. The last line of a member that was killed may be a commit that nobody else saw; the
- * others were free to commit that step without it (docs/design/0001-core.md, "Steps and commit"). */
+ * A line counts as proof once its member has logged the next step too, or has ended in order: then
+ * the step is known to be stable. The last line of a member that was killed may be a commit that
+ * nobody else saw; the others were free to commit that step without it (docs/design/0001-core.md,
+ * "Steps and commit"). */
 #ifndef DEMO_LOG_H
 #define DEMO_LOG_H
 
@@ -62,7 +63,8 @@ struct demo_log {
     size_t view_count, view_room;
     struct demo_member *members;
     size_t member_count, member_room;
-    uint8_t *used; /* a bit per sample that a stable step consumed, for the pass `used_epoch` over the data */
+    /* a bit per sample that a stable step consumed, for the pass `used_epoch` over the data */
+    uint8_t *used;
     uint64_t used_room, used_epoch;
     /* what was found */
     uint64_t digests_compared, digests_differing;
@@ -85,7 +87,8 @@ void demo_log_close(struct demo_log *log);
 /* Steps up to the last one that nobody logged as committed. */
 uint64_t demo_log_steps_lost(const struct demo_log *log);
 
-/* Members that were taken for lost while they were only stopped or starved: their process joined again. */
+/* Members that were taken for lost while they were only stopped or starved: their process joined
+ * again. */
 uint64_t demo_log_rejoined(const struct demo_log *log);
 
 /* Mean loss of the `count` last steps. */
@@ -94,8 +97,8 @@ double demo_log_loss(const struct demo_log *log, size_t count);
 /* Samples a second over the last `seconds`, or over everything when that is 0. */
 double demo_log_rate(const struct demo_log *log, double seconds);
 
-/* The view in which somebody was lost first; UINT64_MAX: nobody was. Joins before it are the job coming
- * together. */
+/* The view in which somebody was lost first; UINT64_MAX: nobody was. Joins before it are the job
+ * coming together. */
 uint64_t demo_log_first_loss(const struct demo_log *log);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `make demo` shows: a live line while a job runs, and a table at the end. All figures come from the
- * lines that the members logged (demo_log.h); the exit status says whether every promise in the table was
- * kept.
+/* What `make demo` shows: a live line while a job runs, and a table at the end. All figures come
+ * from the lines that the members logged (demo_log.h); the exit status says whether every promise
+ * in the table was kept.
  *
- * demo_report plan LOG SECONDS steps that fill so many seconds, from a trial run's log demo_report follow LOG
- * STEPS OUTPUT COMMAND.. run COMMAND, its output in the file OUTPUT, and show its progress demo_report table
- * LOG REFERENCE STEPS the table, with the log of an undisturbed run beside it */
+ * demo_report plan LOG SECONDS steps that fill so many seconds, from a trial run's log demo_report
+ * follow LOG STEPS OUTPUT COMMAND.. run COMMAND, its output in the file OUTPUT, and show its
+ * progress demo_report table LOG REFERENCE STEPS the table, with the log of an undisturbed run
+ * beside it */
 #include "demo_log.h"
 
 #include <errno.h>
@@ -22,8 +23,9 @@
 
 enum { TAIL_STEPS = 100 };
 
-/* Largest difference of final losses that churn may explain: a step that somebody was lost in averages over
- * fewer samples. The loss falls from 5.5 to below 2, and noise of the last 100 steps is 0.01. */
+/* Largest difference of final losses that churn may explain: a step that somebody was lost in
+ * averages over fewer samples. The loss falls from 5.5 to below 2, and noise of the last 100 steps
+ * is 0.01. */
 static const double loss_tolerance = 0.05;
 
 static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -68,25 +70,28 @@ static uint64_t positive(const char *text)
     return value;
 }
 
-/* --- follow ------------------------------------------------------------------------------------------- */
+/* ---- follow ---- */
 
 struct screen {
     bool live, colour;
     uint64_t begin_ns, printed_ns, steps;
 };
 
-/* Escape sequences, or nothing where the output is no terminal or the user wants none (no-color.org). */
+/* Escape sequences, or nothing where the output is no terminal or the user wants none
+ * (no-color.org). */
 static const char *paint(const struct screen *s, const char *sequence)
 {
     return s->colour ? sequence : "";
 }
 
-/* Members in the first step that was committed in this view or a later one; 0: none is in the log yet. */
+/* Members in the first step that was committed in this view or a later one; 0: none is in the log
+ * yet. */
 static uint32_t size_from_view(const struct demo_log *log, uint64_t view)
 {
     uint32_t size = 0;
 
-    for (size_t s = log->step_count; s-- > 0 && (!log->steps[s].t_ns || log->steps[s].view >= view);)
+    for (size_t s = log->step_count;
+         s-- > 0 && (!log->steps[s].t_ns || log->steps[s].view >= view);)
         if (log->steps[s].t_ns)
             size = log->steps[s].size;
     return size;
@@ -103,12 +108,13 @@ static void show_event(struct screen *s, const struct demo_view *v, uint32_t siz
         printf("%s%u joined%s, ", paint(s, "\033[32m"), v->joined, paint(s, "\033[0m"));
     printf("%u go on", size);
     if (v->lost)
-        printf(": new view after %.1f ms, next commit after %.1f ms", ms(v->detected_ns, v->restarted_ns),
-               ms(v->detected_ns, v->committed_ns));
+        printf(": new view after %.1f ms, next commit after %.1f ms",
+               ms(v->detected_ns, v->restarted_ns), ms(v->detected_ns, v->committed_ns));
     printf("%s\n", s->live ? "\033[K" : "");
 }
 
-/* A view without a step after it is not through yet, or everybody leaves: that is the end, and no event. */
+/* A view without a step after it is not through yet, or everybody leaves: that is the end, and no
+ * event. */
 static void show_events(struct screen *s, struct demo_log *log)
 {
     for (size_t i = 0; i < log->view_count; i++) {
@@ -139,8 +145,8 @@ static void show_status(struct screen *s, const struct demo_log *log, bool last)
     if (!log->step_count || (!last && !s->live && now - s->printed_ns < 5000000000u))
         return;
     s->printed_ns = now;
-    /* A terminal narrower than the line cuts it instead of wrapping it (?7l), so that \r gets back to its
-     * start. */
+    /* A terminal narrower than the line cuts it instead of wrapping it (?7l), so that \r gets back
+     * to its start. */
     printf("%s%6.1f s  step %zu/%" PRIu64 "  loss %s%.3f%s  %u members  %.0f samples/s",
            s->live ? "\r\033[?7l" : "", ms(s->begin_ns, now) / 1e3, log->step_count, s->steps,
            paint(s, "\033[1m"), demo_log_loss(log, 20), paint(s, "\033[0m"),
@@ -177,7 +183,9 @@ static void on_signal(int number)
 
 static int follow(const char *path, uint64_t steps, const char *output, char **command)
 {
-    struct screen s = { .live = isatty(1), .steps = steps, .begin_ns = now_ns(), .printed_ns = now_ns() };
+    struct screen s = {
+        .live = isatty(1), .steps = steps, .begin_ns = now_ns(), .printed_ns = now_ns()
+    };
     struct sigaction action = { .sa_handler = on_signal };
     struct demo_log log;
     const char *no_color = getenv("NO_COLOR");
@@ -206,7 +214,7 @@ static int follow(const char *path, uint64_t steps, const char *output, char **c
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* --- table -------------------------------------------------------------------------------------------- */
+/* ---- table ---- */
 
 struct figures {
     size_t steps, recoveries;
@@ -261,7 +269,8 @@ static void collect(const struct demo_log *log, struct figures *f)
 static void show_times(const char *what, const double *sorted_ms, size_t count)
 {
     if (count)
-        printf("  %-42s median %.1f ms, max %.1f ms\n", what, sorted_ms[count / 2], sorted_ms[count - 1]);
+        printf("  %-42s median %.1f ms, max %.1f ms\n", what, sorted_ms[count / 2],
+               sorted_ms[count - 1]);
 }
 
 static int broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -287,9 +296,11 @@ static int judge(const struct demo_log *log, const struct figures *f, uint64_t s
     if (f->steps != steps || log->step_count != steps)
         count += broken("%zu steps committed instead of %" PRIu64, f->steps, steps);
     if (log->steps_out_of_order)
-        count += broken("%" PRIu64 " times a member skipped or repeated a step", log->steps_out_of_order);
+        count += broken("%" PRIu64 " times a member skipped or repeated a step",
+                        log->steps_out_of_order);
     if (log->digests_differing)
-        count += broken("%" PRIu64 " digests differ: replicas have drifted apart", log->digests_differing);
+        count += broken("%" PRIu64 " digests differ: replicas have drifted apart",
+                        log->digests_differing);
     if (!log->digests_compared)
         count += broken("there were no two digests to compare");
     if (log->samples_twice)
@@ -316,13 +327,16 @@ static int table(const char *path, const char *reference_path, uint64_t steps)
     demo_log_read(&reference);
     demo_log_finish(&log);
     collect(&log, &f);
-    double loss = demo_log_loss(&log, TAIL_STEPS), loss_reference = demo_log_loss(&reference, TAIL_STEPS);
+    double loss = demo_log_loss(&log, TAIL_STEPS),
+           loss_reference = demo_log_loss(&reference, TAIL_STEPS);
 
     printf("  %-42s %zu of %" PRIu64 "\n", "steps committed", f.steps, steps);
     printf("  %-42s %" PRIu64 "\n", "steps lost", demo_log_steps_lost(&log));
-    printf("  %-42s %" PRIu64 " and %" PRIu64 "\n", "revocations and joins survived", f.lost, f.joined);
+    printf("  %-42s %" PRIu64 " and %" PRIu64 "\n", "revocations and joins survived", f.lost,
+           f.joined);
     if (demo_log_rejoined(&log))
-        printf("  %-42s %" PRIu64 "\n", "  of them a slow member taken for lost", demo_log_rejoined(&log));
+        printf("  %-42s %" PRIu64 "\n", "  of them a slow member taken for lost",
+               demo_log_rejoined(&log));
     show_times("recovery: loss detected to new view", f.agreed_ms, f.recoveries);
     show_times("recovery: loss detected to next commit", f.committed_ms, f.recoveries);
     printf("  %-42s %" PRIu64 " compared, %s\n", "digests of replicas, after every step",
@@ -344,7 +358,7 @@ static int table(const char *path, const char *reference_path, uint64_t steps)
     return count != 0;
 }
 
-/* --- plan --------------------------------------------------------------------------------------------- */
+/* ---- plan ---- */
 
 /* The second half of the trial counts: the first one starts cold. */
 static int plan(const char *path, uint64_t seconds)
@@ -357,7 +371,8 @@ static int plan(const char *path, uint64_t seconds)
 
     if (last < 4 || !log.steps[last - 1].t_ns || !log.steps[half].t_ns)
         fail("the trial run made too few steps");
-    double per_step_ms = ms(log.steps[half].t_ns, log.steps[last - 1].t_ns) / (double)(last - 1 - half);
+    double per_step_ms =
+        ms(log.steps[half].t_ns, log.steps[last - 1].t_ns) / (double)(last - 1 - half);
     double steps = (double)seconds * 1e3 / (per_step_ms > 0.1 ? per_step_ms : 0.1);
 
     printf("%.0f\n", steps < 300 ? 300 : steps > 20000 ? 20000 : steps);
@@ -375,6 +390,7 @@ int main(int argc, char **argv)
         return follow(argv[2], positive(argv[3]), argv[4], argv + 5);
     if (strcmp(verb, "table") == 0 && argc == 5)
         return table(argv[2], argv[3], positive(argv[4]));
-    fail("usage: demo_report plan LOG SECONDS | follow LOG STEPS OUTPUT COMMAND.. | table LOG REFERENCE "
+    fail("usage: demo_report plan LOG SECONDS | follow LOG STEPS OUTPUT COMMAND.. | table LOG "
+         "REFERENCE "
          "STEPS");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members that run apart: each holds a value, and averages it pairwise with a random other one, again and again. Nobody waits for
- * anybody, members may vanish, and the sum of all that are left stays what it was, so that all end near the mean.
+/* Members that run apart: each holds a value, and averages it pairwise with a random other one,
+ * again and again. Nobody waits for anybody, members may vanish, and the sum of all that are left
+ * stays what it was, so that all end near the mean.
  *
  *     spotnik run -n 4 -- build/examples/gossip */
 #include <inttypes.h>
@@ -28,8 +29,8 @@ static int average(spotnik_job *job, float *model, float *change)
     spotnik_status(job, &status);
     for (int i = 0; i < COUNT; i++)
         change[i] = model[i];
-    int rc = spotnik_exchange(job, "model", (uint32_t)rand() % (status.size ? status.size : 1), change, COUNT,
-                              UINT64_C(1000000000), &request);
+    int rc = spotnik_exchange(job, "model", (uint32_t)rand() % (status.size ? status.size : 1),
+                              change, COUNT, UINT64_C(1000000000), &request);
     if (rc)
         return rc;
     rc = spotnik_request_wait(request, UINT64_MAX, &arrival);
@@ -47,7 +48,8 @@ static int turn(spotnik_job *job, float *model, uint64_t version)
     if (rc == 0)
         rc = average(job, model, change);
     if (rc == 0)
-        rc = spotnik_settle(job, "model", model, COUNT, NULL); /* what others have averaged with us */
+        /* what others have averaged with us */
+        rc = spotnik_settle(job, "model", model, COUNT, NULL);
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); /* stands for computing a gradient */
     return rc;
 }
@@ -63,7 +65,8 @@ int main(void)
     int rc = spotnik_join(&config, &job);
     if (rc)
         return failed("join", rc);
-    if ((rc = spotnik_step_begin(job, &step)) || (rc = spotnik_step_commit(job))) /* now we know the others */
+    /* now we know the others */
+    if ((rc = spotnik_step_begin(job, &step)) || (rc = spotnik_step_commit(job)))
         return failed("step", rc);
     srand((unsigned)(1 + step.rank));
     for (int i = 0; i < COUNT; i++)
@@ -72,6 +75,7 @@ int main(void)
         rc = turn(job, model, version);
     if (rc)
         return failed("turn", rc);
-    printf("rank %u of %u: %g at first, %g now\n", step.rank, step.size, (double)(100 * step.rank), (double)model[0]);
+    printf("rank %u of %u: %g at first, %g now\n", step.rank, step.size, (double)(100 * step.rank),
+           (double)model[0]);
     return spotnik_leave(job) ? 1 : 0;
 }

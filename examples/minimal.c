@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole of a fault-tolerant training loop: fit a line to points by gradient descent, with however many
- * members there are. Run it alone (`minimal`), or as four members of which you may kill any
- * (`spotnik run -n 1:4 -- minimal`). charlm.c is the grown-up version, with an optimiser, overlapping
- * buckets, notices and a log. */
+/* The whole of a fault-tolerant training loop: fit a line to points by gradient descent, with
+ * however many members there are. Run it alone (`minimal`), or as four members of which you may
+ * kill any (`spotnik run -n 1:4 -- minimal`). charlm.c is the grown-up version, with an optimiser,
+ * overlapping buckets, notices and a log. */
 #include "spotnik/spotnik.h"
 
 #include <stdio.h>
@@ -51,7 +51,8 @@ int main(void)
     }
     rc = spotnik_state_add(job, "w", w, 2, SPOTNIK_F64); /* what a joiner receives */
     while (!rc) {
-        rc = spotnik_step_begin(job, &step); /* waits for members, admits joiners, hands out samples */
+        /* waits for members, admits joiners, hands out samples */
+        rc = spotnik_step_begin(job, &step);
         if (rc)
             break;
         compute(w, g, &step);
@@ -62,7 +63,8 @@ int main(void)
             w[0] -= 0.5 * g[0];
             w[1] -= 0.5 * g[1];
         } else if (rc == SPOTNIK_ERR_EXCLUDED) {
-            rc = 0; /* the others went on without us: nothing to apply, and step_begin joins again */
+            /* the others went on without us: nothing to apply, and step_begin joins again */
+            rc = 0;
         }
     }
     if (rc != SPOTNIK_ERR_DONE) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strategy of the program's own, from the primitives: each member steps by itself, and every fourth step all models go
- * half of the way to their average. The rule is begin() and finish(); the rest is minimal.c with another update.
+/* A strategy of the program's own, from the primitives: each member steps by itself, and every
+ * fourth step all models go half of the way to their average. The rule is begin() and finish(); the
+ * rest is minimal.c with another update.
  *
  *     spotnik run -n 2:4 --respawn --kill-every 2s -- sync_rule */
 #include "spotnik/sync.h"
@@ -10,8 +11,8 @@
 
 enum { SAMPLES = 1000, STEPS = 2000, PERIOD = 4 };
 
-/* What travels is started here, before the gradient is computed (EARLY). The average may differ from ours in every element;
- * the model stays as it is until finish(). */
+/* What travels is started here, before the gradient is computed (EARLY). The average may differ
+ * from ours in every element; the model stays as it is until finish(). */
 static void begin(void *context, spotnik_sync *sync, const spotnik_sync_view *now)
 {
     (void)context;
@@ -21,7 +22,8 @@ static void begin(void *context, spotnik_sync *sync, const spotnik_sync_view *no
     spotnik_sync_average(sync, now->scratch);
 }
 
-/* It has come, whoever was lost meanwhile. The centre is what all agree on: it is made of averages alone. */
+/* It has come, whoever was lost meanwhile. The centre is what all agree on: it is made of averages
+ * alone. */
 static void finish(void *context, spotnik_sync *sync, const spotnik_sync_view *now)
 {
     (void)context;
@@ -40,7 +42,8 @@ static void descend(void *context, float *w, const float *g, size_t count)
         w[i] -= 0.5f * g[i];
 }
 
-/* The gradient of the mean squared error of w[0] x + w[1] over this member's share of points near y = 3 x + 2. */
+/* The gradient of the mean squared error of w[0] x + w[1] over this member's share of points near y
+ * = 3 x + 2. */
 static void compute(const float w[2], float g[2], const spotnik_step *step)
 {
     g[0] = g[1] = 0;
@@ -61,7 +64,9 @@ static int train(spotnik_job *job, spotnik_sync **ret_sync)
     int rc = spotnik_sync_open(job, NULL, w, 2, descend, NULL, ret_sync);
 
     if (!rc)
-        rc = spotnik_sync_rule_set(*ret_sync, "halfway", SPOTNIK_RULE_SYNCHRONOUS | SPOTNIK_RULE_EARLY, begin, finish, NULL);
+        rc = spotnik_sync_rule_set(*ret_sync, "halfway",
+                                   SPOTNIK_RULE_SYNCHRONOUS | SPOTNIK_RULE_EARLY, begin, finish,
+                                   NULL);
     while (!rc) {
         rc = spotnik_sync_begin(*ret_sync, &step);
         if (rc)
@@ -89,7 +94,8 @@ int main(void)
     if (!rc) {
         rc = train(job, &sync);
         if (rc == SPOTNIK_ERR_DONE) {
-            printf("all agree on y = %.2f x + %.2f\n", (double)spotnik_sync_agreed(sync)[0], (double)spotnik_sync_agreed(sync)[1]);
+            printf("all agree on y = %.2f x + %.2f\n", (double)spotnik_sync_agreed(sync)[0],
+                   (double)spotnik_sync_agreed(sync)[1]);
             return spotnik_leave(job) ? 1 : 0;
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See training_log.h. All values are numbers and identifiers of our own, so nothing needs quoting. */
+/* See training_log.h. All values are numbers and identifiers of our own, so nothing needs
+ * quoting. */
 #include "training_log.h"
 
 #include <errno.h>
@@ -37,8 +38,8 @@ static void begin(struct line *line, const char *kind, const spotnik_job_status 
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     line->used = 0;
-    add(line, "{\"kind\":\"%s\",\"member\":\"%s\",\"pid\":%d,\"t_ns\":%" PRIu64, kind, status->member,
-        (int)getpid(), (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+    add(line, "{\"kind\":\"%s\",\"member\":\"%s\",\"pid\":%d,\"t_ns\":%" PRIu64, kind,
+        status->member, (int)getpid(), (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
 }
 
 static int end(struct line *line, int fd)
@@ -63,16 +64,19 @@ int training_log_open(struct training_log *log, const char *where)
     return log->fd < 0 ? -1 : 0;
 }
 
-static int log_recovery(struct training_log *log, const spotnik_job_status *status, const spotnik_recovery *r)
+static int log_recovery(struct training_log *log, const spotnik_job_status *status,
+                        const spotnik_recovery *r)
 {
     struct line line;
 
     begin(&line, "recovery", status);
-    add(&line, ",\"view\":%" PRIu64 ",\"lost\":%u,\"joined\":%u,\"left\":%u", r->epoch, r->lost, r->joined,
-        r->left);
-    add(&line, ",\"detected_ns\":%" PRIu64 ",\"reconciled_ns\":%" PRIu64 ",\"accepted_ns\":%" PRIu64,
+    add(&line, ",\"view\":%" PRIu64 ",\"lost\":%u,\"joined\":%u,\"left\":%u", r->epoch, r->lost,
+        r->joined, r->left);
+    add(&line,
+        ",\"detected_ns\":%" PRIu64 ",\"reconciled_ns\":%" PRIu64 ",\"accepted_ns\":%" PRIu64,
         r->detected_ns, r->reconciled_ns, r->accepted_ns);
-    add(&line, ",\"restarted_ns\":%" PRIu64 ",\"committed_ns\":%" PRIu64, r->restarted_ns, r->committed_ns);
+    add(&line, ",\"restarted_ns\":%" PRIu64 ",\"committed_ns\":%" PRIu64, r->restarted_ns,
+        r->committed_ns);
     log->recovery_logged = r->epoch;
     return end(&line, log->fd);
 }
@@ -99,14 +103,15 @@ static void log_batch(struct line *line, spotnik_job *job)
 
     spotnik_batch_status(job, &info);
     if (info.dynamic)
-        add(line, ",\"adjustments\":%" PRIu64 ",\"compute_us\":[%u,%u]", info.adjustments, info.compute_least_us,
-            info.compute_most_us);
+        add(line, ",\"adjustments\":%" PRIu64 ",\"compute_us\":[%u,%u]", info.adjustments,
+            info.compute_least_us, info.compute_most_us);
     if (info.noise_steps)
-        add(line, ",\"noise_scale\":%.6g,\"relative_noise\":%.6g", info.noise_scale, info.relative_noise);
+        add(line, ",\"noise_scale\":%.6g,\"relative_noise\":%.6g", info.noise_scale,
+            info.relative_noise);
 }
 
-int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step, double loss,
-                      double count, uint64_t digest)
+int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step,
+                      double loss, double count, uint64_t digest)
 {
     spotnik_job_status status;
     struct line line;
@@ -120,10 +125,13 @@ int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_
     add(&line, ",\"step\":%" PRIu64 ",\"count\":%.0f", step->number, count);
     if (isfinite(loss)) /* JSON has no word for the others */
         add(&line, ",\"loss\":%.9g", loss);
-    add(&line, ",\"view\":%" PRIu64 ",\"rank\":%u,\"size\":%u", status.view_epoch, status.rank, status.size);
-    add(&line, ",\"replay\":%u,\"data_epoch\":%" PRIu64 ",\"samples\":[", step->replay, step->data_epoch);
+    add(&line, ",\"view\":%" PRIu64 ",\"rank\":%u,\"size\":%u", status.view_epoch, status.rank,
+        status.size);
+    add(&line, ",\"replay\":%u,\"data_epoch\":%" PRIu64 ",\"samples\":[", step->replay,
+        step->data_epoch);
     for (uint32_t r = 0; r < step->range_count; r++)
-        add(&line, "%s[%" PRIu64 ",%" PRIu64 "]", r ? "," : "", step->samples[r].begin, step->samples[r].end);
+        add(&line, "%s[%" PRIu64 ",%" PRIu64 "]", r ? "," : "", step->samples[r].begin,
+            step->samples[r].end);
     add(&line, "]");
     log_batch(&line, job);
     if (log->digest_every && step->number % log->digest_every == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AWS: a token (IMDSv2), then spot/instance-action, then the recommendation to rebalance, again and again. */
+/* AWS: a token (IMDSv2), then spot/instance-action, then the recommendation to rebalance, again and
+ * again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +33,13 @@ static void ask(struct notice_source *source, const char *path, notice_answered 
     struct notice_question question = { .method = "GET", .timeout_ms = NOTICE_ANSWER_MS };
 
     snprintf(question.url, sizeof(question.url), "%s/latest/meta-data/%s", source->base, path);
-    snprintf(question.header[0], sizeof(question.header[0]), "X-aws-ec2-metadata-token: %s", aws->token);
+    snprintf(question.header[0], sizeof(question.header[0]), "X-aws-ec2-metadata-token: %s",
+             aws->token);
     notice_source_ask(source, &question, answered);
 }
 
-/* The token has expired, or was never any good: get another at once, but do not go on like that for ever. */
+/* The token has expired, or was never any good: get another at once, but do not go on like that for
+ * ever. */
 static void renew(struct notice_source *source)
 {
     struct aws *aws = source->own;
@@ -92,8 +95,8 @@ static void ask_token(struct notice_source *source)
     question.timeout_ms =
         source->presence == NOTICE_PRESENT || source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS;
     snprintf(question.url, sizeof(question.url), "%s/latest/api/token", source->base);
-    snprintf(question.header[0], sizeof(question.header[0]), "X-aws-ec2-metadata-token-ttl-seconds: %d",
-             TOKEN_S);
+    snprintf(question.header[0], sizeof(question.header[0]),
+             "X-aws-ec2-metadata-token-ttl-seconds: %d", TOKEN_S);
     notice_source_ask(source, &question, on_token);
 }
 

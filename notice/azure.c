@@ -20,7 +20,8 @@ static void on_events(void *context, const struct notice_answer *answer)
     const struct azure *azure = source->own;
     struct notice seen;
 
-    if (answer->status != 200 || !notice_azure_events(answer->body, azure->name, notice_wall_ms(), &seen)) {
+    if (answer->status != 200
+        || !notice_azure_events(answer->body, azure->name, notice_wall_ms(), &seen)) {
         notice_source_missing(source);
         return;
     }
@@ -41,8 +42,8 @@ static void ask(struct notice_source *source, const char *path, uint32_t timeout
 
 static void ask_events(struct notice_source *source)
 {
-    ask(source, "scheduledevents?api-version=2020-07-01", source->answered ? NOTICE_ANSWER_MS : FIRST_MS,
-        on_events);
+    ask(source, "scheduledevents?api-version=2020-07-01",
+        source->answered ? NOTICE_ANSWER_MS : FIRST_MS, on_events);
 }
 
 static void on_name(void *context, const struct notice_answer *answer)

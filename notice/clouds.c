@@ -8,8 +8,9 @@
 
 #include "notice.h"
 
-#define AWS_NOTICE_MS 120000   /* where the answer has no time that can be read */
-#define GCP_PREEMPTED_MS 30000 /* best effort; more only where the machine was made with a longer notice */
+#define AWS_NOTICE_MS 120000 /* where the answer has no time that can be read */
+/* best effort; more only where the machine was made with a longer notice */
+#define GCP_PREEMPTED_MS 30000
 #define GCP_MAINTENANCE_MS 60000
 
 static void begin(struct notice *ret, const char *source)
@@ -36,7 +37,8 @@ bool notice_aws_action(const char *body, int64_t now_ms, struct notice *ret)
             ret->deadline_ms = now_ms + AWS_NOTICE_MS;
         if (!strcmp(action, "hibernate")) /* begins at once */
             ret->deadline_ms = now_ms;
-        snprintf(ret->text, sizeof(ret->text), "%.40s at %.60s", action, *time ? time : "an unknown time");
+        snprintf(ret->text, sizeof(ret->text), "%.40s at %.60s", action,
+                 *time ? time : "an unknown time");
     }
     json_decref(object);
     return ret->kind != NOTICE_NONE;
@@ -123,8 +125,8 @@ static void consider(const json_t *event, int64_t now_ms, struct notice *ret)
         return;
     ret->kind = kind;
     ret->deadline_ms = deadline_ms;
-    snprintf(ret->text, sizeof(ret->text), "%.20s %.20s, event %.60s", type, word(event, "EventStatus"),
-             word(event, "EventId"));
+    snprintf(ret->text, sizeof(ret->text), "%.20s %.20s, event %.60s", type,
+             word(event, "EventStatus"), word(event, "EventId"));
 }
 
 bool notice_azure_events(const char *body, const char *own, int64_t now_ms, struct notice *ret)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of a host asks the clouds, however many agents the host has. The first watcher with the same questions takes a name
- * among the abstract sockets of its network namespace; the others connect to it, hear what it tells, and let their own sources
- * sleep. When it ends, one of them takes the name. When it says nothing for SILENCE_NS (a suspended job), each asks for itself
- * until it speaks again. Only processes of one user believe each other. */
+/* One process of a host asks the clouds, however many agents the host has. The first watcher with
+ * the same questions takes a name among the abstract sockets of its network namespace; the others
+ * connect to it, hear what it tells, and let their own sources sleep. When it ends, one of them
+ * takes the name. When it says nothing for SILENCE_NS (a suspended job), each asks for itself until
+ * it speaks again. Only processes of one user believe each other. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -55,8 +56,8 @@ static socklen_t name(const struct notice_watch *watch, struct sockaddr_un *ret)
         hash = mix(mix(mix(hash, source->name), source->base), number);
     }
     *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "spotnik-notice-1-%lu-%016" PRIx64,
-                          (unsigned long)geteuid(), hash);
+    int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1,
+                          "spotnik-notice-1-%lu-%016" PRIx64, (unsigned long)geteuid(), hash);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -83,7 +84,8 @@ static bool state(const struct notice_source *source, struct notice *ret)
 {
     bool stands = source->standing && !source->rumour;
 
-    *ret = (struct notice){ .kind = stands ? NOTICE_LEAVE : NOTICE_RISK, .deadline_ms = stands ? source->deadline_ms : 0 };
+    *ret = (struct notice){ .kind = stands ? NOTICE_LEAVE : NOTICE_RISK,
+                            .deadline_ms = stands ? source->deadline_ms : 0 };
     memcpy(ret->source, source->name, sizeof(ret->source));
     memcpy(ret->text, stands ? source->told : source->risk, sizeof(ret->text));
     return stands || source->risk[0];
@@ -157,7 +159,8 @@ static void listen_there(struct notice_source *self)
     notice_source_listen(self, host->fd);
 }
 
-/* Which role the name gives us. SEARCHES: somebody has it, and does not answer now. ALONE: it is another user's. */
+/* Which role the name gives us. SEARCHES: somebody has it, and does not answer now. ALONE: it is
+ * another user's. */
 static enum role take_name(const struct notice_watch *watch, int fd)
 {
     struct sockaddr_un address;
@@ -229,7 +232,8 @@ static void hear(struct notice_watch *watch, const char *packet)
 static void hear_rumour(struct notice_watch *watch, const char *packet)
 {
     struct notice notice;
-    struct notice_source *source = notice_parse(packet, &notice) ? named(watch, notice.source) : NULL;
+    struct notice_source *source =
+        notice_parse(packet, &notice) ? named(watch, notice.source) : NULL;
 
     if (!source || notice.kind != NOTICE_LEAVE || source->standing)
         return;

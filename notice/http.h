@@ -33,7 +33,8 @@ typedef void notice_answered(void *context, const struct notice_answer *answer);
 struct notice_http *notice_http_new(void);
 void notice_http_free(struct notice_http *http);
 
-/* Ask; `answered` is called once, from notice_http_turn(). False: no memory; it is not called then. */
+/* Ask; `answered` is called once, from notice_http_turn(). False: no memory; it is not called
+ * then. */
 bool notice_http_ask(struct notice_http *http, const struct notice_question *question,
                      notice_answered *answered, void *context);
 

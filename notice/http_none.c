@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Built without libcurl: no metadata service can be asked. Commands, files and signals work all the same. */
+/* Built without libcurl: no metadata service can be asked. Commands, files and signals work all the
+ * same. */
 #include "http.h"
 
 #include <poll.h>

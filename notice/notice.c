@@ -16,9 +16,9 @@ static const char *const kind_names[] = { "none", "leave", "risk", "over" };
 
 size_t notice_format(const struct notice *notice, char *line, size_t size)
 {
-    json_t *object =
-        json_pack("{s:s, s:s, s:I, s:s}", "kind", kind_names[notice->kind], "source", notice->source,
-                  "deadline_ms", (json_int_t)notice->deadline_ms, "text", notice->text);
+    json_t *object = json_pack("{s:s, s:s, s:I, s:s}", "kind", kind_names[notice->kind], "source",
+                               notice->source, "deadline_ms", (json_int_t)notice->deadline_ms,
+                               "text", notice->text);
     size_t length = object ? json_dumpb(object, line, size - 1, JSON_COMPACT) : 0;
 
     json_decref(object);
@@ -38,7 +38,8 @@ bool notice_parse(const char *line, struct notice *ret)
     json_t *object = json_loads(line, 0, NULL);
     const char *kind = json_string_value(json_object_get(object, "kind"));
 
-    *ret = (struct notice){ .deadline_ms = json_integer_value(json_object_get(object, "deadline_ms")) };
+    *ret = (struct notice){ .deadline_ms =
+                                json_integer_value(json_object_get(object, "deadline_ms")) };
     for (int i = NOTICE_LEAVE; kind && i <= NOTICE_OVER; i++)
         if (!strcmp(kind, kind_names[i]))
             ret->kind = (enum notice_kind)i;
@@ -99,7 +100,8 @@ void notice_words(const char *source, const char *line, int64_t now_ms, struct n
 
     *ret = (struct notice){ .kind = NOTICE_LEAVE, .deadline_ms = now_ms };
     copy(ret->source, sizeof(ret->source), source);
-    if (sscanf(line, " %63s%n", first, &length) == 1 && notice_when(first, now_ms, &ret->deadline_ms))
+    if (sscanf(line, " %63s%n", first, &length) == 1
+        && notice_when(first, now_ms, &ret->deadline_ms))
         line += length;
     while (isspace((unsigned char)*line))
         line++;

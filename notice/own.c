@@ -113,7 +113,8 @@ static void say_lines(struct notice_source *source, bool end)
     char *newline;
 
     own->line[own->used] = 0;
-    while ((newline = strchr(own->line, '\n')) || (end && own->used) || own->used == sizeof(own->line) - 1) {
+    while ((newline = strchr(own->line, '\n')) || (end && own->used)
+           || own->used == sizeof(own->line) - 1) {
         size_t length = newline ? (size_t)(newline - own->line) + 1 : own->used;
         struct notice seen;
         if (newline)
@@ -142,7 +143,8 @@ static void ended(struct notice_source *source)
     if (!own->spoke && status == 0)
         notice_source_say(source, &none);
     if (!own->spoke && status != 0 && source->failures++ == 0)
-        fprintf(stderr, "spotnik notice: exec:%s failed (status %d); it is run again\n", own->what, status);
+        fprintf(stderr, "spotnik notice: exec:%s failed (status %d); it is run again\n", own->what,
+                status);
     notice_source_again(source, source->interval_ns);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share: a source, and the watch that it belongs to. Private to the folder. */
+/* What the files of this folder share: a source, and the watch that it belongs to. Private to the
+ * folder. */
 #ifndef NOTICE_SOURCE_H
 #define NOTICE_SOURCE_H
 
@@ -10,7 +11,8 @@
 #define NOTICE_NEVER UINT64_MAX
 #define NOTICE_MS UINT64_C(1000000)
 #define NOTICE_S (1000 * NOTICE_MS)
-/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. With the start of the process it is 300 ms at most. */
+/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. With the start
+ * of the process it is 300 ms at most. */
 #define NOTICE_SEEK_MS 250
 #define NOTICE_ANSWER_MS 3000
 
@@ -42,8 +44,9 @@ struct notice_watch {
     int epoll;
     uint32_t count;
     struct notice_source source[NOTICE_SOURCES_MAX + 1];
-    struct notice_source *host; /* the one behind them, host.c; NULL: this watch asks for itself alone */
-    bool asleep;                /* another process asks what the shared sources would */
+    /* the one behind them, host.c; NULL: this watch asks for itself alone */
+    struct notice_source *host;
+    bool asleep; /* another process asks what the shared sources would */
     uint64_t interval_ns;
     notice_teller *tell;
     void *context;

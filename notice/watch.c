@@ -79,7 +79,8 @@ void notice_source_again(struct notice_source *source, uint64_t after_ns)
 {
     uint64_t jitter = after_ns / 5;
 
-    source->due_ns = notice_clock_ns() + after_ns - jitter / 2 + (jitter ? (uint64_t)random() % jitter : 0);
+    source->due_ns =
+        notice_clock_ns() + after_ns - jitter / 2 + (jitter ? (uint64_t)random() % jitter : 0);
 }
 
 static bool another_is_present(const struct notice_watch *watch)
@@ -103,8 +104,10 @@ void notice_source_missing(struct notice_source *source)
 {
     source->failures++;
     if (source->presence
-        == NOTICE_PRESENT) { /* was there: it will be again; a notice that stands goes on standing */
-        notice_source_again(source, source->interval_ns < NOTICE_S ? NOTICE_S : source->interval_ns);
+        /* was there: it will be again; a notice that stands goes on standing */
+        == NOTICE_PRESENT) {
+        notice_source_again(source,
+                            source->interval_ns < NOTICE_S ? NOTICE_S : source->interval_ns);
         return;
     }
     uint32_t seek = source->seeks++;
@@ -151,7 +154,8 @@ static struct notice_source *add(struct notice_watch *watch, const char *name, u
     struct notice_source *source = &watch->source[watch->count++];
     uint32_t same = 1;
 
-    *source = (struct notice_source){ .watch = watch, .wanted = wanted, .due_ns = notice_clock_ns() };
+    *source =
+        (struct notice_source){ .watch = watch, .wanted = wanted, .due_ns = notice_clock_ns() };
     for (const struct notice_source *other = watch->source; other < source; other++)
         same += strncmp(other->name, name, strlen(name)) == 0;
     snprintf(source->name, sizeof(source->name), same > 1 ? "%.10s-%u" : "%.10s", name, same);
@@ -234,7 +238,8 @@ static const char *add_named(struct notice_watch *watch, const char *from)
         return "a source is auto, aws, gcp, azure, exec:COMMAND or file:PATH";
     if (!watch->http)
         return is_auto ? NULL
-                       : "libcurl.so.4 is not there, or spotnik was built without its headers: no metadata "
+                       : "libcurl.so.4 is not there, or spotnik was built without its headers: no "
+                         "metadata "
                          "service can be asked; exec: and file: work";
     if (is_auto || !strcmp(from, "aws"))
         fine = add_aws(watch, !is_auto);
@@ -367,7 +372,8 @@ void notice_watch_present(const struct notice_watch *watch, char *text, uint32_t
     for (uint32_t i = 0; i < watch->count; i++) {
         const struct notice_source *source = &watch->source[i];
         size_t used = strlen(text);
-        if (source->presence == NOTICE_PRESENT && source != watch->host && !strstr(text, source->name))
+        if (source->presence == NOTICE_PRESENT && source != watch->host
+            && !strstr(text, source->name))
             snprintf(text + used, size - used, "%s%s", used ? ", " : "", source->name);
     }
 }

@@ -23,8 +23,8 @@ struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, u
                                       notice_teller *tell, void *context, const char **ret_error);
 void notice_watch_free(struct notice_watch *watch);
 
-/* Ask the clouds together with the other watches of this host that ask the same: one of them asks, all hear. False: no memory; the
- * watch asks by itself. */
+/* Ask the clouds together with the other watches of this host that ask the same: one of them asks,
+ * all hear. False: no memory; the watch asks by itself. */
 bool notice_watch_share(struct notice_watch *watch);
 
 /* One turn, of at most timeout_ms. False: there is nothing left to watch. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop in each simulated process: begin, compute for a while, start the buckets in any order,
- * seal, and on commit apply the result. What src/api does on the caller's thread. */
+/* A training loop in each simulated process: begin, compute for a while, start the buckets in any
+ * order, seal, and on commit apply the result. What src/api does on the caller's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ void spotnik_sim_app_free(struct sim_process *process)
         free(app->offer[0][i]);
         free(app->offer[1][i]);
         free(app->tray[i]);
-        app->in[i] = app->out[0][i] = app->out[1][i] = app->offer[0][i] = app->offer[1][i] = app->tray[i] = NULL;
+        app->in[i] = app->out[0][i] = app->out[1][i] = app->offer[0][i] = app->offer[1][i] =
+            app->tray[i] = NULL;
     }
     for (uint32_t i = 0; i < SIM_RESULTS_KEPT; i++) {
         free(app->kept[i].bytes);
@@ -67,13 +68,15 @@ static void call(struct sim_world *world, struct sim_process *process, enum spot
 static void tell_result(struct sim_world *world, struct sim_process *process)
 {
     struct sim_app *app = &process->app;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT, .result.committed = app->committed };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT,
+                                   .result.committed = app->committed };
 
     if (app->told_step == app->committed)
         return;
     app->told_step = app->committed;
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        event.result.digest = spotnik_fingerprint_add(event.result.digest, i, app->committed, app->out[app->committed & 1][i],
+        event.result.digest = spotnik_fingerprint_add(event.result.digest, i, app->committed,
+                                                      app->out[app->committed & 1][i],
                                                       spotnik_sim_bucket_bytes(&world->bucket[i]));
     spotnik_sim_core_step(world, process, &event);
 }
@@ -127,7 +130,8 @@ static void shuffle(struct sim_world *world, struct sim_app *app)
     }
 }
 
-/* In one world of three every fourth step is a collective beside the training. Not drawn: seeds keep their histories. */
+/* In one world of three every fourth step is a collective beside the training. Not drawn: seeds
+ * keep their histories. */
 static void decline(struct sim_world *world, struct sim_process *process)
 {
     struct sim_app *app = &process->app;
@@ -238,8 +242,8 @@ static void keep_result(struct sim_world *world, struct sim_process *process, ui
     }
 }
 
-/* Weights are made of the step's number, as a driver makes them of its results: the same on every member. Some are far apart, some 0,
- * and in some steps there are too few, or all are 0. */
+/* Weights are made of the step's number, as a driver makes them of its results: the same on every
+ * member. Some are far apart, some 0, and in some steps there are too few, or all are 0. */
 void spotnik_sim_app_deal(struct sim_world *world, struct sim_process *process)
 {
     uint32_t weight[SIM_DEAL_SHARES], count = SIM_DEAL_SHARES;
@@ -251,10 +255,12 @@ void spotnik_sim_app_deal(struct sim_world *world, struct sim_process *process)
     if (spotnik_prng_chance(&prng, 1, 8))
         count = 0;
     for (uint32_t i = 0; i < SIM_DEAL_SHARES; i++)
-        weight[i] = zeros && spotnik_prng_chance(&prng, 1, 2) ? 0 : (uint32_t)spotnik_prng_below(&prng, most) + !zeros;
-    struct spotnik_event event = {
-        .kind = SPOTNIK_EVENT_DEAL, .now_ns = world->now_ns, .deal = { weight, count }
-    };
+        weight[i] = zeros && spotnik_prng_chance(&prng, 1, 2)
+                        ? 0
+                        : (uint32_t)spotnik_prng_below(&prng, most) + !zeros;
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEAL,
+                                   .now_ns = world->now_ns,
+                                   .deal = { weight, count } };
     spotnik_sim_story_event(world, process, &event);
     spotnik_sim_mix(world, (uint64_t)event.kind << 40 | process->index);
     spotnik_core_step(process->core, &event);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book of facts behind the checkers: installations, contributions, commits, deaths. Decides only which
- * view reduced a step in the end; check_*.c judges everything that can be wrong. */
+/* The book of facts behind the checkers: installations, contributions, commits, deaths. Decides
+ * only which view reduced a step in the end; check_*.c judges everything that can be wrong. */
 #include "sim/check.h"
 
 #include <stdlib.h>
@@ -12,16 +12,17 @@
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
-    static const char *const name[] = { "?",       "heartbeat", "reconcile", "accept",
-                                        "restart", "fenced",    "view ask",  "enter",
-                                        "mismatch", "doubt",    "assure" };
+    static const char *const name[] = { "?",        "heartbeat", "reconcile", "accept",
+                                        "restart",  "fenced",    "view ask",  "enter",
+                                        "mismatch", "doubt",     "assure" };
     return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
 }
 
 void spotnik_check_start(struct sim_world *world)
 {
     world->facts = spotnik_sim_alloc(sizeof(*world->facts));
-    world->facts->process = spotnik_sim_alloc(world->options.processes_max * sizeof(*world->facts->process));
+    world->facts->process =
+        spotnik_sim_alloc(world->options.processes_max * sizeof(*world->facts->process));
 }
 
 static void view_free(struct fact_view *fact)
@@ -63,7 +64,8 @@ const struct fact_view *spotnik_fact_view_of(const struct sim_world *world, uint
     return epoch < facts->view_count && facts->view[epoch].known ? &facts->view[epoch] : NULL;
 }
 
-/* A member reduces `step` in shared memory, and so do all: steps of a view change over to that once. */
+/* A member reduces `step` in shared memory, and so do all: steps of a view change over to that
+ * once. */
 void spotnik_fact_flat(struct sim_world *world, uint64_t epoch, uint64_t step)
 {
     struct fact_view *view = &world->facts->view[epoch];
@@ -91,9 +93,11 @@ uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process)
     return SPOTNIK_NO_RANK;
 }
 
-const struct fact_input *spotnik_fact_input_of(const struct sim_world *world, uint32_t process, uint64_t step)
+const struct fact_input *spotnik_fact_input_of(const struct sim_world *world, uint32_t process,
+                                               uint64_t step)
 {
-    for (const struct fact_input *input = world->facts->process[process].input; input; input = input->before)
+    for (const struct fact_input *input = world->facts->process[process].input; input;
+         input = input->before)
         if (input->step == step)
             return input;
     return NULL;
@@ -109,8 +113,8 @@ uint64_t spotnik_fact_reducing_epoch(const struct sim_world *world, uint64_t ste
     return 0;
 }
 
-/* Committed before the lineage reduced the step for good, by members cut off or dead before anybody of a
- * later view could learn of it. */
+/* Committed before the lineage reduced the step for good, by members cut off or dead before anybody
+ * of a later view could learn of it. */
 bool spotnik_fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit)
 {
     return commit->epoch && commit->epoch < spotnik_fact_reducing_epoch(world, commit->step);
@@ -132,8 +136,9 @@ void spotnik_check_begun(struct sim_world *world, const struct sim_process *proc
     input->epoch = process->epoch;
     input->process = process->index;
     input->replay = process->app.replay;
-    input->has_share = !input->replay && rank != SPOTNIK_NO_RANK
-                       && (process->app.step != view->settled + 1 || view->share[rank] != SPOTNIK_NO_SHARE);
+    input->has_share =
+        !input->replay && rank != SPOTNIK_NO_RANK
+        && (process->app.step != view->settled + 1 || view->share[rank] != SPOTNIK_NO_SHARE);
     input->samples = process->app.samples;
     input->data_epoch = spotnik_core_ledger(process->core)->data_epoch;
     input->range_count = process->app.range_count;
@@ -142,9 +147,10 @@ void spotnik_check_begun(struct sim_world *world, const struct sim_process *proc
     input->before = book->input;
     book->input = input;
     if (!input->has_share && input->samples)
-        spotnik_sim_fail(world, "P8", "%u has no share in step %llu and yet samples", process->index,
-                         (unsigned long long)input->step);
-    if (world->options.per_member && !world->options.limits.deals && input->samples > world->options.batch)
+        spotnik_sim_fail(world, "P8", "%u has no share in step %llu and yet samples",
+                         process->index, (unsigned long long)input->step);
+    if (world->options.per_member && !world->options.limits.deals
+        && input->samples > world->options.batch)
         spotnik_sim_fail(world, "P8", "%u gets more than its batch in step %llu", process->index,
                          (unsigned long long)input->step);
 }
@@ -204,8 +210,9 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
     struct fact_commit *commit = commit_new(world);
 
     if (facts->process[process->index].passed_over)
-        spotnik_sim_fail(world, "P3", "%u commits step %llu, woken after the others went on without it", process->index,
-                         (unsigned long long)step);
+        spotnik_sim_fail(world, "P3",
+                         "%u commits step %llu, woken after the others went on without it",
+                         process->index, (unsigned long long)step);
     commit->step = step;
     commit->process = process->index;
     commit->epoch = process->epoch;
@@ -221,16 +228,18 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
     spotnik_check_step_commit(world, process, commit);
 }
 
-/* P3 for a stopped member: when it wakes up to find a view made without it, it commits nothing more, whatever had come before.
- * Short stops are not noticed. */
+/* P3 for a stopped member: when it wakes up to find a view made without it, it commits nothing
+ * more, whatever had come before. Short stops are not noticed. */
 void spotnik_check_woken(struct sim_world *world, struct sim_process *process, uint64_t slept_ns)
 {
     const struct spotnik_limits *limits = &world->options.limits;
-    uint64_t noticed_ns = 2 * limits->silence_floor_ns + limits->heartbeat_ns + world->options.tick_late_ns;
+    uint64_t noticed_ns =
+        2 * limits->silence_floor_ns + limits->heartbeat_ns + world->options.tick_late_ns;
     struct spotnik_core_status status;
 
     spotnik_core_status(process->core, &status);
-    if (world->scale || limits->minority_continues || status.role != SPOTNIK_ROLE_MEMBER || slept_ns < noticed_ns)
+    if (world->scale || limits->minority_continues || status.role != SPOTNIK_ROLE_MEMBER
+        || slept_ns < noticed_ns)
         return;
     world->facts->process[process->index].passed_over |= spotnik_fact_excluded(world, process);
 }
@@ -262,7 +271,8 @@ static struct fact_view *view_slot(struct sim_world *world, uint64_t epoch)
     return &facts->view[epoch];
 }
 
-static void view_record(struct sim_world *world, struct fact_view *fact, const struct spotnik_view *view)
+static void view_record(struct sim_world *world, struct fact_view *fact,
+                        const struct spotnik_view *view)
 {
     view_free(fact);
     fact->known = true;
@@ -283,11 +293,13 @@ static void view_record(struct sim_world *world, struct fact_view *fact, const s
     }
 }
 
-/* What a process votes for or is told, as it passes: it may install that and the next view in one event. */
+/* What a process votes for or is told, as it passes: it may install that and the next view in one
+ * event. */
 void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
                             const struct spotnik_message *message)
 {
-    bool carries = message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART;
+    bool carries =
+        message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART;
     struct fact_view *proposed = &world->facts->process[process->index].proposed;
 
     if (world->scale || !carries || message->proposal->epoch < proposed->epoch)
@@ -312,16 +324,19 @@ static uint32_t *copy_of(const uint32_t *values, uint32_t count)
     return copy;
 }
 
-/* Two views in one event: of the first only the epoch is still to be seen. Either it had been voted for,
- * and is known from the messages; or a member alone decided by itself, and its content is plain. */
-static void view_passed(struct sim_world *world, struct fact_view *fact, const struct sim_process *process,
-                        uint64_t epoch)
+/* Two views in one event: of the first only the epoch is still to be seen. Either it had been voted
+ * for, and is known from the messages; or a member alone decided by itself, and its content is
+ * plain. */
+static void view_passed(struct sim_world *world, struct fact_view *fact,
+                        const struct sim_process *process, uint64_t epoch)
 {
     const struct fact_view *proposed = &world->facts->process[process->index].proposed;
     struct spotnik_entry self = { .member = process->member, .flags = SPOTNIK_ENTRY_MEMBER };
-    struct spotnik_view view = {
-        .epoch = epoch, .settled_step = process->app.committed, .size = 1, .share_count = 1, .entry = &self
-    };
+    struct spotnik_view view = { .epoch = epoch,
+                                 .settled_step = process->app.committed,
+                                 .size = 1,
+                                 .share_count = 1,
+                                 .entry = &self };
 
     if (proposed->epoch != epoch) {
         view_record(world, fact, &view);
@@ -358,7 +373,8 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process, ui
 }
 
 /* A link has come up, or was lost without proof: nothing has been heard on a link that stands. */
-void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process, uint32_t peer)
+void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process,
+                           uint32_t peer)
 {
     struct fact_process *book = &world->facts->process[process->index];
     uint64_t bit = UINT64_C(1) << peer;
@@ -385,17 +401,20 @@ void spotnik_check_message(struct sim_world *world, const struct sim_process *to
         book->fenced_epoch[from->index] = message->epoch;
 }
 
-/* Somebody has read the end of a link to it that forged segments made, and no dial has been answered since. That it ends just then is what is
- * assumed not to happen (docs/design/0004-proof-of-death.md): it is not killed, and in such worlds nobody leaves. */
+/* Somebody has read the end of a link to it that forged segments made, and no dial has been
+ * answered since. That it ends just then is what is assumed not to happen
+ * (docs/design/0004-proof-of-death.md): it is not killed, and in such worlds nobody leaves. */
 bool spotnik_fact_is_forged(const struct sim_world *world, const struct sim_process *process)
 {
     for (uint32_t i = 0; i < world->process_count && !world->scale; i++)
-        if (sim_live(process) && sim_live(world->process[i]) && (world->facts->process[i].likely >> process->index & 1))
+        if (sim_live(process) && sim_live(world->process[i])
+            && (world->facts->process[i].likely >> process->index & 1))
             return true;
     return false;
 }
 
-/* Proof must be true, always; and on a good link it is a witness's word for the liveness checker. */
+/* Proof must be true, always; and on a good link it is a witness's word for the liveness
+ * checker. */
 void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
                          enum spotnik_event_kind kind, enum spotnik_proof proof)
 {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One checker per promise. The simulated world tells them facts; they keep their own books, know nothing of the
- * core's insides, and say what is broken by spotnik_sim_fail(). In words: docs/reference/simulation.md. Private to sim.
+/* One checker per promise. The simulated world tells them facts; they keep their own books, know
+ * nothing of the core's insides, and say what is broken by spotnik_sim_fail(). In words:
+ * docs/reference/simulation.md. Private to sim.
  *
- *   check.c          the book of facts               check_work.c      P5 a survivor's gradient is used
- *   check_lineage.c  P1 one lineage                  check_recovery.c  P6 few messages, nothing blocks
+ *   check.c          the book of facts               check_work.c      P5 a survivor's gradient is
+ *                    used
+ *   check_lineage.c  P1 one lineage                  check_recovery.c  P6 few messages, nothing
+ *                    blocks
  *   check_view.c     P2 same view                    check_join.c      P7 joining costs nothing
  *   check_step.c     P3 atomic step                  check_ledger.c    P8 every sample once
  *   check_bits.c     P4 same bits                    check_progress.c  P9 progress
@@ -17,7 +20,7 @@ struct fact_view {
     bool known;
     bool detour; /* everything goes round its ring */
     uint64_t epoch, settled;
-    uint64_t chain; /* 0: not seen */
+    uint64_t chain;     /* 0: not seen */
     uint64_t flat_from; /* the first step it reduces in shared memory; 0: none */
     uint32_t size, share_count;
     uint32_t *member; /* process */
@@ -61,15 +64,18 @@ struct fact_process {
     uint64_t committed;       /* last, 0: none */
     uint64_t messages_at_view;
     uint64_t entered_epoch;
-    bool served;               /* has held the settled step of a view it stood in */
-    bool passed_over;          /* it was stopped, and when it woke up there was a view without it */
-    uint64_t heard;            /* bit per process: it has spoken on the present link, */
-    uint64_t met;              /* on any so far */
-    uint64_t likely;           /* the last one ended in order after it had spoken, and it has not been linked since */
-    uint64_t witnesses;        /* of its death on a link on which it had spoken: bit per process */
-    uint64_t certified;        /* processes that have its host's certificate of its death: bit per process */
+    bool served;      /* has held the settled step of a view it stood in */
+    bool passed_over; /* it was stopped, and when it woke up there was a view without it */
+    uint64_t heard;   /* bit per process: it has spoken on the present link, */
+    uint64_t met;     /* on any so far */
+    /* the last one ended in order after it had spoken, and it has not been linked since */
+    uint64_t likely;
+    uint64_t witnesses; /* of its death on a link on which it had spoken: bit per process */
+    /* processes that have its host's certificate of its death: bit per process */
+    uint64_t certified;
     uint64_t fenced_epoch[64]; /* per process: the latest epoch in which it has fenced us */
-    uint64_t first_epoch[64];  /* per process: of the first word from it on the last link it spoke on */
+    /* per process: of the first word from it on the last link it spoke on */
+    uint64_t first_epoch[64];
     struct fact_view proposed; /* the latest proposal it has handled */
 };
 
@@ -100,15 +106,16 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
 void spotnik_check_woken(struct sim_world *world, struct sim_process *process, uint64_t slept_ns);
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process);
 void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch);
-void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct sim_process *to,
-                        const struct spotnik_message *message);
+void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
+                        const struct sim_process *to, const struct spotnik_message *message);
 void spotnik_check_message(struct sim_world *world, const struct sim_process *to,
                            const struct sim_process *from, const struct spotnik_message *message);
 void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
                          enum spotnik_event_kind kind, enum spotnik_proof proof);
 void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
                             const struct spotnik_message *message);
-void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process, uint32_t peer);
+void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process,
+                           uint32_t peer);
 void spotnik_check_death(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_exit(struct sim_world *world, const struct sim_process *process, bool left);
 void spotnik_check_process(struct sim_world *world, struct sim_process *process);

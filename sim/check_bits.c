@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a bucket is
- * the sum of the members' inputs taken from rank j on round the ring, weighted, whichever way the bucket went but up a tree; every member must have
- * exactly these bits. And after every step of the lineage all replicas are equal. */
+/* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a
+ * bucket is the sum of the members' inputs taken from rank j on round the ring, weighted, whichever
+ * way the bucket went but up a tree; every member must have exactly these bits. And after every
+ * step of the lineage all replicas are equal. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,8 @@ static uint64_t segment_begin(uint64_t count, uint32_t size, uint32_t segment)
     return count / size * segment + (segment < rest ? segment : rest);
 }
 
-static void start(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
-                  size_t at, size_t count)
+static void start(const struct sim_bucket *bucket, unsigned char *out,
+                  const struct contribution *from, size_t at, size_t count)
 {
     if (bucket->op == SPOTNIK_MEAN && from->weight && !from->summed)
         spotnik_reduce_scale(out + at, from->bytes + at, count, bucket->dtype, from->weight);
@@ -45,17 +46,23 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
         if (i == 0 || (total == 0 && next->weight))
             start(bucket, out, next, at, count);
         else if (next->weight)
-            spotnik_reduce_combine(out + at, out + at, next->bytes + at, count, bucket->dtype, bucket->op,
-                                   next->summed && spotnik_reduce_sums_mean(bucket->dtype) ? 1 : next->weight, total);
+            spotnik_reduce_combine(out + at, out + at, next->bytes + at, count, bucket->dtype,
+                                   bucket->op,
+                                   next->summed && spotnik_reduce_sums_mean(bucket->dtype)
+                                       ? 1
+                                       : next->weight,
+                                   total);
         total += next->weight;
     }
     if (bucket->op == SPOTNIK_MEAN && size > 1)
         spotnik_reduce_divide(out + at, count, bucket->dtype, total);
 }
 
-/* In shared memory, and where all inputs meet in one place: the same order, by the kernel that takes all inputs at once. For floats that is the same. */
-static void segment_reduce_flat(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
-                                uint32_t size, uint32_t segment, unsigned flags)
+/* In shared memory, and where all inputs meet in one place: the same order, by the kernel that
+ * takes all inputs at once. For floats that is the same. */
+static void segment_reduce_flat(const struct sim_bucket *bucket, unsigned char *out,
+                                const struct contribution *from, uint32_t size, uint32_t segment,
+                                unsigned flags)
 {
     struct spotnik_reduce_source source[SIM_MEMBERS_MAX];
     uint64_t begin = segment_begin(bucket->count, size, segment);
@@ -77,7 +84,8 @@ static uint32_t host_at(const struct sim_world *world, const struct fact_view *v
     return world->process[view->member[rank]]->host;
 }
 
-static bool is_first_of_host(const struct sim_world *world, const struct fact_view *view, uint32_t rank)
+static bool is_first_of_host(const struct sim_world *world, const struct fact_view *view,
+                             uint32_t rank)
 {
     for (uint32_t before = 0; before < rank; before++)
         if (host_at(world, view, before) == host_at(world, view, rank))
@@ -94,8 +102,11 @@ static uint32_t hosts_of(const struct sim_world *world, const struct fact_view *
 }
 
 /* `sum`: memory for it. */
-static struct contribution host_contributes(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket,
-                                            const struct contribution *from, uint32_t first, unsigned char *sum)
+static struct contribution host_contributes(const struct sim_world *world,
+                                            const struct fact_view *view,
+                                            const struct sim_bucket *bucket,
+                                            const struct contribution *from, uint32_t first,
+                                            unsigned char *sum)
 {
     struct contribution mates[SIM_MEMBERS_MAX], all = { .bytes = sum, .summed = true };
     uint32_t size = 0;
@@ -112,10 +123,12 @@ static struct contribution host_contributes(const struct sim_world *world, const
     return all;
 }
 
-/* -- Up a tree: what is at a place, and then what its children have put together, in their order -- */
+/* -- Up a tree: what is at a place, and then what its children have put together, in their order
+ * -- */
 
 /* Returns the weight of all that is in `out`. */
-static uint64_t tree_reduce(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from, uint32_t size, uint32_t fan,
+static uint64_t tree_reduce(const struct sim_bucket *bucket, unsigned char *out,
+                            const struct contribution *from, uint32_t size, uint32_t fan,
                             uint32_t place)
 {
     bool sums = bucket->op == SPOTNIK_MEAN && spotnik_reduce_sums_mean(bucket->dtype);
@@ -125,32 +138,37 @@ static uint64_t tree_reduce(const struct sim_bucket *bucket, unsigned char *out,
     uint64_t total = from[place].weight;
     uint32_t sources = 1;
 
-    source[0] = (struct spotnik_reduce_source){ from[place].bytes, sums && from[place].summed ? total > 0 : total };
+    source[0] = (struct spotnik_reduce_source){ from[place].bytes,
+                                                sums && from[place].summed ? total > 0 : total };
     for (uint32_t child = fan * place + 1; child <= fan * place + fan && child < size; child++) {
         unsigned char *part = below + (sources - 1) * bytes;
         uint64_t weight = tree_reduce(bucket, part, from, size, fan, child);
         source[sources++] = (struct spotnik_reduce_source){ part, sums ? weight > 0 : weight };
         total += weight;
     }
-    spotnik_reduce_flat(out, source, sources, bucket->count, bucket->dtype, bucket->op, SPOTNIK_REDUCE_PARTIAL);
+    spotnik_reduce_flat(out, source, sources, bucket->count, bucket->dtype, bucket->op,
+                        SPOTNIK_REDUCE_PARTIAL);
     if (place == 0 && bucket->op == SPOTNIK_MEAN)
         spotnik_reduce_divide(out, bucket->count, bucket->dtype, total);
     free(below);
     return total;
 }
 
-static enum spotnik_schedule choose(const struct sim_world *world, const struct fact_view *view, uint32_t size,
-                                    const struct sim_bucket *bucket)
+static enum spotnik_schedule choose(const struct sim_world *world, const struct fact_view *view,
+                                    uint32_t size, const struct sim_bucket *bucket)
 {
     uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
-    return view->detour || bytes > world->options.limits.chunk_bytes ? SPOTNIK_SCHEDULE_RING
-                                                     : spotnik_choice_take(world->options.limits.choice, size, false, bytes);
+    return view->detour || bytes > world->options.limits.chunk_bytes
+               ? SPOTNIK_SCHEDULE_RING
+               : spotnik_choice_take(world->options.limits.choice, size, false, bytes);
 }
 
-static void reduce_by_hosts(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket,
-                            unsigned char *out, const struct contribution *from)
+static void reduce_by_hosts(const struct sim_world *world, const struct fact_view *view,
+                            const struct sim_bucket *bucket, unsigned char *out,
+                            const struct contribution *from)
 {
-    struct contribution *host = spotnik_sim_alloc(view->size * sizeof(*host)); /* in scale mode there are hundreds */
+    /* in scale mode there are hundreds */
+    struct contribution *host = spotnik_sim_alloc(view->size * sizeof(*host));
     size_t bytes = spotnik_sim_bucket_bytes(bucket);
     unsigned char *sums = spotnik_sim_alloc(view->size * bytes + 1);
     uint32_t hosts = 0;
@@ -170,13 +188,16 @@ static void reduce_by_hosts(const struct sim_world *world, const struct fact_vie
 }
 
 /* Whichever way the view reduces the step. */
-static void reduce(const struct sim_world *world, const struct fact_view *view, uint64_t step, const struct sim_bucket *bucket,
-                   unsigned char *out, const struct contribution *from)
+static void reduce(const struct sim_world *world, const struct fact_view *view, uint64_t step,
+                   const struct sim_bucket *bucket, unsigned char *out,
+                   const struct contribution *from)
 {
     bool in_memory = view->flat_from && step >= view->flat_from;
     enum spotnik_schedule schedule = choose(world, view, view->size, bucket);
-    bool treed = schedule == SPOTNIK_SCHEDULE_TREE && (step > view->settled + 1 || hosts_of(world, view) == view->size);
-    bool flat = in_memory || schedule == SPOTNIK_SCHEDULE_DIRECT || schedule == SPOTNIK_SCHEDULE_HUB;
+    bool treed = schedule == SPOTNIK_SCHEDULE_TREE
+                 && (step > view->settled + 1 || hosts_of(world, view) == view->size);
+    bool flat =
+        in_memory || schedule == SPOTNIK_SCHEDULE_DIRECT || schedule == SPOTNIK_SCHEDULE_HUB;
 
     if (view->size == 1) {
         memcpy(out, from[0].bytes, spotnik_sim_bucket_bytes(bucket));
@@ -193,8 +214,8 @@ static void reduce(const struct sim_world *world, const struct fact_view *view, 
     }
 }
 
-static bool gather(struct sim_world *world, const struct fact_view *view, uint64_t step, uint32_t number,
-                   struct contribution *from)
+static bool gather(struct sim_world *world, const struct fact_view *view, uint64_t step,
+                   uint32_t number, struct contribution *from)
 {
     size_t at = 0;
 
@@ -205,7 +226,8 @@ static bool gather(struct sim_world *world, const struct fact_view *view, uint64
         if (!input || !input->filled)
             return false;
         from[rank].bytes = input->bytes + at;
-        from[rank].weight = world->bucket[number].op == SPOTNIK_MEAN ? input->weight : input->has_share;
+        from[rank].weight =
+            world->bucket[number].op == SPOTNIK_MEAN ? input->weight : input->has_share;
     }
     return true;
 }
@@ -232,8 +254,10 @@ static bool compute(struct sim_world *world, const struct fact_view *view, uint6
     return complete;
 }
 
-/* Digest of all buckets of `step` as reduced in view `epoch`. False: some member had put nothing in. */
-bool spotnik_check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step, uint64_t *ret_digest)
+/* Digest of all buckets of `step` as reduced in view `epoch`. False: some member had put nothing
+ * in. */
+bool spotnik_check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step,
+                                 uint64_t *ret_digest)
 {
     struct sim_facts *facts = world->facts;
     const struct fact_view *view = spotnik_fact_view_of(world, epoch);
@@ -258,7 +282,8 @@ void spotnik_check_bits_end(struct sim_world *world)
 {
     const struct sim_facts *facts = world->facts;
     size_t *first =
-        spotnik_sim_alloc((facts->steps_max + 2) * sizeof(*first)); /* 1 + index of a commit of each step */
+        /* 1 + index of a commit of each step */
+        spotnik_sim_alloc((facts->steps_max + 2) * sizeof(*first));
 
     for (size_t i = 0; i < facts->commit_count; i++) {
         const struct fact_commit *commit = &facts->commit[i];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P7, joining costs nothing: a member that enters holds the very replica of the lineage at the settled step
- * or one behind; a view never changes for the sake of a joiner that is not in it, nor for nothing at all. (That
- * members go on while a joiner copies is checked by the steps they commit: check_progress.c.) */
+/* P7, joining costs nothing: a member that enters holds the very replica of the lineage at the
+ * settled step or one behind; a view never changes for the sake of a joiner that is not in it, nor
+ * for nothing at all. (That members go on while a joiner copies is checked by the steps they
+ * commit: check_progress.c.) */
 #include "base/time.h"
 #include "sim/check.h"
 
@@ -15,8 +16,9 @@ static uint32_t difference(const struct fact_view *a, const struct fact_view *b)
     return count;
 }
 
-/* A member that dies or leaves, a joiner that dies on the way in, or one that did not come near enough in
- * the moment it was given; and a leaver that must stay for one view to hand over what only it holds. */
+/* A member that dies or leaves, a joiner that dies on the way in, or one that did not come near
+ * enough in the moment it was given; and a leaver that must stay for one view to hand over what
+ * only it holds. */
 static bool somebody_moves(struct sim_world *world, uint64_t since_ns)
 {
     for (uint32_t i = 0; i < world->process_count; i++) {
@@ -38,7 +40,8 @@ void spotnik_check_join_view(struct sim_world *world, const struct sim_process *
         book->entered_epoch = view->epoch;
     if (world->clean && old && view->epoch > 1 && difference(old, view) == 0
         && !somebody_moves(world, old->first_ns))
-        spotnik_sim_fail(world, "P7", "view %llu has the members of view %llu: a change for nothing",
+        spotnik_sim_fail(world, "P7",
+                         "view %llu has the members of view %llu: a change for nothing",
                          (unsigned long long)view->epoch, (unsigned long long)old->epoch);
 }
 
@@ -71,9 +74,10 @@ void spotnik_check_join_end(struct sim_world *world)
             continue;
         const struct fact_commit *truth = lineage_commit(world, last->step);
         if (truth && truth->state != last->state)
-            spotnik_sim_fail(world, "P7",
-                             "%u entered view %llu with another replica after step %llu than %u has", i,
-                             (unsigned long long)world->facts->process[i].entered_epoch,
-                             (unsigned long long)last->step, truth->process);
+            spotnik_sim_fail(
+                world, "P7",
+                "%u entered view %llu with another replica after step %llu than %u has", i,
+                (unsigned long long)world->facts->process[i].entered_epoch,
+                (unsigned long long)last->step, truth->process);
     }
 }

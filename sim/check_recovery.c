@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P6, bounded recovery. Control messages (no heartbeats) that a survivor sends between two views, when
- * nothing but deaths with proof, joins and leaves happen: at most MESSAGES_BASE + MESSAGES_PER_CHANGE for
- * each member lost, come or gone, and each death on the way. Under silence and cuts retries are bounded by
- * time instead, and only recorded. */
+/* P6, bounded recovery. Control messages (no heartbeats) that a survivor sends between two views,
+ * when nothing but deaths with proof, joins and leaves happen: at most MESSAGES_BASE +
+ * MESSAGES_PER_CHANGE for each member lost, come or gone, and each death on the way. Under silence
+ * and cuts retries are bounded by time instead, and only recorded. */
 #include "sim/check.h"
 
 enum { MESSAGES_BASE = 12, MESSAGES_PER_CHANGE = 10 };
@@ -10,14 +10,16 @@ enum { MESSAGES_BASE = 12, MESSAGES_PER_CHANGE = 10 };
 /* A joiner that asks is told of the view, however often it asks: that is no part of a recovery. */
 static bool is_recovery(enum spotnik_message_kind kind, const struct sim_process *to)
 {
-    return kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_FENCED
+    return kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT
+           || kind == SPOTNIK_MESSAGE_FENCED
            || (kind == SPOTNIK_MESSAGE_RESTART && to->join == SIM_JOIN_NONE);
 }
 
-void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct sim_process *to,
-                        const struct spotnik_message *message)
+void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
+                        const struct sim_process *to, const struct spotnik_message *message)
 {
-    spotnik_sim_mix(world, (uint64_t)message->kind << 48 | message->epoch << 24 | message->committed);
+    spotnik_sim_mix(world,
+                    (uint64_t)message->kind << 48 | message->epoch << 24 | message->committed);
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         return;
     spotnik_check_proposal(world, process, message);
@@ -55,5 +57,6 @@ void spotnik_check_recovery_view(struct sim_world *world, struct sim_process *pr
     if (world->clean && sent > MESSAGES_BASE + (uint64_t)MESSAGES_PER_CHANGE * count)
         spotnik_sim_fail(world, "P6",
                          "%u sent %llu control messages on its way to view %llu, with %u changes",
-                         process->index, (unsigned long long)sent, (unsigned long long)view->epoch, count);
+                         process->index, (unsigned long long)sent, (unsigned long long)view->epoch,
+                         count);
 }

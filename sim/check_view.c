@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P2, same view: all processes that install epoch e install the same members in the same order, from the same step,
- * with the same shares, and with the same chain of views behind it. */
+/* P2, same view: all processes that install epoch e install the same members in the same order,
+ * from the same step, with the same shares, and with the same chain of views behind it. */
 #include "sim/check.h"
 
-static bool same(struct sim_world *world, const struct fact_view *known, const struct spotnik_view *view)
+static bool same(struct sim_world *world, const struct fact_view *known,
+                 const struct spotnik_view *view)
 {
     if (known->chain && known->chain != view->chain)
         return false;
@@ -13,7 +14,8 @@ static bool same(struct sim_world *world, const struct fact_view *known, const s
     for (uint32_t i = 0; i < view->size; i++)
         if (known->member[i] != sim_process_of(world, &view->entry[i].member)->index
             || known->share[i] != view->entry[i].share
-            || ((known->flags[i] ^ view->entry[i].flags) & (SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)))
+            || ((known->flags[i] ^ view->entry[i].flags)
+                & (SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)))
             return false;
     return true;
 }
@@ -23,10 +25,11 @@ void spotnik_check_view_install(struct sim_world *world, const struct sim_proces
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
 
-    bool passed = known->epoch < view->epoch; /* it has gone further in the same event: nothing to compare */
+    /* it has gone further in the same event: nothing to compare */
+    bool passed = known->epoch < view->epoch;
     if (!passed && !same(world, known, view))
-        spotnik_sim_fail(world, "P2", "%u installs another view %llu than others did", process->index,
-                         (unsigned long long)known->epoch);
+        spotnik_sim_fail(world, "P2", "%u installs another view %llu than others did",
+                         process->index, (unsigned long long)known->epoch);
     if (spotnik_fact_rank(known, process->index) == SPOTNIK_NO_RANK)
         spotnik_sim_fail(world, "P2", "%u installs view %llu without being in it", process->index,
                          (unsigned long long)known->epoch);

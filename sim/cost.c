@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scale mode: the processor time that control messages cost a process: decoding them, what the core does about them, encoding what it sends.
- * Measured, so that no two runs have the same; nothing depends on it unless it is charged: then a process sends only when it has done
- * the work, and works at one thing at a time. */
+/* Scale mode: the processor time that control messages cost a process: decoding them, what the core
+ * does about them, encoding what it sends. Measured, so that no two runs have the same; nothing
+ * depends on it unless it is charged: then a process sends only when it has done the work, and
+ * works at one thing at a time. */
 #include <time.h>
 
 #include "base/time.h"
@@ -17,7 +18,8 @@ uint64_t spotnik_sim_cost_begin(const struct sim_world *world)
     return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
-void spotnik_sim_cost_end(const struct sim_world *world, struct sim_process *process, uint64_t begun_ns)
+void spotnik_sim_cost_end(const struct sim_world *world, struct sim_process *process,
+                          uint64_t begun_ns)
 {
     if (!world->scale)
         return;
@@ -34,5 +36,7 @@ void spotnik_sim_cost_end(const struct sim_world *world, struct sim_process *pro
 
 uint64_t spotnik_sim_cost_delay(const struct sim_world *world, const struct sim_process *process)
 {
-    return world->scale && world->scale->charged ? spotnik_time_since(process->cost.free_ns, world->now_ns) : 0;
+    return world->scale && world->scale->charged
+               ? spotnik_time_since(process->cost.free_ns, world->now_ns)
+               : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong: a plan drawn at the start, and kills aimed at the passes of a recovery. A fault that
- * would end the job for certain (the last member) is left out when its time comes. */
+/* What goes wrong: a plan drawn at the start, and kills aimed at the passes of a recovery. A fault
+ * that would end the job for certain (the last member) is left out when its time comes. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -65,8 +65,8 @@ static void kill_host(struct sim_world *world, uint32_t host)
     uint32_t here = 0;
 
     for (uint32_t i = 0; i < world->process_count; i++)
-        here +=
-            sim_live(world->process[i]) && world->process[i]->host == host && world->process[i]->epoch != 0;
+        here += sim_live(world->process[i]) && world->process[i]->host == host
+                && world->process[i]->epoch != 0;
     if (here >= holders(world) || is_forged(world, host))
         return;
     world->host_dead[host] = true;
@@ -146,7 +146,8 @@ static void leave(struct sim_world *world)
     uint32_t staying = 0;
 
     for (uint32_t i = 0; i < world->process_count; i++)
-        staying += sim_live(world->process[i]) && world->process[i]->epoch && !world->process[i]->app.leave;
+        staying += sim_live(world->process[i]) && world->process[i]->epoch
+                   && !world->process[i]->app.leave;
     if (!process || !process->epoch || staying < 2 || process->app.leave)
         return;
     process->app.leave = true;
@@ -290,12 +291,14 @@ static void plan_one(struct sim_world *world, struct sim_fault *fault)
                        : UINT64_C(1) << fault->target;
 }
 
-/* Drawn apart, so that a seed gives the other faults it always gave. Half of them hit an initiator whose view is chosen and known to
- * nobody else: the others have voted for it, and must find it again. */
+/* Drawn apart, so that a seed gives the other faults it always gave. Half of them hit an initiator
+ * whose view is chosen and known to nobody else: the others have voted for it, and must find it
+ * again. */
 static void plan_strikes(struct sim_world *world)
 {
     static const enum spotnik_action_kind kinds[] = { SPOTNIK_ACTION_VIEW, SPOTNIK_ACTION_VIEW,
-                                                      SPOTNIK_ACTION_FROZEN, SPOTNIK_ACTION_COMMITTED };
+                                                      SPOTNIK_ACTION_FROZEN,
+                                                      SPOTNIK_ACTION_COMMITTED };
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, world->options.seed ^ UINT64_C(0x737472756b65));
@@ -310,10 +313,12 @@ static void plan_strikes(struct sim_world *world)
     }
 }
 
-static void path_hosts(const struct sim_world *world, uint64_t drawn, uint32_t *ret_a, uint32_t *ret_b)
+static void path_hosts(const struct sim_world *world, uint64_t drawn, uint32_t *ret_a,
+                       uint32_t *ret_b)
 {
     *ret_a = (uint32_t)(drawn >> 8) % world->options.hosts;
-    *ret_b = (*ret_a + 1 + (uint32_t)(drawn >> 24) % (world->options.hosts - 1)) % world->options.hosts;
+    *ret_b =
+        (*ret_a + 1 + (uint32_t)(drawn >> 24) % (world->options.hosts - 1)) % world->options.hosts;
 }
 
 static void path_set(struct sim_world *world, uint64_t drawn, int change)
@@ -324,7 +329,8 @@ static void path_set(struct sim_world *world, uint64_t drawn, int change)
     world->blocked[(size_t)b * hosts + a] += (uint32_t)change;
 }
 
-/* What the driver sees of it: data on their way to a member, and no acknowledgement for as long as a silence. */
+/* What the driver sees of it: data on their way to a member, and no acknowledgement for as long as
+ * a silence. */
 static void path_look(struct sim_world *world, uint64_t drawn)
 {
     uint32_t a, b;
@@ -333,7 +339,8 @@ static void path_look(struct sim_world *world, uint64_t drawn)
         struct sim_process *from = world->process[lane->from], *to = world->process[lane->to];
         bool across = (from->host == a && to->host == b) || (from->host == b && to->host == a);
         next = lane->all;
-        if (!across || !lane->open || lane->donor || lane->in_flight == 0 || !sim_live(from) || from->stopped)
+        if (!across || !lane->open || lane->donor || lane->in_flight == 0 || !sim_live(from)
+            || from->stopped)
             continue;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_PATH_DOWN, .peer = to->member };
         spotnik_sim_core_step(world, from, &event);
@@ -362,7 +369,8 @@ void spotnik_sim_path(struct sim_world *world, uint64_t drawn, uint32_t what)
         world->result->faults++;
         path_set(world, drawn, 1);
         spotnik_sim_push(world, SIM_PATH, look_ns, PATH_LOOK, drawn, NULL);
-        spotnik_sim_push(world, SIM_PATH, (500 + (drawn >> 40) % 1500) * SPOTNIK_MS, PATH_MENDS, drawn, NULL);
+        spotnik_sim_push(world, SIM_PATH, (500 + (drawn >> 40) % 1500) * SPOTNIK_MS, PATH_MENDS,
+                         drawn, NULL);
     } else if (path_slot(world, drawn, &slot) && what == PATH_LOOK) {
         path_look(world, drawn);
         spotnik_sim_push(world, SIM_PATH, look_ns, PATH_LOOK, drawn, NULL);
@@ -380,8 +388,8 @@ static void plan_paths(struct sim_world *world)
 
     spotnik_prng_seed(&prng, world->options.seed ^ UINT64_C(0x627265616b));
     for (uint32_t i = 0; i < world->options.pairs; i++)
-        spotnik_sim_push(world, SIM_PATH, spotnik_prng_below(&prng, world->options.safety_ns), PATH_BREAKS,
-                         spotnik_prng_next(&prng) | 1, NULL);
+        spotnik_sim_push(world, SIM_PATH, spotnik_prng_below(&prng, world->options.safety_ns),
+                         PATH_BREAKS, spotnik_prng_next(&prng) | 1, NULL);
 }
 
 static void plan_forged(struct sim_world *world)
@@ -390,16 +398,19 @@ static void plan_forged(struct sim_world *world)
 
     spotnik_prng_seed(&prng, world->options.seed ^ UINT64_C(0x70726f7879));
     for (uint32_t i = 0; i < world->options.forged; i++)
-        spotnik_sim_push(world, SIM_FORGE, spotnik_prng_below(&prng, world->options.safety_ns), 0, spotnik_prng_next(&prng), NULL);
+        spotnik_sim_push(world, SIM_FORGE, spotnik_prng_below(&prng, world->options.safety_ns), 0,
+                         spotnik_prng_next(&prng), NULL);
 }
 
-/* A stopped member dials when it goes on; one that died long after may then refuse: nothing is promised there (docs/protocol.md 16). */
+/* A stopped member dials when it goes on; one that died long after may then refuse: nothing is
+ * promised there (docs/protocol.md 16). */
 static bool is_awake(const struct sim_world *world, const struct sim_conn *conn)
 {
     return !world->process[conn->process[0]]->stopped && !world->process[conn->process[1]]->stopped;
 }
 
-/* A proxy stands before one host, or before all: every link to another host ends. Or only one link does. */
+/* A proxy stands before one host, or before all: every link to another host ends. Or only one link
+ * does. */
 void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn)
 {
     uint32_t host = (uint32_t)(drawn >> 8) % world->options.hosts;
@@ -408,11 +419,16 @@ void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn)
     if (world->healing)
         return;
     world->result->faults++;
-    spotnik_sim_story(world, "links of %s end in the name of those who live", all ? "all hosts" : one ? "one pair" : "one host");
+    spotnik_sim_story(world, "links of %s end in the name of those who live",
+                      all   ? "all hosts"
+                      : one ? "one pair"
+                            : "one host");
     for (struct sim_conn *conn = world->conns, *next; conn && !world->over; conn = next) {
-        uint32_t a = world->process[conn->process[0]]->host, b = world->process[conn->process[1]]->host;
+        uint32_t a = world->process[conn->process[0]]->host,
+                 b = world->process[conn->process[1]]->host;
         next = conn->all;
-        if (a == b || !conn->open[0] || !conn->open[1] || !is_awake(world, conn) || (!all && a != host && b != host))
+        if (a == b || !conn->open[0] || !conn->open[1] || !is_awake(world, conn)
+            || (!all && a != host && b != host))
             continue;
         spotnik_sim_link_forge(world, conn);
         if (one)
@@ -429,16 +445,19 @@ void spotnik_sim_churn_happens(struct sim_world *world, uint32_t index)
     world->result->faults++;
     spotnik_sim_story(world, "the trace: one %s", add ? "comes" : "goes");
     if (add)
-        spotnik_sim_push(world, SIM_SPAWN, 0, (uint32_t)spotnik_prng_below(&world->fault, world->options.hosts), 0, NULL);
+        spotnik_sim_push(world, SIM_SPAWN, 0,
+                         (uint32_t)spotnik_prng_below(&world->fault, world->options.hosts), 0,
+                         NULL);
     else
         kill_one(world, random_live(world));
 }
 
 void spotnik_sim_faults_plan(struct sim_world *world)
 {
-    static const enum spotnik_message_kind aims[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
-                                                      SPOTNIK_MESSAGE_RESTART, SPOTNIK_MESSAGE_FENCED,
-                                                      SPOTNIK_MESSAGE_ENTER };
+    static const enum spotnik_message_kind aims[] = {
+        SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT, SPOTNIK_MESSAGE_RESTART,
+        SPOTNIK_MESSAGE_FENCED, SPOTNIK_MESSAGE_ENTER
+    };
 
     world->plan_count = world->options.faults;
     world->plan = spotnik_sim_alloc((world->plan_count + 1) * sizeof(*world->plan));
@@ -451,17 +470,19 @@ void spotnik_sim_faults_plan(struct sim_world *world)
     world->aim_count = world->options.aimed;
     SPOTNIK_ASSERT(world->aim_count <= sizeof(world->aim) / sizeof(world->aim[0]));
     for (uint32_t i = 0; i < world->aim_count; i++)
-        world->aim[i] = (struct sim_aim){ .kind = aims[spotnik_prng_below(&world->fault, 5)],
-                                          .countdown = (uint32_t)spotnik_prng_between(&world->fault, 1, 60),
-                                          .sender = spotnik_prng_chance(&world->fault, 1, 2),
-                                          .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
+        world->aim[i] =
+            (struct sim_aim){ .kind = aims[spotnik_prng_below(&world->fault, 5)],
+                              .countdown = (uint32_t)spotnik_prng_between(&world->fault, 1, 60),
+                              .sender = spotnik_prng_chance(&world->fault, 1, 2),
+                              .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
     plan_strikes(world);
     plan_forged(world);
     plan_paths(world);
     world->half_told.countdown = world->options.half_told;
 }
 
-/* Others that can go on without it: they stand in its view, or in the one before and are about to. */
+/* Others that can go on without it: they stand in its view, or in the one before and are about
+ * to. */
 static uint32_t heirs(struct sim_world *world, const struct sim_process *process)
 {
     uint32_t count = 0;
@@ -485,10 +506,11 @@ static bool raise_to(uint64_t *highest, uint64_t value)
 void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
                         const struct spotnik_action *action)
 {
-    bool counts = action->kind == SPOTNIK_ACTION_FROZEN
-                  || (action->kind == SPOTNIK_ACTION_VIEW && raise_to(&world->epoch_highest, action->epoch))
-                  || (action->kind == SPOTNIK_ACTION_COMMITTED && process->epoch != 0
-                      && raise_to(&world->step_highest, action->step));
+    bool counts =
+        action->kind == SPOTNIK_ACTION_FROZEN
+        || (action->kind == SPOTNIK_ACTION_VIEW && raise_to(&world->epoch_highest, action->epoch))
+        || (action->kind == SPOTNIK_ACTION_COMMITTED && process->epoch != 0
+            && raise_to(&world->step_highest, action->step));
 
     for (uint32_t i = 0; counts && i < world->strike_count && !world->healing; i++) {
         struct sim_strike *strike = &world->strike[i];
@@ -503,8 +525,8 @@ void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
 }
 
 /* A message of a pass is being sent, or has arrived: the moment to die. */
-void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind,
-                       bool sender)
+void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process,
+                       enum spotnik_message_kind kind, bool sender)
 {
     for (uint32_t i = 0; i < world->aim_count && !world->healing; i++) {
         struct sim_aim *aim = &world->aim[i];
@@ -517,11 +539,13 @@ void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enu
 }
 
 /* The initiator of a view, which is the first to tell anybody of it. */
-static void initiator_said(struct sim_world *world, struct sim_process *from, const struct sim_process *to)
+static void initiator_said(struct sim_world *world, struct sim_process *from,
+                           const struct sim_process *to)
 {
     struct sim_half_told *half = &world->half_told;
 
-    if (!raise_to(&half->seen_epoch, from->epoch) || !half->countdown || --half->countdown || heirs(world, from) < 2)
+    if (!raise_to(&half->seen_epoch, from->epoch) || !half->countdown || --half->countdown
+        || heirs(world, from) < 2)
         return;
     half->epoch = from->epoch;
     half->bearer = to->index;
@@ -543,14 +567,15 @@ static void leave_only(struct sim_world *world, const struct sim_process *last)
     }
 }
 
-static void bearer_said(struct sim_world *world, const struct sim_process *to, enum spotnik_message_kind kind)
+static void bearer_said(struct sim_world *world, const struct sim_process *to,
+                        enum spotnik_message_kind kind)
 {
     struct sim_half_told *half = &world->half_told;
 
     if (kind == SPOTNIK_MESSAGE_RESTART)
         half->told |= UINT64_C(1) << to->index;
-    if (kind != SPOTNIK_MESSAGE_HEARTBEAT || (half->told >> to->index & 1) || to->epoch + 1 != half->epoch
-        || !sim_live(to) || to->app.leave)
+    if (kind != SPOTNIK_MESSAGE_HEARTBEAT || (half->told >> to->index & 1)
+        || to->epoch + 1 != half->epoch || !sim_live(to) || to->app.leave)
         return;
     half->epoch = 0;
     spotnik_sim_story(world, "all die but %u, which has only heard of the view", to->index);
@@ -558,7 +583,8 @@ static void bearer_said(struct sim_world *world, const struct sim_process *to, e
 }
 
 /* A control message is on its way. */
-void spotnik_sim_said(struct sim_world *world, struct sim_process *from, struct sim_process *to, enum spotnik_message_kind kind)
+void spotnik_sim_said(struct sim_world *world, struct sim_process *from, struct sim_process *to,
+                      enum spotnik_message_kind kind)
 {
     const struct sim_half_told *half = &world->half_told;
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that simulated processes share: each has a segment of its own that all others can read, alive or dead, stopped or
- * cut off from the network, on whatever host (in worlds of hierarchy: on its own); and the flat all-reduce of src/shm runs over it, slice by slice in virtual time.
- * That is worse than any real host: an excluded member goes on reading and writing next to those that excluded it. */
+/* Memory that simulated processes share: each has a segment of its own that all others can read,
+ * alive or dead, stopped or cut off from the network, on whatever host (in worlds of hierarchy: on
+ * its own); and the flat all-reduce of src/shm runs over it, slice by slice in virtual time. That
+ * is worse than any real host: an excluded member goes on reading and writing next to those that
+ * excluded it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +14,20 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-#define AREAS 6 /* of a bucket: the input, our share of the result, and the whole of it, per parity */
+/* of a bucket: the input, our share of the result, and the whole of it, per parity */
+#define AREAS 6
 
 static size_t area_bytes(const struct sim_world *world, uint32_t bucket)
 {
     const struct sim_bucket *of = &world->bucket[bucket];
-    size_t longer = world->options.limits.members_max * of->element_bytes + world->options.limits.chunk_bytes; /* sums lie in whole chunks */
+    /* sums lie in whole chunks */
+    size_t longer =
+        world->options.limits.members_max * of->element_bytes + world->options.limits.chunk_bytes;
     return (spotnik_sim_bucket_bytes(of) + longer + 64 + 63) & ~(size_t)63;
 }
 
-static unsigned char *area(const struct sim_world *world, const struct sim_process *process, uint32_t bucket, uint32_t which)
+static unsigned char *area(const struct sim_world *world, const struct sim_process *process,
+                           uint32_t bucket, uint32_t which)
 {
     size_t at = sizeof(struct spotnik_board);
     for (uint32_t i = 0; i < bucket; i++)
@@ -44,9 +50,10 @@ void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process)
     flat->peer = spotnik_sim_alloc(world->options.limits.members_max * sizeof(*flat->peer));
     flat->source = spotnik_sim_alloc(world->options.limits.members_max * sizeof(*flat->source));
     flat->told = spotnik_sim_alloc(world->options.processes_max * sizeof(*flat->told));
-    flat->work->limits = (struct spotnik_flat_limits){ .small_bytes = world->options.flat_small_bytes,
-                                                       .page_bytes = world->options.flat_page_bytes,
-                                                       .slice_bytes = world->options.flat_slice_bytes };
+    flat->work->limits =
+        (struct spotnik_flat_limits){ .small_bytes = world->options.flat_small_bytes,
+                                      .page_bytes = world->options.flat_page_bytes,
+                                      .slice_bytes = world->options.flat_slice_bytes };
     for (uint32_t i = 0; i < world->options.buckets; i++)
         flat->shown[i].bytes = spotnik_sim_alloc(spotnik_sim_bucket_bytes(&world->bucket[i]) + 1);
     spotnik_board_init(flat->board, process->member.id.high, process->member.id.low, 0);
@@ -68,25 +75,29 @@ static uint64_t slice_ns(const struct sim_world *world)
 {
     size_t bytes = spotnik_sim_bucket_bytes(&world->bucket[0]);
     size_t some = bytes < world->options.flat_slice_bytes ? bytes : world->options.flat_slice_bytes;
-    return world->options.flat_slice_max_ns + some * SPOTNIK_MS / world->options.memory_bytes_per_ms;
+    return world->options.flat_slice_max_ns
+           + some * SPOTNIK_MS / world->options.memory_bytes_per_ms;
 }
 
 static uint64_t moment(struct sim_world *world)
 {
     if (world->scale)
         return slice_ns(world);
-    uint64_t slow = spotnik_prng_chance(&world->memory, 1, 64) ? 64 : 1; /* now and then others have the processor for long */
+    /* now and then others have the processor for long */
+    uint64_t slow = spotnik_prng_chance(&world->memory, 1, 64) ? 64 : 1;
     return 1 + slow * spotnik_prng_below(&world->memory, world->options.flat_slice_max_ns);
 }
 
 /* -- Pairs that share memory -- */
 
-static bool is_mate(const struct sim_world *world, const struct sim_process *process, const struct sim_process *other)
+static bool is_mate(const struct sim_world *world, const struct sim_process *process,
+                    const struct sim_process *other)
 {
     return !world->options.limits.hierarchy || other->host == process->host;
 }
 
-/* Once per view, at its first flat step. Until then the members and orders of the view before stand. */
+/* Once per view, at its first flat step. Until then the members and orders of the view before
+ * stand. */
 static void setup(struct sim_world *world, struct sim_process *process)
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
@@ -118,16 +129,19 @@ void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
     for (uint32_t rank = 0; rank < view->size; rank++) {
         const struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
         if (other != process && is_mate(world, process, other) && !process->flat.told[other->index])
-            spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), process->index, other->index, NULL);
+            spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), process->index, other->index,
+                             NULL);
     }
 }
 
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index)
 {
     const struct sim_process *other = world->process[index];
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .shared = { other->member, true } };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED,
+                                   .shared = { other->member, true } };
 
-    if (!sim_live(process) || !sim_live(other) || process->flat.told[index] || process->flat.given_up)
+    if (!sim_live(process) || !sim_live(other) || process->flat.told[index]
+        || process->flat.given_up)
         return;
     process->flat.told[index] = true;
     spotnik_sim_core_step(world, process, &event);
@@ -145,7 +159,8 @@ static bool is_failing(struct sim_world *world)
 static void fail_one(struct sim_world *world, struct sim_process *process)
 {
     struct sim_flat *flat = &process->flat;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED, .failure.error = SPOTNIK_ERR_MEMORY };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED,
+                                   .failure.error = SPOTNIK_ERR_MEMORY };
 
     event.failure.at.bucket = flat->failed_bucket;
     event.failure.at.epoch = flat->failed_epoch;
@@ -153,9 +168,11 @@ static void fail_one(struct sim_world *world, struct sim_process *process)
     flat->failed_step = 0;
     world->clean = false;
     flat->given_up |= event.failure.at.step % 2;
-    spotnik_sim_story(world, "%u has no shared memory%s", process->index, flat->given_up ? " any more" : "");
+    spotnik_sim_story(world, "%u has no shared memory%s", process->index,
+                      flat->given_up ? " any more" : "");
     for (uint32_t i = 0; i < world->process_count && flat->given_up; i++) {
-        struct spotnik_event apart = { .kind = SPOTNIK_EVENT_SHARED, .shared = { world->process[i]->member, false } };
+        struct spotnik_event apart = { .kind = SPOTNIK_EVENT_SHARED,
+                                       .shared = { world->process[i]->member, false } };
         if (flat->told[i])
             spotnik_sim_core_step(world, process, &apart);
         flat->told[i] = false;
@@ -168,14 +185,16 @@ static void fail_one(struct sim_world *world, struct sim_process *process)
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process)
 {
     if (!world->options.flat || process->flat.scheduled
-        || (process->flat.work->active == 0 && process->flat.failed_step == 0 && process->flat.late_count == 0))
+        || (process->flat.work->active == 0 && process->flat.failed_step == 0
+            && process->flat.late_count == 0))
         return;
     process->flat.scheduled = true;
     spotnik_sim_push(world, SIM_FLAT, moment(world), process->index, 0, NULL);
 }
 
 /* At scale nobody looks at what it cannot see. Elsewhere all do: seeds keep their histories. */
-static bool hears(const struct sim_world *world, const struct sim_process *process, const struct sim_process *other)
+static bool hears(const struct sim_world *world, const struct sim_process *process,
+                  const struct sim_process *other)
 {
     return other != process && sim_live(other) && (!world->scale || other->host == process->host);
 }
@@ -193,7 +212,8 @@ static void wake_others(struct sim_world *world, struct sim_process *process)
 
 static unsigned char no_elements[8];
 
-void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work)
+void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process,
+                            const struct spotnik_work *work)
 {
     bool barrier = work->bucket >= world->options.buckets;
     uint32_t number = barrier ? 0 : work->bucket, parity = work->step & 1;
@@ -210,9 +230,12 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .dtype = barrier ? (uint8_t)SPOTNIK_U8 : bucket->dtype,
         .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op,
         .in = some ? process->app.in[number] : no_elements,
-        .input_area = some ? area(world, process, number, small ? parity : 0) : (unsigned char *)process->flat.board,
-        .result_area = some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
-        .whole_area = some ? area(world, process, number, 4 + parity) : (unsigned char *)process->flat.board,
+        .input_area = some ? area(world, process, number, small ? parity : 0)
+                           : (unsigned char *)process->flat.board,
+        .result_area =
+            some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
+        .whole_area =
+            some ? area(world, process, number, 4 + parity) : (unsigned char *)process->flat.board,
         .out = some ? process->app.out[parity][number] : no_elements,
         .hosts = work->flat.hosts,
         .host = work->flat.host,
@@ -220,10 +243,13 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
     };
 
     setup(world, process);
-    order.chunk_count = spotnik_transaction_chunk_count(world->options.limits.chunk_bytes,
-                                                        (uint32_t)spotnik_dtype_size((enum spotnik_dtype)order.dtype));
+    order.chunk_count =
+        spotnik_transaction_chunk_count(world->options.limits.chunk_bytes,
+                                        (uint32_t)
+                                            spotnik_dtype_size((enum spotnik_dtype)order.dtype));
     SPOTNIK_ASSERT(!some || order.part != SPOTNIK_FLAT_SERVED
-                   || spotnik_flat_pipeline_room(order.count, bucket->element_bytes, order.hosts, order.chunk_count, process->flat.work->size)
+                   || spotnik_flat_pipeline_room(order.count, bucket->element_bytes, order.hosts,
+                                                 order.chunk_count, process->flat.work->size)
                           <= area_bytes(world, number));
     if (is_failing(world)) {
         process->flat.failed_bucket = work->bucket;
@@ -258,10 +284,12 @@ static void window_keep(struct sim_process *process, uint32_t number, uint64_t s
     spotnik_shares_find(&window->shares, process->flat.work, number);
 }
 
-static bool lies_in_memory(const struct sim_world *world, const struct sim_process *process, uint32_t number)
+static bool lies_in_memory(const struct sim_world *world, const struct sim_process *process,
+                           uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &process->flat.work->bucket[number];
-    return number < world->options.buckets && !bucket->small && bucket->order.part != SPOTNIK_FLAT_HOLDER;
+    return number < world->options.buckets && !bucket->small
+           && bucket->order.part != SPOTNIK_FLAT_HOLDER;
 }
 
 static void done(struct sim_world *world, struct sim_process *process, uint32_t number)
@@ -280,29 +308,35 @@ static void done(struct sim_world *world, struct sim_process *process, uint32_t 
     spotnik_sim_core_step(world, process, &event);
 }
 
-void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work)
+void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process,
+                             const struct spotnik_work *work)
 {
     bool barrier = work->bucket >= world->options.buckets;
 
-    spotnik_flat_spread(process->flat.work, work->bucket, barrier ? no_elements : process->app.out[work->step & 1][work->bucket]);
+    spotnik_flat_spread(process->flat.work, work->bucket,
+                        barrier ? no_elements : process->app.out[work->step & 1][work->bucket]);
     wake_others(world, process);
 }
 
 /* -- Results before they are whole -- */
 
 /* A chunk has come to the holder that nobody will change any more. */
-void spotnik_sim_flat_show(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
+void spotnik_sim_flat_show(struct sim_world *world, struct sim_process *process,
+                           const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement)
 {
     struct spotnik_flat *work = process->flat.work;
     uint32_t number = header->bucket;
-    bool final = placement->kind == SPOTNIK_RING_COPY || placement->kind == SPOTNIK_RING_REDUCE_LAST;
+    bool final =
+        placement->kind == SPOTNIK_RING_COPY || placement->kind == SPOTNIK_RING_REDUCE_LAST;
 
-    if (!world->options.flat || !final || header->handover || header->schedule != SPOTNIK_SCHEDULE_RING
-        || number >= world->options.buckets || number >= work->last || work->bucket[number].order.step != header->step)
+    if (!world->options.flat || !final || header->handover
+        || header->schedule != SPOTNIK_SCHEDULE_RING || number >= world->options.buckets
+        || number >= work->last || work->bucket[number].order.step != header->step)
         return;
     uint64_t early = (world->options.bugs & SPOTNIK_BUG_SHOW_EARLY) != 0;
-    spotnik_flat_show(work, number, header->sequence + 1 + early, process->app.out[header->step & 1][number]);
+    spotnik_flat_show(work, number, header->sequence + 1 + early,
+                      process->app.out[header->step & 1][number]);
     wake_others(world, process);
 }
 
@@ -316,41 +350,53 @@ static void shown_take(struct sim_world *world, struct sim_process *process, uin
     if (number >= world->options.buckets)
         return;
     if (shown->ticket != work->bucket[number].order.ticket)
-        *shown = (struct sim_shown){ .ticket = work->bucket[number].order.ticket, .bytes = shown->bytes };
+        *shown = (struct sim_shown){ .ticket = work->bucket[number].order.ticket,
+                                     .bytes = shown->bytes };
     for (; shown->chunks < spotnik_flat_shown(work, number); shown->chunks++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(work, number, shown->chunks);
         size_t at = chunk.offset * one, bytes = chunk.count * one;
-        memcpy(shown->bytes + at, (const unsigned char *)spotnik_flat_shown_result(work, number) + at, bytes);
+        memcpy(shown->bytes + at,
+               (const unsigned char *)spotnik_flat_shown_result(work, number) + at, bytes);
         if (memcmp(area(world, process, number, 0) + at, process->app.in[number] + at, bytes) != 0)
-            spotnik_sim_fail(world, "P5", "%u is shown a result of bucket %u and has no copy of its input there", process->index, number);
+            spotnik_sim_fail(world, "P5",
+                             "%u is shown a result of bucket %u and has no copy of its input there",
+                             process->index, number);
     }
     if (!spotnik_flat_shown_stands(work, number))
         shown->ticket = 0;
 }
 
-static void shown_check(struct sim_world *world, const struct sim_process *process, uint64_t step, uint32_t number)
+static void shown_check(struct sim_world *world, const struct sim_process *process, uint64_t step,
+                        uint32_t number)
 {
     const struct sim_shown *shown = &process->flat.shown[number];
     const struct sim_window *window = &process->flat.window[number][step & 1];
     size_t one = process->flat.work->bucket[number].one;
 
-    for (uint64_t i = 0; window->step == step && window->shares.whole && shown->ticket == window->shares.ticket && i < shown->chunks; i++) {
+    for (uint64_t i = 0; window->step == step && window->shares.whole
+                         && shown->ticket == window->shares.ticket && i < shown->chunks;
+         i++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(process->flat.work, number, i);
         size_t at = chunk.offset * one;
-        if (memcmp(shown->bytes + at, process->app.out[step & 1][number] + at, chunk.count * one) != 0)
-            spotnik_sim_fail(world, "P4", "%u was shown another result of step %llu, bucket %u, than was committed", process->index,
-                             (unsigned long long)step, number);
+        if (memcmp(shown->bytes + at, process->app.out[step & 1][number] + at, chunk.count * one)
+            != 0)
+            spotnik_sim_fail(
+                world, "P4",
+                "%u was shown another result of step %llu, bucket %u, than was committed",
+                process->index, (unsigned long long)step, number);
     }
 }
 
-void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work)
+void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process,
+                           const struct spotnik_work *work)
 {
     process->flat.late[work->bucket] = work->step;
     process->flat.late_count++;
     spotnik_sim_flat_later(world, process);
 }
 
-/* The first bucket of them. It must be there: somebody has committed it. But we may be unable to look. */
+/* The first bucket of them. It must be there: somebody has committed it. But we may be unable to
+ * look. */
 static void take_late(struct sim_world *world, struct sim_process *process)
 {
     struct sim_flat *flat = &process->flat;
@@ -369,12 +415,14 @@ static void take_late(struct sim_world *world, struct sim_process *process)
         return;
     }
     if (!spotnik_flat_stands(flat->work, number, step))
-        spotnik_sim_fail(world, "P3", "%u does not find the result of step %llu, bucket %u, which others have committed",
-                         process->index, (unsigned long long)step, number);
+        spotnik_sim_fail(
+            world, "P3",
+            "%u does not find the result of step %llu, bucket %u, which others have committed",
+            process->index, (unsigned long long)step, number);
     else
         window_keep(process, number, step);
-    spotnik_sim_story(world, "%u finds the result of step %llu in memory, bucket %u", process->index,
-                      (unsigned long long)step, number);
+    spotnik_sim_story(world, "%u finds the result of step %llu in memory, bucket %u",
+                      process->index, (unsigned long long)step, number);
     event.flat.at.bucket = number;
     event.flat.at.epoch = process->epoch;
     event.flat.at.step = step;
@@ -407,7 +455,8 @@ void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
             continue;
         enum spotnik_flat_verdict verdict = spotnik_flat_run(work, i);
         if (verdict == SPOTNIK_FLAT_MISMATCH) {
-            spotnik_sim_fail(world, "driver", "%u finds that programs differ in bucket %u", process->index, i);
+            spotnik_sim_fail(world, "driver", "%u finds that programs differ in bucket %u",
+                             process->index, i);
             return;
         }
         if (verdict == SPOTNIK_FLAT_PART && work->bucket[i].order.part == SPOTNIK_FLAT_SERVED) {
@@ -436,8 +485,8 @@ void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process)
     wake_others(world, process);
 }
 
-/* Bytes of this bucket come another way: what was held, but never committed, is void. Until then it counts: a laggard is
- * handed only what it lacks. */
+/* Bytes of this bucket come another way: what was held, but never committed, is void. Until then it
+ * counts: a laggard is handed only what it lacks. */
 void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number)
 {
     process->flat.window[number][step & 1] = (struct sim_window){ 0 };
@@ -446,8 +495,8 @@ void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t 
 /* -- Results -- */
 
 /* The result of a bucket as it lies in the members' memory. False: it does not. */
-bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process, uint64_t step,
-                           uint32_t number, unsigned char *out)
+bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process,
+                           uint64_t step, uint32_t number, unsigned char *out)
 {
     const struct sim_window *window = &process->flat.window[number][step & 1];
 
@@ -458,8 +507,8 @@ bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_proce
     return true;
 }
 
-/* The step is committed: copy the results out. False: they are not there any more, because the others have gone on without us: the
- * caller gets no result but an error, and starts anew. */
+/* The step is committed: copy the results out. False: they are not there any more, because the
+ * others have gone on without us: the caller gets no result but an error, and starts anew. */
 bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *process, uint64_t step)
 {
     if (!world->options.flat)
@@ -473,7 +522,8 @@ bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *pro
             continue;
         }
         if (!spotnik_fact_excluded(world, process))
-            spotnik_sim_fail(world, "P3", "%u cannot read the result of step %llu, and is not excluded",
+            spotnik_sim_fail(world, "P3",
+                             "%u cannot read the result of step %llu, and is not excluded",
                              process->index, (unsigned long long)step);
         return false;
     }

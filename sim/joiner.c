@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner outside the ring, as src/transfer drives it: find a donor, copy its state at a step boundary,
- * replay committed results streamed by a donor, ask to be let in, and take another donor when this one is
- * lost. */
+/* A joiner outside the ring, as src/transfer drives it: find a donor, copy its state at a step
+ * boundary, replay committed results streamed by a donor, ask to be let in, and take another donor
+ * when this one is lost. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -17,7 +17,8 @@ static void later(struct sim_world *world, struct sim_process *process, uint64_t
     spotnik_sim_push(world, SIM_JOINER, delay_ns, process->index, ++process->join_serial, NULL);
 }
 
-static bool reachable(struct sim_world *world, const struct sim_process *a, const struct sim_process *b)
+static bool reachable(struct sim_world *world, const struct sim_process *a,
+                      const struct sim_process *b)
 {
     return !spotnik_sim_is_blocked(world, a->host, b->host)
            && !spotnik_sim_is_blocked(world, b->host, a->host);
@@ -42,9 +43,10 @@ static uint64_t stable(const struct sim_process *donor)
     return status.stable;
 }
 
-/* A random member that can be reached and still has what comes after `step`; SIM_NOBODY: there is none. */
-static uint32_t find_donor(struct sim_world *world, const struct sim_process *process, bool any_step,
-                           uint64_t step)
+/* A random member that can be reached and still has what comes after `step`; SIM_NOBODY: there is
+ * none. */
+static uint32_t find_donor(struct sim_world *world, const struct sim_process *process,
+                           bool any_step, uint64_t step)
 {
     uint32_t found = SIM_NOBODY, seen = 0;
 
@@ -98,13 +100,15 @@ static void copied(struct sim_world *world, struct sim_process *process)
         return;
     }
     if (stable(donor) < process->copied_step) {
-        later(world, process, LOOK_AGAIN_NS); /* the lineage might yet commit that step differently */
+        /* the lineage might yet commit that step differently */
+        later(world, process, LOOK_AGAIN_NS);
         return;
     }
     process->join = SIM_JOIN_REPLAY;
     process->app.committed = process->copied_step;
     spotnik_check_copied(world, process);
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .join.committed = process->copied_step };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN,
+                                   .join.committed = process->copied_step };
     spotnik_sim_core_step(world, process, &event);
     process->app.state = SIM_APP_IDLE;
     spotnik_sim_app_later(world, process, 0);
@@ -137,7 +141,8 @@ static void follow(struct sim_world *world, struct sim_process *process)
             spotnik_sim_lane_close(world, process->stream);
         if (found != SIM_NOBODY)
             open_stream(world, process, found);
-    } else if (!process->ready_told && donor->app.committed <= process->app.committed + READY_BEHIND) {
+    } else if (!process->ready_told
+               && donor->app.committed <= process->app.committed + READY_BEHIND) {
         process->ready_told = true;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_ENTER_READY, .peer = donor->member };
         spotnik_sim_core_step(world, process, &event);
@@ -185,7 +190,9 @@ void spotnik_sim_joiner_entered(struct sim_world *world, struct sim_process *pro
 static struct sim_frame *result_frame(struct sim_world *world, struct sim_lane *lane,
                                       const struct sim_result *result)
 {
-    struct sim_bucket barrier = { .count = 0, .element_bytes = 1, .dtype = SPOTNIK_U8, .op = SPOTNIK_MAX };
+    struct sim_bucket barrier = {
+        .count = 0, .element_bytes = 1, .dtype = SPOTNIK_U8, .op = SPOTNIK_MAX
+    };
     bool none = world->options.buckets == 0;
     const struct sim_bucket *bucket = none ? &barrier : &world->bucket[lane->next_bucket];
     uint64_t elements = world->options.limits.chunk_bytes / bucket->element_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections: one direction, FIFO, a few frames deep. A frame's header arrives, is placed by the
- * core, and its payload arrives later; when a view change comes in between, the driver asks again where it
- * belongs, as the contract in core.h demands. WAIT leaves the frame in the socket, so the sender is held up
- * in the end. */
+/* Data connections: one direction, FIFO, a few frames deep. A frame's header arrives, is placed by
+ * the core, and its payload arrives later; when a view change comes in between, the driver asks
+ * again where it belongs, as the contract in core.h demands. WAIT leaves the frame in the socket,
+ * so the sender is held up in the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor)
+struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to,
+                                      bool donor)
 {
     struct sim_lane *lane = spotnik_sim_alloc(sizeof(*lane));
     lane->from = from;
@@ -25,7 +26,8 @@ struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, ui
     return lane;
 }
 
-void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
+void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process,
+                             struct sim_process *peer)
 {
     uint32_t free = SIM_LANES;
 
@@ -42,7 +44,8 @@ void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *proces
     process->lane_out[free]->expected = true;
 }
 
-/* Closed by the sender: what is on its way still gets to the kernel of a stopped receiver, and waits there. */
+/* Closed by the sender: what is on its way still gets to the kernel of a stopped receiver, and
+ * waits there. */
 static bool lane_ends(struct sim_world *world, struct sim_lane *lane, uint32_t out)
 {
     if (!lane->open || lane->in_flight == 0 || !world->process[lane->to]->stopped)
@@ -144,15 +147,17 @@ static unsigned char *handed_from_memory(struct sim_world *world, const struct s
 {
     if (!header->handover || !world->options.flat)
         return NULL;
-    unsigned char *whole = spotnik_sim_alloc(spotnik_sim_bucket_bytes(&world->bucket[header->bucket]) + 1);
+    unsigned char *whole =
+        spotnik_sim_alloc(spotnik_sim_bucket_bytes(&world->bucket[header->bucket]) + 1);
     if (spotnik_sim_flat_read(world, process, header->step, header->bucket, whole))
         return whole;
     free(whole);
     return NULL;
 }
 
-static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *process, struct sim_lane *lane,
-                                  const struct spotnik_transfer *transfer, uint32_t element_bytes)
+static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *process,
+                                  struct sim_lane *lane, const struct spotnik_transfer *transfer,
+                                  uint32_t element_bytes)
 {
     size_t size = transfer->count * element_bytes;
     struct sim_frame *frame = spotnik_sim_alloc(sizeof(*frame) + size);
@@ -163,9 +168,10 @@ static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *p
     frame->size = size;
     if (size) {
         unsigned half = transfer->header.step & 1;
-        const unsigned char *source = transfer->source == SPOTNIK_SOURCE_IN      ? process->app.in[bucket]
-                                      : transfer->source == SPOTNIK_SOURCE_OFFER ? process->app.offer[half][bucket]
-                                                                                 : process->app.out[half][bucket];
+        const unsigned char *source =
+            transfer->source == SPOTNIK_SOURCE_IN      ? process->app.in[bucket]
+            : transfer->source == SPOTNIK_SOURCE_OFFER ? process->app.offer[half][bucket]
+                                                       : process->app.out[half][bucket];
         unsigned char *whole = handed_from_memory(world, process, &transfer->header);
         memcpy(frame->bytes, (whole ? whole : source) + transfer->offset * element_bytes, size);
         free(whole);
@@ -173,7 +179,8 @@ static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *p
     return frame;
 }
 
-/* In scale mode a host has one card, and one frame after the other on the wire; what has arrived is only copied. */
+/* In scale mode a host has one card, and one frame after the other on the wire; what has arrived is
+ * only copied. */
 static uint64_t scale_delay_ns(struct sim_world *world, struct sim_lane *lane, size_t bytes)
 {
     uint32_t host = world->process[lane->from]->host;
@@ -187,10 +194,12 @@ static uint64_t scale_delay_ns(struct sim_world *world, struct sim_lane *lane, s
 
 static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct sim_frame *frame)
 {
-    uint64_t bytes = lane->donor ? frame->size / 20 : frame->size + (world->scale ? 0 : SPOTNIK_DATA_BYTES_ON_WIRE);
-    uint64_t delay = spotnik_sim_latency(world, world->process[lane->from], world->process[lane->to])
-                     + (world->options.memory_bytes_per_ms ? scale_delay_ns(world, lane, frame->size)
-                                                           : bytes * 1000000 / world->options.bytes_per_ms);
+    uint64_t bytes = lane->donor ? frame->size / 20
+                                 : frame->size + (world->scale ? 0 : SPOTNIK_DATA_BYTES_ON_WIRE);
+    uint64_t delay =
+        spotnik_sim_latency(world, world->process[lane->from], world->process[lane->to])
+        + (world->options.memory_bytes_per_ms ? scale_delay_ns(world, lane, frame->size)
+                                              : bytes * 1000000 / world->options.bytes_per_ms);
     uint64_t arrival = world->now_ns + delay;
 
     if (arrival < lane->last_ns)
@@ -198,8 +207,8 @@ static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct
     lane->last_ns = arrival;
     frame->number = ++lane->sent;
     if (world->options.trace_data)
-        spotnik_sim_story(world, "%u - frame to %u: epoch %llu step %llu bucket %u number %llu%s", lane->from,
-                          lane->to, (unsigned long long)frame->header.epoch,
+        spotnik_sim_story(world, "%u - frame to %u: epoch %llu step %llu bucket %u number %llu%s",
+                          lane->from, lane->to, (unsigned long long)frame->header.epoch,
                           (unsigned long long)frame->header.step, frame->header.bucket,
                           (unsigned long long)frame->header.sequence,
                           frame->header.handover ? " handover" : "");
@@ -217,7 +226,8 @@ static bool core_next(struct sim_world *world, struct sim_process *process, stru
     uint32_t bucket = transfer.header.bucket;
     bool barrier = bucket >= SIM_BUCKETS;
     SPOTNIK_ASSERT(!barrier || transfer.count == 0);
-    *ret = frame_of(world, process, lane, &transfer, barrier ? 1 : world->bucket[bucket].element_bytes);
+    *ret = frame_of(world, process, lane, &transfer,
+                    barrier ? 1 : world->bucket[bucket].element_bytes);
     return true;
 }
 
@@ -225,8 +235,8 @@ static void lane_pump(struct sim_world *world, struct sim_process *process, stru
 {
     struct sim_frame *frame;
 
-    /* The stream to a joiner is wide: it must be faster than a member that trains alone, which sends
-     * nothing. */
+    /* The stream to a joiner is wide: it must be faster than a member that trains alone, which
+     * sends nothing. */
     uint32_t frames_max = lane->donor ? 4096 : world->options.lane_frames;
 
     while (lane->open && lane->in_flight < frames_max && !world->over) {
@@ -266,8 +276,8 @@ static void pop(struct sim_world *world, struct sim_lane *lane)
     if (lane->ended && lane->in_flight == 0)
         spotnik_sim_lane_close(world, lane);
     const struct sim_process *from = world->process[lane->from];
-    spotnik_sim_push(world, SIM_PUMP, spotnik_sim_latency(world, world->process[lane->to], from), lane->from,
-                     0, NULL);
+    spotnik_sim_push(world, SIM_PUMP, spotnik_sim_latency(world, world->process[lane->to], from),
+                     lane->from, 0, NULL);
 }
 
 static const char *const verdict_name[] = { "take", "drop", "wait", "bad" };
@@ -284,21 +294,26 @@ static bool place_head(struct sim_world *world, struct sim_lane *lane)
     spotnik_sim_mix(world, verdict);
     lane->waiting = verdict == SPOTNIK_VERDICT_WAIT;
     if (world->options.trace_data)
-        spotnik_sim_story(world, "%u - frame of %u: %s: epoch %llu step %llu bucket %u number %llu%s",
+        spotnik_sim_story(world,
+                          "%u - frame of %u: %s: epoch %llu step %llu bucket %u number %llu%s",
                           process->index, lane->from, verdict_name[verdict],
-                          (unsigned long long)frame->header.epoch, (unsigned long long)frame->header.step,
-                          frame->header.bucket, (unsigned long long)frame->header.sequence,
+                          (unsigned long long)frame->header.epoch,
+                          (unsigned long long)frame->header.step, frame->header.bucket,
+                          (unsigned long long)frame->header.sequence,
                           frame->header.handover ? " handover" : "");
     if (verdict == SPOTNIK_VERDICT_BAD)
-        spotnik_sim_fail(world, "driver", "%u calls a frame of %u bad: step %llu bucket %u number %llu",
+        spotnik_sim_fail(world, "driver",
+                         "%u calls a frame of %u bad: step %llu bucket %u number %llu",
                          process->index, lane->from, (unsigned long long)frame->header.step,
                          frame->header.bucket, (unsigned long long)frame->header.sequence);
     if (verdict == SPOTNIK_VERDICT_TAKE) {
         lane->placed = true;
         lane->placed_serial = process->view_serial;
         if (world->options.zero_copy)
-            spotnik_sim_memory_take_half(world, process, &frame->header, &lane->placement, frame->bytes);
-        uint64_t copied = world->options.memory_bytes_per_ms ? world->options.memory_bytes_per_ms : world->options.bytes_per_ms;
+            spotnik_sim_memory_take_half(world, process, &frame->header, &lane->placement,
+                                         frame->bytes);
+        uint64_t copied = world->options.memory_bytes_per_ms ? world->options.memory_bytes_per_ms
+                                                             : world->options.bytes_per_ms;
         uint64_t rest = lane->donor ? 1000 : frame->size * 1000000 / copied;
         spotnik_sim_push(world, SIM_PAYLOAD, rest, lane->to, frame->number, lane);
     }
@@ -332,7 +347,8 @@ void spotnik_sim_lanes_retry(struct sim_world *world, struct sim_process *proces
 
 static bool lane_is_cut(struct sim_world *world, const struct sim_lane *lane)
 {
-    return spotnik_sim_is_blocked(world, world->process[lane->from]->host, world->process[lane->to]->host);
+    return spotnik_sim_is_blocked(world, world->process[lane->from]->host,
+                                  world->process[lane->to]->host);
 }
 
 void spotnik_sim_lane_frame(struct sim_world *world, struct sim_frame *frame)
@@ -363,7 +379,8 @@ void spotnik_sim_lane_payload(struct sim_world *world, struct sim_lane *lane, ui
 {
     struct sim_process *process = world->process[lane->to];
 
-    if (!lane->open || !lane->placed || !lane->head || lane->head->number != number || !sim_live(process))
+    if (!lane->open || !lane->placed || !lane->head || lane->head->number != number
+        || !sim_live(process))
         return;
     if (process->stopped) {
         spotnik_sim_push(world, SIM_PAYLOAD, 1000 * 1000, lane->to, number, lane);
@@ -374,8 +391,10 @@ void spotnik_sim_lane_payload(struct sim_world *world, struct sim_lane *lane, ui
         spotnik_sim_lane_serve(world, lane);
         return;
     }
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = lane->head->header };
-    spotnik_sim_memory_take(world, process, &lane->head->header, &lane->placement, lane->head->bytes);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE,
+                                   .chunk.header = lane->head->header };
+    spotnik_sim_memory_take(world, process, &lane->head->header, &lane->placement,
+                            lane->head->bytes);
     spotnik_sim_flat_show(world, process, &lane->head->header, &lane->placement);
     pop(world, lane);
     spotnik_sim_core_step(world, process, &event);

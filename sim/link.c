@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control links as TCP gives them: FIFO in each direction, every direction with its own delay; what is sent
- * while the network is cut is sent again when it heals; an end tells the other one why it closes (GOODBYE),
- * unless its process died (EOF, and everything said before arrives before) or the link broke (no proof of
- * anything). Dials are answered, refused by the kernel of a dead process, or run out of time. */
+/* Control links as TCP gives them: FIFO in each direction, every direction with its own delay; what
+ * is sent while the network is cut is sent again when it heals; an end tells the other one why it
+ * closes (GOODBYE), unless its process died (EOF, and everything said before arrives before) or the
+ * link broke (no proof of anything). Dials are answered, refused by the kernel of a dead process,
+ * or run out of time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,11 +64,13 @@ static void item_travels(struct sim_world *world, struct sim_item *item, uint64_
 }
 
 /* On a link: not before what was sent earlier. */
-static void item_on_link(struct sim_world *world, struct sim_conn *conn, int to_end, struct sim_item *item)
+static void item_on_link(struct sim_world *world, struct sim_conn *conn, int to_end,
+                         struct sim_item *item)
 {
     struct sim_direction *direction = &conn->to[to_end];
-    uint64_t delay = spotnik_sim_latency(world, process_at(world, item->from), process_at(world, item->to))
-                     + item->size / 100 + spotnik_sim_cost_delay(world, process_at(world, item->from));
+    uint64_t delay =
+        spotnik_sim_latency(world, process_at(world, item->from), process_at(world, item->to))
+        + item->size / 100 + spotnik_sim_cost_delay(world, process_at(world, item->from));
     uint64_t arrival = world->now_ns + delay;
 
     item->conn = conn;
@@ -84,8 +87,10 @@ void spotnik_sim_note(struct sim_world *world, enum sim_item_kind kind, uint32_t
     struct sim_conn *conn = *slot(world, from, to);
     struct sim_item *item = item_new(kind, from, to, 0);
 
-    /* A certificate of death does not overtake what the dead had sent: the driver drains its link first. */
-    if (kind == SIM_ITEM_DEATH && conn && conn->to[end_of(conn, to)].last_ns > world->now_ns + delay_ns)
+    /* A certificate of death does not overtake what the dead had sent: the driver drains its link
+     * first. */
+    if (kind == SIM_ITEM_DEATH && conn
+        && conn->to[end_of(conn, to)].last_ns > world->now_ns + delay_ns)
         delay_ns = conn->to[end_of(conn, to)].last_ns - world->now_ns;
     item_travels(world, item, delay_ns);
 }
@@ -97,11 +102,13 @@ void spotnik_sim_dial(struct sim_world *world, struct sim_process *from, struct 
     if (from->dial[to->index] && from->dial[to->index] == from->search_dial)
         return; /* the driver is at it already, for reasons of its own: the answer serves both */
     if (from->dial[to->index])
-        spotnik_sim_fail(world, "driver", "%u dials %u while it is dialling it", from->index, to->index);
+        spotnik_sim_fail(world, "driver", "%u dials %u while it is dialling it", from->index,
+                         to->index);
     item->number = from->dial[to->index] = ++world->dials;
     item_travels(world, item,
                  2 * spotnik_sim_latency(world, from, to) + spotnik_sim_latency(world, to, from));
-    spotnik_sim_push(world, SIM_DIAL_OVER, world->options.dial_timeout_ns, from->index, item->number, NULL);
+    spotnik_sim_push(world, SIM_DIAL_OVER, world->options.dial_timeout_ns, from->index,
+                     item->number, NULL);
 }
 
 static void tell(struct sim_world *world, struct sim_process *process, enum spotnik_event_kind kind,
@@ -116,7 +123,8 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
         process->dial[peer] = 0;
         spotnik_check_unheard(world, process, peer);
     }
-    if ((kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED) && proof == SPOTNIK_PROOF_NONE)
+    if ((kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED)
+        && proof == SPOTNIK_PROOF_NONE)
         spotnik_check_unheard(world, process, peer);
     if (kind == SPOTNIK_EVENT_DEATH)
         event.death = (struct spotnik_event_death){ member, process_at(world, peer)->voted_epoch };
@@ -125,7 +133,8 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
     spotnik_sim_core_step(world, process, &event);
 }
 
-static void end_closes(struct sim_world *world, struct sim_conn *conn, int end, enum spotnik_proof proof)
+static void end_closes(struct sim_world *world, struct sim_conn *conn, int end,
+                       enum spotnik_proof proof)
 {
     if (!conn->open[end])
         return;
@@ -135,7 +144,8 @@ static void end_closes(struct sim_world *world, struct sim_conn *conn, int end, 
         tell(world, process, SPOTNIK_EVENT_LINK_DOWN, conn->process[!end], proof);
 }
 
-/* The dial ran out of time. If it had been answered, the answer is on a cut line: give up that link. */
+/* The dial ran out of time. If it had been answered, the answer is on a cut line: give up that
+ * link. */
 void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process, uint64_t dial)
 {
     for (uint32_t i = 0; i < world->process_count; i++) {
@@ -152,7 +162,8 @@ void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process,
     }
 }
 
-static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end, enum sim_item_kind kind)
+static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end,
+                        enum sim_item_kind kind)
 {
     if (!conn->open[end])
         return;
@@ -160,7 +171,8 @@ static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end,
     item_on_link(world, conn, !end, item_new(kind, conn->process[end], conn->process[!end], 0));
 }
 
-void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
+void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process,
+                         struct sim_process *peer)
 {
     struct sim_conn *conn = *slot(world, process->index, peer->index);
     if (conn)
@@ -207,7 +219,8 @@ static void refuse(struct sim_world *world, const struct sim_item *syn)
     item_travels(world, item, spotnik_sim_latency(world, to, from));
 }
 
-/* The kernel of the receiving host has the item; the process gets it at once unless it is stopped. */
+/* The kernel of the receiving host has the item; the process gets it at once unless it is
+ * stopped. */
 static void kernel_takes(struct sim_world *world, struct sim_item *item)
 {
     struct sim_process *to = process_at(world, item->to);
@@ -240,8 +253,8 @@ void spotnik_sim_link_flush(struct sim_world *world, struct sim_conn *conn, int 
     }
 }
 
-/* A dial meets the network and the kernel of the other host before any process sees it. True: it goes no
- * further. */
+/* A dial meets the network and the kernel of the other host before any process sees it. True: it
+ * goes no further. */
 static bool syn_ends_here(struct sim_world *world, const struct sim_item *item)
 {
     struct sim_process *from = process_at(world, item->from), *to = process_at(world, item->to);
@@ -261,8 +274,8 @@ void spotnik_sim_item_arrives(struct sim_world *world, struct sim_item *item)
         spotnik_sim_link_flush(world, item->conn, end);
         return;
     }
-    bool cut =
-        spotnik_sim_is_blocked(world, process_at(world, item->from)->host, process_at(world, item->to)->host);
+    bool cut = spotnik_sim_is_blocked(world, process_at(world, item->from)->host,
+                                      process_at(world, item->to)->host);
     if ((cut && item->kind != SIM_ITEM_LANE_DOWN)
         || (item->kind == SIM_ITEM_SYN && syn_ends_here(world, item)))
         free(item);
@@ -284,7 +297,8 @@ static struct sim_conn *conn_new(struct sim_world *world, uint32_t dialler, uint
     return conn;
 }
 
-static void accept_dial(struct sim_world *world, struct sim_process *process, const struct sim_item *syn)
+static void accept_dial(struct sim_world *world, struct sim_process *process,
+                        const struct sim_item *syn)
 {
     struct sim_process *dialler = process_at(world, syn->from);
     struct sim_conn *old = *slot(world, dialler->index, process->index);
@@ -316,7 +330,8 @@ void spotnik_sim_link_make(struct sim_world *world, struct sim_process *a, struc
     tell(world, b, SPOTNIK_EVENT_LINK_UP, a->index, SPOTNIK_PROOF_NONE);
 }
 
-static void message_arrives(struct sim_world *world, struct sim_process *process, const struct sim_item *item)
+static void message_arrives(struct sim_world *world, struct sim_process *process,
+                            const struct sim_item *item)
 {
     struct spotnik_message message;
     uint64_t begun_ns = spotnik_sim_cost_begin(world);
@@ -324,8 +339,8 @@ static void message_arrives(struct sim_world *world, struct sim_process *process
 
     spotnik_sim_cost_end(world, process, begun_ns);
     if (rc != 0) {
-        spotnik_sim_fail(world, "driver", "a message of %u to %u cannot be decoded: %d", item->from, item->to,
-                         rc);
+        spotnik_sim_fail(world, "driver", "a message of %u to %u cannot be decoded: %d", item->from,
+                         item->to, rc);
         return;
     }
     spotnik_sim_aimed(world, process, message.kind, false);
@@ -337,8 +352,8 @@ static void message_arrives(struct sim_world *world, struct sim_process *process
     spotnik_sim_core_step(world, process, &event);
 }
 
-static void link_comes_up(struct sim_world *world, struct sim_process *process, struct sim_conn *conn,
-                          uint32_t peer)
+static void link_comes_up(struct sim_world *world, struct sim_process *process,
+                          struct sim_conn *conn, uint32_t peer)
 {
     if (!conn->coming_up)
         return; /* the dial had been given up */
@@ -347,7 +362,8 @@ static void link_comes_up(struct sim_world *world, struct sim_process *process, 
     tell(world, process, SPOTNIK_EVENT_LINK_UP, peer, SPOTNIK_PROOF_NONE);
 }
 
-/* Between members of one host there is nobody; between hosts a proxy may be, and the two do not always see it. */
+/* Between members of one host there is nobody; between hosts a proxy may be, and the two do not
+ * always see it. */
 static enum spotnik_proof end_proof(struct sim_world *world, const struct sim_item *item)
 {
     if (process_at(world, item->from)->host == process_at(world, item->to)->host)
@@ -355,7 +371,8 @@ static enum spotnik_proof end_proof(struct sim_world *world, const struct sim_it
     return world->options.between ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY;
 }
 
-static void deliver(struct sim_world *world, struct sim_process *process, const struct sim_item *item)
+static void deliver(struct sim_world *world, struct sim_process *process,
+                    const struct sim_item *item)
 {
     struct sim_conn *conn = item->conn;
     int end = conn ? end_of(conn, process->index) : 0;
@@ -406,8 +423,8 @@ void spotnik_sim_item_deliver(struct sim_world *world, struct sim_item *item)
 
 /* -- Ends -- */
 
-/* The kernel of a dead process closes its links: everything said arrives, then EOF; or the last words are
- * lost, and then so is the proof. */
+/* The kernel of a dead process closes its links: everything said arrives, then EOF; or the last
+ * words are lost, and then so is the proof. */
 void spotnik_sim_links_torn_down(struct sim_world *world, struct sim_process *process)
 {
     process->torn_down = true;
@@ -433,7 +450,8 @@ void spotnik_sim_links_torn_down(struct sim_world *world, struct sim_process *pr
     }
 }
 
-/* The process ends its links properly: it was excluded or has left, and will never act again under this id. */
+/* The process ends its links properly: it was excluded or has left, and will never act again under
+ * this id. */
 void spotnik_sim_links_goodbye(struct sim_world *world, struct sim_process *process)
 {
     for (struct sim_conn *conn = world->conns; conn; conn = conn->all)
@@ -444,13 +462,15 @@ void spotnik_sim_links_goodbye(struct sim_world *world, struct sim_process *proc
 void spotnik_sim_link_break(struct sim_world *world, struct sim_conn *conn)
 {
     for (int end = 0; end < 2; end++) {
-        struct sim_item *item = item_new(SIM_ITEM_BREAK, conn->process[!end], conn->process[end], 0);
+        struct sim_item *item =
+            item_new(SIM_ITEM_BREAK, conn->process[!end], conn->process[end], 0);
         item->conn = conn;
         kernel_takes(world, item);
     }
 }
 
-/* Something between the hosts ends a link in the name of both: a proxy that starts again, two forged segments. */
+/* Something between the hosts ends a link in the name of both: a proxy that starts again, two
+ * forged segments. */
 void spotnik_sim_link_forge(struct sim_world *world, struct sim_conn *conn)
 {
     for (int end = 0; end < 2; end++) {
@@ -470,8 +490,8 @@ void spotnik_sim_links_release(struct sim_world *world)
             struct sim_process *to = process_at(world, conn->process[end]);
             if (!direction->held || spotnik_sim_is_blocked(world, from->host, to->host))
                 continue;
-            spotnik_sim_push(world, SIM_FLUSH, spotnik_sim_latency(world, from, to), to->index, (uint64_t)end,
-                             conn);
+            spotnik_sim_push(world, SIM_FLUSH, spotnik_sim_latency(world, from, to), to->index,
+                             (uint64_t)end, conn);
         }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The buckets of one simulated process: real bytes, combined by the real kernels of src/reduce exactly
- * where the core says, so that "same bits" (P4) is checked and not assumed. */
+/* The buckets of one simulated process: real bytes, combined by the real kernels of src/reduce
+ * exactly where the core says, so that "same bits" (P4) is checked and not assumed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,19 +45,22 @@ static uint64_t scramble(uint64_t x)
     return x ^ (x >> 32);
 }
 
-/* The pairs there were when the first seeds were kept: redrawing anything else would change their worlds. */
+/* The pairs there were when the first seeds were kept: redrawing anything else would change their
+ * worlds. */
 static bool is_first_kind(uint8_t dtype, uint8_t op)
 {
     bool is_float = dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64;
 
-    return is_float || op == SPOTNIK_MIN || op == SPOTNIK_MAX || (op == SPOTNIK_SUM && dtype != SPOTNIK_U8);
+    return is_float || op == SPOTNIK_MIN || op == SPOTNIK_MAX
+           || (op == SPOTNIK_SUM && dtype != SPOTNIK_U8);
 }
 
 void spotnik_sim_buckets_draw(struct sim_world *world)
 {
     static const uint8_t dtypes[] = { SPOTNIK_F32, SPOTNIK_F32, SPOTNIK_F64,
                                       SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8 };
-    static const uint8_t ops[] = { SPOTNIK_MEAN, SPOTNIK_MEAN, SPOTNIK_SUM, SPOTNIK_MIN, SPOTNIK_MAX };
+    static const uint8_t ops[] = { SPOTNIK_MEAN, SPOTNIK_MEAN, SPOTNIK_SUM, SPOTNIK_MIN,
+                                   SPOTNIK_MAX };
 
     SPOTNIK_ASSERT(world->options.buckets <= SIM_BUCKETS);
     for (uint32_t i = 0; i < world->options.buckets; i++) {
@@ -167,7 +170,8 @@ static double get(const unsigned char *at, uint8_t dtype)
     }
 }
 
-/* A function of the weights and of the samples of the share: members that differ in either show it. */
+/* A function of the weights and of the samples of the share: members that differ in either show
+ * it. */
 void spotnik_sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t number)
 {
     const struct sim_bucket *bucket = &world->bucket[number];
@@ -230,9 +234,11 @@ void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process
     size_t bytes = spotnik_sim_bucket_bytes(bucket);
     spotnik_sim_flat_void(process, work->step, work->bucket);
     for (uint32_t rank = 0; rank < work->sum.members; rank++)
-        source[rank] = (struct spotnik_reduce_source){ process->app.tray[work->bucket] + rank * bytes,
-                                                       process->app.tray_weight[work->bucket][rank] };
-    source[work->sum.rank] = (struct spotnik_reduce_source){ process->app.in[work->bucket], work->sum.weight };
+        source[rank] =
+            (struct spotnik_reduce_source){ process->app.tray[work->bucket] + rank * bytes,
+                                            process->app.tray_weight[work->bucket][rank] };
+    source[work->sum.rank] =
+        (struct spotnik_reduce_source){ process->app.in[work->bucket], work->sum.weight };
     spotnik_reduce_rounds(process->app.out[work->step & 1][work->bucket], source, work->sum.members,
                           bucket->count, bucket->dtype, bucket->op);
 }
@@ -250,16 +256,18 @@ void spotnik_sim_memory_gather(struct sim_world *world, struct sim_process *proc
     unsigned char *out = process->app.out[work->step & 1][work->bucket];
     if (!summed)
         spotnik_sim_flat_void(process, work->step, work->bucket);
-    source[0] = (struct spotnik_reduce_source){ summed ? out : process->app.in[work->bucket], work->gather.weight };
+    source[0] = (struct spotnik_reduce_source){ summed ? out : process->app.in[work->bucket],
+                                                work->gather.weight };
     for (uint32_t slot = 1; slot <= work->gather.children; slot++)
-        source[slot] = (struct spotnik_reduce_source){ process->app.tray[work->bucket] + slot * bytes,
-                                                       process->app.tray_weight[work->bucket][slot] };
-    spotnik_reduce_partials(out, source, work->gather.children + 1, summed, work->gather.finishes, bucket->count,
-                            bucket->dtype, bucket->op);
+        source[slot] =
+            (struct spotnik_reduce_source){ process->app.tray[work->bucket] + slot * bytes,
+                                            process->app.tray_weight[work->bucket][slot] };
+    spotnik_reduce_partials(out, source, work->gather.children + 1, summed, work->gather.finishes,
+                            bucket->count, bucket->dtype, bucket->op);
 }
 
-static void keep(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
-                 const void *bytes)
+static void keep(struct sim_world *world, struct sim_process *process,
+                 const struct spotnik_chunk_header *header, const void *bytes)
 {
     size_t size = spotnik_sim_bucket_bytes(&world->bucket[header->bucket]);
 
@@ -274,7 +282,8 @@ static void combine(const struct sim_bucket *bucket, unsigned char *out, const u
 {
     size_t count = placement->count;
     bool mean = bucket->op == SPOTNIK_MEAN;
-    uint64_t weight = placement->summed && spotnik_reduce_sums_mean(bucket->dtype) ? 1 : placement->weight;
+    uint64_t weight =
+        placement->summed && spotnik_reduce_sums_mean(bucket->dtype) ? 1 : placement->weight;
 
     if (placement->weight == 0)
         memcpy(out, received, count * bucket->element_bytes);
@@ -312,10 +321,12 @@ void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *proces
     if (placement->kind == SPOTNIK_RING_COPY)
         memcpy(out, bytes, placement->count * bucket->element_bytes);
     else
-        combine(bucket, out, placement->summed ? out : process->app.in[header->bucket] + offset, bytes, header, placement);
+        combine(bucket, out, placement->summed ? out : process->app.in[header->bucket] + offset,
+                bytes, header, placement);
 }
 
-/* The first bytes of a copied chunk are in place before the rest has come: what follows may be dropped. */
+/* The first bytes of a copied chunk are in place before the rest has come: what follows may be
+ * dropped. */
 void spotnik_sim_memory_take_half(struct sim_world *world, struct sim_process *process,
                                   const struct spotnik_chunk_header *header,
                                   const struct spotnik_placement *placement, const void *bytes)
@@ -323,7 +334,8 @@ void spotnik_sim_memory_take_half(struct sim_world *world, struct sim_process *p
     if (header->bucket >= world->options.buckets || placement->kind != SPOTNIK_RING_COPY)
         return;
     const struct sim_bucket *bucket = &world->bucket[header->bucket];
-    memcpy(process->app.out[header->step & 1][header->bucket] + placement->offset * bucket->element_bytes,
+    memcpy(process->app.out[header->step & 1][header->bucket]
+               + placement->offset * bucket->element_bytes,
            bytes, placement->count * bucket->element_bytes / 2);
 }
 
@@ -350,6 +362,7 @@ uint64_t spotnik_sim_memory_digest(const struct sim_world *world, const struct s
     struct spotnik_hash hash;
     spotnik_hash_begin(&hash);
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        spotnik_hash_add(&hash, process->app.out[step & 1][i], spotnik_sim_bucket_bytes(&world->bucket[i]));
+        spotnik_hash_add(&hash, process->app.out[step & 1][i],
+                         spotnik_sim_bucket_bytes(&world->bucket[i]));
     return spotnik_hash_end(&hash);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process drives its core: hands it events, does its actions at once and in order, keeps its clock.
- * What src/engine does with epoll, by the numbered contract in core.h. And how a process ends. */
+/* One process drives its core: hands it events, does its actions at once and in order, keeps its
+ * clock. What src/engine does with epoll, by the numbered contract in core.h. And how a process
+ * ends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 
 #define SEARCH_NS (200 * SPOTNIK_MS)
 
-static void send(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+static void send(struct sim_world *world, struct sim_process *process,
+                 const struct spotnik_action *action)
 {
     enum spotnik_message_kind kind = action->send.message->kind;
     struct sim_process *to = sim_process_of(world, &action->send.to);
@@ -24,10 +26,12 @@ static void send(struct sim_world *world, struct sim_process *process, const str
     spotnik_sim_said(world, process, to, kind);
 }
 
-static void act(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+static void act(struct sim_world *world, struct sim_process *process,
+                const struct spotnik_action *action)
 {
     spotnik_sim_story_action(world, process, action);
-    spotnik_sim_mix(world, (uint64_t)action->kind << 32 | spotnik_action_number(action) << 8 | spotnik_action_bucket(action));
+    spotnik_sim_mix(world, (uint64_t)action->kind << 32 | spotnik_action_number(action) << 8
+                               | spotnik_action_bucket(action));
     switch (action->kind) {
     case SPOTNIK_ACTION_DIAL:
         spotnik_sim_dial(world, process, sim_process_of(world, &action->peer));
@@ -106,7 +110,8 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         spotnik_sim_exit(world, process);
         break;
     case SPOTNIK_ACTION_FAILED:
-        spotnik_sim_fail(world, "driver", "%u: the core fails with error %d", process->index, action->error);
+        spotnik_sim_fail(world, "driver", "%u: the core fails with error %d", process->index,
+                         action->error);
         break;
     }
 }
@@ -117,14 +122,16 @@ static void keep_clock(struct sim_world *world, struct sim_process *process)
 
     if (deadline >= process->tick_at_ns)
         return;
-    uint64_t late =
-        world->options.tick_late_ns ? spotnik_prng_below(&world->net, world->options.tick_late_ns) : 0;
+    uint64_t late = world->options.tick_late_ns
+                        ? spotnik_prng_below(&world->net, world->options.tick_late_ns)
+                        : 0;
     uint64_t at = deadline > world->now_ns ? deadline : world->now_ns;
     process->tick_at_ns = at;
     spotnik_sim_push(world, SIM_TICK, at + late - world->now_ns, process->index, at, NULL);
 }
 
-static bool poll(struct sim_world *world, struct sim_process *process, struct spotnik_action *action)
+static bool poll(struct sim_world *world, struct sim_process *process,
+                 struct spotnik_action *action)
 {
     uint64_t begun_ns = spotnik_sim_cost_begin(world);
     bool any = spotnik_core_poll(process->core, action);
@@ -169,10 +176,12 @@ void spotnik_sim_core_drain(struct sim_world *world, struct sim_process *process
         keep_clock(world, process);
 }
 
-/* After which frames that were left waiting are placed again, whether there was an action or not. */
+/* After which frames that were left waiting are placed again, whether there was an action or
+ * not. */
 static bool is_callers(enum spotnik_event_kind kind)
 {
-    return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_ENTER_READY) || kind == SPOTNIK_EVENT_FLAT_DONE;
+    return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_ENTER_READY)
+           || kind == SPOTNIK_EVENT_FLAT_DONE;
 }
 
 /* Its core goes on elsewhere, from bytes; nothing of the old one is left. */
@@ -183,7 +192,8 @@ static void reload(struct sim_world *world, struct sim_process *process)
 
     if (world->options.reload == 0 || ++process->events < world->options.reload)
         return;
-    void *bytes = spotnik_sim_alloc(spotnik_core_saved_size(limits)), *memory = aligned_alloc(16, size);
+    void *bytes = spotnik_sim_alloc(spotnik_core_saved_size(limits)),
+         *memory = aligned_alloc(16, size);
     SPOTNIK_ASSERT(memory != NULL && spotnik_core_save(process->core, bytes));
     memset(process->core, 0xa5, spotnik_core_size(limits));
     memset(memory, 0x5a, size);
@@ -201,7 +211,8 @@ static uint64_t number_of(const struct spotnik_event *event)
     return event->kind == SPOTNIK_EVENT_BUCKET_START ? event->start.bucket : 0;
 }
 
-void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event)
+void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
+                           struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!process->in_core);
     if (!sim_live(process) || process->stopped || world->over)
@@ -228,18 +239,23 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
     spotnik_check_process(world, process);
 }
 
-/* Of a process that is stopped on a machine that runs, as far as anything gets through between them. */
-static bool kernel_answers(const struct sim_world *world, const struct sim_process *asking, const struct sim_process *asked)
+/* Of a process that is stopped on a machine that runs, as far as anything gets through between
+ * them. */
+static bool kernel_answers(const struct sim_world *world, const struct sim_process *asking,
+                           const struct sim_process *asked)
 {
-    return sim_live(asked) && asked->stopped && !asked->machine_stopped && asked->host != asking->host
-           && !spotnik_sim_is_blocked(world, asking->host, asked->host) && !spotnik_sim_is_blocked(world, asked->host, asking->host);
+    return sim_live(asked) && asked->stopped && !asked->machine_stopped
+           && asked->host != asking->host
+           && !spotnik_sim_is_blocked(world, asking->host, asked->host)
+           && !spotnik_sim_is_blocked(world, asked->host, asking->host);
 }
 
 static void kernels_ask(struct sim_world *world, struct sim_process *process)
 {
     for (uint32_t i = 0; i < world->process_count && !world->scale; i++) {
         struct sim_process *asked = world->process[i];
-        if (!kernel_answers(world, process, asked) || !spotnik_core_is_quiet(process->core, asked->member.id, world->now_ns))
+        if (!kernel_answers(world, process, asked)
+            || !spotnik_core_is_quiet(process->core, asked->member.id, world->now_ns))
             continue;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_KERNEL, .peer = asked->member };
         spotnik_sim_core_step(world, process, &event);
@@ -258,7 +274,8 @@ void spotnik_sim_tick(struct sim_world *world, struct sim_process *process)
         return;
     }
     kernels_ask(world, process);
-    process->ticks_in_a_row = process->core_now_ns == world->now_ns ? process->ticks_in_a_row + 1 : 0;
+    process->ticks_in_a_row =
+        process->core_now_ns == world->now_ns ? process->ticks_in_a_row + 1 : 0;
     process->core_now_ns = world->now_ns;
     if (process->ticks_in_a_row > 100)
         spotnik_sim_fail(world, "driver", "%u wants to be ticked without end", process->index);
@@ -274,8 +291,9 @@ static bool search_dials(const struct sim_world *world, const struct sim_process
     return false;
 }
 
-/* As long as a process is parked it looks for the job where new members would look (src/peers), and links
- * to members that it finds: the others may have gone on, and all members it knows may be gone. */
+/* As long as a process is parked it looks for the job where new members would look (src/peers), and
+ * links to members that it finds: the others may have gone on, and all members it knows may be
+ * gone. */
 void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_core_status status;
@@ -289,7 +307,8 @@ void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
     if (!status.parked || status.role != SPOTNIK_ROLE_MEMBER)
         return;
     for (uint32_t i = 0; i < world->process_count; i++)
-        if (i != process->index && sim_live(world->process[i]) && world->process[i]->epoch > process->epoch
+        if (i != process->index && sim_live(world->process[i])
+            && world->process[i]->epoch > process->epoch
             && spotnik_prng_below(&world->net, ++seen) == 0)
             found = world->process[i];
     if (found && !search_dials(world, process)) {
@@ -345,7 +364,8 @@ void spotnik_sim_kill(struct sim_world *world, struct sim_process *process, bool
         certify(world, process);
 }
 
-/* Excluded or left: says goodbye. An excluded one starts anew as another member of the same host. */
+/* Excluded or left: says goodbye. An excluded one starts anew as another member of the same
+ * host. */
 void spotnik_sim_exit(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_core_status status;
@@ -367,7 +387,8 @@ void spotnik_sim_exclude(struct sim_world *world, struct sim_process *process)
 {
     spotnik_sim_story(world, "%u sees that it is excluded", process->index);
     spotnik_sim_exit(world, process);
-    spotnik_sim_push(world, SIM_SPAWN, 1 + spotnik_prng_below(&world->net, 10 * SPOTNIK_MS), process->host, 0, NULL);
+    spotnik_sim_push(world, SIM_SPAWN, 1 + spotnik_prng_below(&world->net, 10 * SPOTNIK_MS),
+                     process->host, 0, NULL);
 }
 
 void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns)

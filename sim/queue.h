@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What will happen in a simulated world, in order of time. Two happenings of one instant come out in the
- * order in which they were put in, so a run never depends on the shape of the heap. Decides nothing else. */
+/* What will happen in a simulated world, in order of time. Two happenings of one instant come out
+ * in the order in which they were put in, so a run never depends on the shape of the heap. Decides
+ * nothing else. */
 #ifndef SPOTNIK_SIM_QUEUE_H
 #define SPOTNIK_SIM_QUEUE_H
 
@@ -25,7 +26,8 @@ struct spotnik_sim_queue {
 };
 
 /* Memory is taken on demand; running out of it is an assertion: the simulator is a test. */
-void spotnik_sim_queue_push(struct spotnik_sim_queue *queue, struct spotnik_sim_happening happening);
+void spotnik_sim_queue_push(struct spotnik_sim_queue *queue,
+                            struct spotnik_sim_happening happening);
 bool spotnik_sim_queue_pop(struct spotnik_sim_queue *queue, struct spotnik_sim_happening *ret);
 void spotnik_sim_queue_free(struct spotnik_sim_queue *queue);
 

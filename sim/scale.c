@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scale mode: a view of a thousand members, some killed in one instant, and what the recovery costs each
- * survivor in control messages and in virtual time, pass by pass; and how long a step takes without. Members are put
- * into one founded view directly: growing to a thousand by joining is tested at sizes where it can be watched.
+/* Scale mode: a view of a thousand members, some killed in one instant, and what the recovery costs
+ * each survivor in control messages and in virtual time, pass by pass; and how long a step takes
+ * without. Members are put into one founded view directly: growing to a thousand by joining is
+ * tested at sizes where it can be watched.
  *
- * A thousand buckets of many megabytes do not fit here. What the processes hold is a model, smaller than what is meant by
- * a factor, and so are chunks, slices and what a link or memory carries in a millisecond: it all takes as long. */
+ * A thousand buckets of many megabytes do not fit here. What the processes hold is a model, smaller
+ * than what is meant by a factor, and so are chunks, slices and what a link or memory carries in a
+ * millisecond: it all takes as long. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,8 @@
 #define MODEL_BYTES 65536u /* of a bucket, at most */
 #define STEPS 3
 #define WARM_STEPS 3 /* where memory is shared: then everybody has what it is shown */
-#define MEMORY_BYTES_PER_MS UINT64_C(4000000) /* about what adding up eight inputs gives, of the sum (docs/results/kernels.md) */
+/* about what adding up eight inputs gives, of the sum (docs/results/kernels.md) */
+#define MEMORY_BYTES_PER_MS UINT64_C(4000000)
 #define BELL_NS (2 * SPOTNIK_US)
 #define SLICE_BYTES (128 * 1024) /* as in src/carry/share.c */
 
@@ -39,7 +42,8 @@ static uint32_t host_of(const struct spotnik_sim_scale *scale, uint32_t member)
     return scale->scattered ? member % hosts_count(scale) : member / host_members(scale);
 }
 
-/* Of something as long as `part` in the job that is meant: its length in the model, in whole elements of any type. */
+/* Of something as long as `part` in the job that is meant: its length in the model, in whole
+ * elements of any type. */
 static uint64_t modelled(const struct spotnik_sim_scale *scale, uint64_t part, uint64_t bytes)
 {
     uint64_t length = part * bytes / scale->bytes & ~UINT64_C(7);
@@ -52,7 +56,8 @@ static void model(struct spotnik_sim_options *options, const struct spotnik_sim_
 
     options->elements = (bytes + sizeof(float) - 1) / sizeof(float);
     options->limits.chunk_bytes = (uint32_t)modelled(scale, options->limits.chunk_bytes, bytes);
-    options->limits.flat_small_bytes = (uint32_t)modelled(scale, options->limits.flat_small_bytes, bytes);
+    options->limits.flat_small_bytes =
+        (uint32_t)modelled(scale, options->limits.flat_small_bytes, bytes);
     options->bytes_per_ms = scale->bytes_per_ms * bytes / scale->bytes;
     options->bytes_per_ms += options->bytes_per_ms == 0;
     options->memory_bytes_per_ms = 1 + memory_rate(scale) * bytes / scale->bytes;
@@ -109,8 +114,9 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
 {
     uint32_t size = world->options.members;
 
-    *view =
-        (struct spotnik_proposal){ .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size };
+    *view = (struct spotnik_proposal){
+        .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size
+    };
     view->flat = world->options.flat;
     view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .born_ms = 1 };
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
@@ -122,7 +128,8 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
     view->chain = spotnik_chain_link(1, view);
 }
 
-/* Everybody installs the same founding view: RESTART of epoch 1, as from the next member on the ring. */
+/* Everybody installs the same founding view: RESTART of epoch 1, as from the next member on the
+ * ring. */
 static void found_all(struct sim_world *world)
 {
     struct spotnik_proposal view;
@@ -136,9 +143,12 @@ static void found_all(struct sim_world *world)
     for (uint32_t i = 0; i < size; i++)
         spotnik_sim_link_make(world, world->process[i], world->process[(i + 1) % size]);
     for (uint32_t i = 0; i < size; i++) {
-        struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = 1, .proposal = &view };
+        struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_RESTART,
+                                           .epoch = 1,
+                                           .proposal = &view };
         struct spotnik_event restart = { .kind = SPOTNIK_EVENT_MESSAGE,
-                                         .message = { world->process[(i + 1) % size]->member, &message } };
+                                         .message = { world->process[(i + 1) % size]->member,
+                                                      &message } };
         spotnik_sim_core_step(world, world->process[i], &restart);
         world->process[i]->app.state = SIM_APP_IDLE;
         spotnik_sim_app_later(world, world->process[i], 0);
@@ -146,18 +156,21 @@ static void found_all(struct sim_world *world)
     free(view.entry);
 }
 
-/* Let happenings happen until every living member has committed `step`, in a view of at least `epoch`. */
+/* Let happenings happen until every living member has committed `step`, in a view of at least
+ * `epoch`. */
 static void run_to(struct sim_world *world, uint64_t epoch, uint64_t step)
 {
     struct spotnik_sim_happening happening;
     uint32_t next = 0; /* all before it are there */
 
-    while (!world->over && next < world->process_count && spotnik_sim_queue_pop(&world->queue, &happening)) {
+    while (!world->over && next < world->process_count
+           && spotnik_sim_queue_pop(&world->queue, &happening)) {
         world->now_ns = happening.at_ns;
         spotnik_sim_happen(world, &happening);
         while (next < world->process_count
                && (!sim_live(world->process[next])
-                   || (world->process[next]->app.committed >= step && world->process[next]->epoch >= epoch)))
+                   || (world->process[next]->app.committed >= step
+                       && world->process[next]->epoch >= epoch)))
             next++;
     }
 }
@@ -165,7 +178,8 @@ static void run_to(struct sim_world *world, uint64_t epoch, uint64_t step)
 static void lose(struct sim_world *world, uint32_t losses)
 {
     while (losses) {
-        struct sim_process *process = world->process[spotnik_prng_below(&world->fault, world->process_count)];
+        struct sim_process *process =
+            world->process[spotnik_prng_below(&world->fault, world->process_count)];
         if (!sim_live(process))
             continue;
         spotnik_sim_kill(world, process, false);
@@ -206,11 +220,13 @@ static void count_anew(struct sim_process *process)
     process->cost = (struct sim_cost){ 0 };
 }
 
-/* The first to detect starts the recovery; RECONCILE has come back when the first says so, its initiator, and so has ACCEPT; the view
- * is there, and the step committed, when the last survivor says so. */
+/* The first to detect starts the recovery; RECONCILE has come back when the first says so, its
+ * initiator, and so has ACCEPT; the view is there, and the step committed, when the last survivor
+ * says so. */
 static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, uint64_t lost_ns)
 {
-    struct span detected = { 0 }, reconciled = { 0 }, accepted = { 0 }, restarted = { 0 }, committed = { 0 };
+    struct span detected = { 0 }, reconciled = { 0 }, accepted = { 0 }, restarted = { 0 },
+                committed = { 0 };
 
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *process = world->process[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trace of a run as a story: one line per event with its time and the process it happens to, one
- * indented line per action that follows. Decides nothing; formats nothing unless a trace is wanted. */
+/* The trace of a run as a story: one line per event with its time and the process it happens to,
+ * one indented line per action that follows. Decides nothing; formats nothing unless a trace is
+ * wanted. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -33,9 +34,10 @@ static unsigned index_of(void *context, struct spotnik_id id)
 
 static struct spotnik_teller teller_of(struct sim_world *world)
 {
-    return (struct spotnik_teller){
-        .out = world->options.trace, .data = world->options.trace_data, .number = index_of, .context = world
-    };
+    return (struct spotnik_teller){ .out = world->options.trace,
+                                    .data = world->options.trace_data,
+                                    .number = index_of,
+                                    .context = world };
 }
 
 void spotnik_sim_story_event(struct sim_world *world, const struct sim_process *process,

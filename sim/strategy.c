@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Switching strategies in every simulated job: what src/api does with adapt/judge.h and adapt/switch.h. Measurements are made of the
- * results of committed steps, as the real ones are, so that the same steps switch whatever is lost or comes in between. Beside the replica each
- * process has a few numbers for a model of its own, which drifts while members run apart and is averaged by the switching step.
- * Causes no happening: seeds keep their histories. */
+/* Switching strategies in every simulated job: what src/api does with adapt/judge.h and
+ * adapt/switch.h. Measurements are made of the results of committed steps, as the real ones are, so
+ * that the same steps switch whatever is lost or comes in between. Beside the replica each process
+ * has a few numbers for a model of its own, which drifts while members run apart and is averaged by
+ * the switching step. Causes no happening: seeds keep their histories. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -20,7 +21,8 @@ void spotnik_sim_strategy_init(struct sim_process *process)
 }
 
 /* Registered state: a joiner has it from its donor, with what the donor has for a model. */
-void spotnik_sim_strategy_copy(const struct sim_world *world, struct sim_process *to, const struct sim_process *from)
+void spotnik_sim_strategy_copy(const struct sim_world *world, struct sim_process *to,
+                               const struct sim_process *from)
 {
     struct sim_strategy *strategy = &to->app.strategy;
     struct spotnik_sync_judge own = strategy->judge;
@@ -34,7 +36,8 @@ void spotnik_sim_strategy_copy(const struct sim_world *world, struct sim_process
 static uint32_t carrier(const struct sim_world *world)
 {
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        if (world->bucket[i].dtype == SPOTNIK_F32 && world->bucket[i].op == SPOTNIK_MEAN && world->bucket[i].count >= SIM_OWN)
+        if (world->bucket[i].dtype == SPOTNIK_F32 && world->bucket[i].op == SPOTNIK_MEAN
+            && world->bucket[i].count >= SIM_OWN)
             return i;
     return SIM_BUCKETS;
 }
@@ -45,7 +48,8 @@ void spotnik_sim_strategy_input(const struct sim_world *world, struct sim_proces
     uint32_t bucket = carrier(world);
 
     if (bucket < SIM_BUCKETS && process->app.strategy.sw.act == SPOTNIK_SYNC_ACT_AVERAGE)
-        memcpy(process->app.in[bucket], process->app.strategy.own, sizeof process->app.strategy.own);
+        memcpy(process->app.in[bucket], process->app.strategy.own,
+               sizeof process->app.strategy.own);
 }
 
 /* A third of the seeds switch as often as can be, the others for reasons that come and go. */
@@ -71,19 +75,23 @@ static uint32_t rows_draw(uint64_t digest, uint64_t step, struct spotnik_sync_ro
     uint32_t wait_us = spotnik_prng_chance(&prng, 1, 2) ? 100 : 1000;
 
     for (uint32_t i = 0; i < count; i++)
-        rows[i] = (struct spotnik_sync_row){ 1 + (uint32_t)spotnik_prng_below(&prng, 400),
-                                                 (uint32_t)spotnik_prng_below(&prng, 20),
-                                                 wait_us + (uint32_t)spotnik_prng_below(&prng, 100), 1 };
+        rows[i] =
+            (struct spotnik_sync_row){ 1 + (uint32_t)spotnik_prng_below(&prng, 400),
+                                       (uint32_t)spotnik_prng_below(&prng, 20),
+                                       wait_us + (uint32_t)spotnik_prng_below(&prng, 100), 1 };
     return count;
 }
 
 /* What the step has made of our own model. */
-static void own_update(const struct sim_world *world, struct sim_process *process, uint64_t step, uint64_t digest)
+static void own_update(const struct sim_world *world, struct sim_process *process, uint64_t step,
+                       uint64_t digest)
 {
     struct sim_strategy *strategy = &process->app.strategy;
-    bool meets = strategy->sw.act == SPOTNIK_SYNC_ACT_AVERAGE, apart = strategy->sw.mode == SPOTNIK_SYNC_ASYNCHRONOUS;
+    bool meets = strategy->sw.act == SPOTNIK_SYNC_ACT_AVERAGE,
+         apart = strategy->sw.mode == SPOTNIK_SYNC_ASYNCHRONOUS;
     uint32_t bucket = carrier(world);
-    uint64_t mark = apart ? digest ^ ((uint64_t)process->index + 1) * UINT64_C(0x9e3779b97f4a7c15) : digest;
+    uint64_t mark =
+        apart ? digest ^ ((uint64_t)process->index + 1) * UINT64_C(0x9e3779b97f4a7c15) : digest;
 
     if (meets && bucket < SIM_BUCKETS)
         memcpy(strategy->own, process->app.out[step & 1][bucket], sizeof strategy->own);
@@ -94,7 +102,8 @@ static void own_update(const struct sim_world *world, struct sim_process *proces
 }
 
 /* The order of src/api/sync_policy.c: what was decided a step ago counts from now on. */
-void spotnik_sim_strategy_committed(const struct sim_world *world, struct sim_process *process, uint64_t step)
+void spotnik_sim_strategy_committed(const struct sim_world *world, struct sim_process *process,
+                                    uint64_t step)
 {
     struct sim_strategy *strategy = &process->app.strategy;
     struct spotnik_sync_rules rules = rules_of(world);
@@ -116,8 +125,8 @@ void spotnik_sim_strategy_committed(const struct sim_world *world, struct sim_pr
 uint64_t spotnik_sim_strategy_decided(const struct sim_process *process)
 {
     const struct sim_strategy *strategy = &process->app.strategy;
-    uint64_t sw[] = { strategy->sw.mode, strategy->sw.act, strategy->sw.committed, strategy->sw.switched_step,
-                      strategy->sw.switches };
+    uint64_t sw[] = { strategy->sw.mode, strategy->sw.act, strategy->sw.committed,
+                      strategy->sw.switched_step, strategy->sw.switches };
     struct spotnik_hash hash;
 
     spotnik_hash_begin(&hash);

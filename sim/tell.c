@@ -17,13 +17,15 @@ static void ballot_text(const struct spotnik_teller *teller, struct spotnik_ball
             number_of(teller, ballot.initiator));
 }
 
-static void proposal_text(const struct spotnik_teller *teller, const struct spotnik_proposal *proposal)
+static void proposal_text(const struct spotnik_teller *teller,
+                          const struct spotnik_proposal *proposal)
 {
     FILE *out = teller->out;
 
     fprintf(out, "view %" PRIu64 " settled %" PRIu64 " [", proposal->epoch, proposal->settled_step);
     for (uint32_t i = 0; i < proposal->brief.run_count && proposal->packed; i++)
-        fprintf(out, "%s%u of %d", i ? " " : "", proposal->brief.run[i].count, (int)proposal->brief.run[i].rank);
+        fprintf(out, "%s%u of %d", i ? " " : "", proposal->brief.run[i].count,
+                (int)proposal->brief.run[i].rank);
     for (uint32_t i = 0; i < proposal->entry_count && !proposal->packed; i++) {
         const struct spotnik_entry *entry = &proposal->entry[i];
         fprintf(out, "%s%u", i ? " " : "", number_of(teller, entry->member.id));
@@ -87,7 +89,8 @@ static bool is_dull(const struct spotnik_teller *teller, const struct spotnik_ev
                    && event->message.body->kind == SPOTNIK_MESSAGE_HEARTBEAT));
 }
 
-void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process, const struct spotnik_event *event)
+void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process,
+                        const struct spotnik_event *event)
 {
     const struct spotnik_member *peer = spotnik_event_peer(event);
     FILE *out = teller->out;
@@ -107,22 +110,23 @@ void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, un
         fprintf(out, " %u of %" PRIu64, event->start.bucket, event->start.count);
     } else if (event->kind == SPOTNIK_EVENT_CHUNK_DONE) {
         fprintf(out, " step %" PRIu64 " bucket %u number %" PRIu64 "%s", event->chunk.header.step,
-                event->chunk.header.bucket, event->chunk.header.sequence, event->chunk.header.handover ? " handover" : "");
+                event->chunk.header.bucket, event->chunk.header.sequence,
+                event->chunk.header.handover ? " handover" : "");
     }
     fputc('\n', out);
 }
 
-void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process, const struct spotnik_core *core,
-                         const struct spotnik_action *action)
+void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process,
+                         const struct spotnik_core *core, const struct spotnik_action *action)
 {
     const struct spotnik_member *peer = spotnik_action_peer(action);
     uint64_t number = spotnik_action_number(action);
     FILE *out = teller->out;
 
     if ((!teller->data
-            && (action->kind == SPOTNIK_ACTION_SCALE || action->kind == SPOTNIK_ACTION_COPY_OWN
-                || (action->kind == SPOTNIK_ACTION_SEND
-                    && action->send.message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
+         && (action->kind == SPOTNIK_ACTION_SCALE || action->kind == SPOTNIK_ACTION_COPY_OWN
+             || (action->kind == SPOTNIK_ACTION_SEND
+                 && action->send.message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
         return;
     fprintf(out, "                 %u - %s", process, spotnik_action_name(action->kind));
     if (peer)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events, actions and messages of the core in words, for the traces of the simulator and for dumps of the flight recorder. */
+/* Events, actions and messages of the core in words, for the traces of the simulator and for dumps
+ * of the flight recorder. */
 #ifndef SPOTNIK_SIM_TELL_H
 #define SPOTNIK_SIM_TELL_H
 
@@ -15,10 +16,11 @@ struct spotnik_teller {
 };
 
 /* One line: "[ time] process > event". Nothing for one that is dull. */
-void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process, const struct spotnik_event *event);
+void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process,
+                        const struct spotnik_event *event);
 
 /* One indented line; `core`: whose action it is, for the view it has installed. */
-void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process, const struct spotnik_core *core,
-                         const struct spotnik_action *action);
+void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process,
+                         const struct spotnik_core *core, const struct spotnik_action *action);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder's witness: one file that is moved, never copied, from an earlier epoch's name to a later one (docs/design/0024-exact-ties.md). The
- * question and its answer travel for a while, either may be lost, the folder may lie on a host that is cut off or loses power, and a cleaner may
- * take the file away. */
+/* The folder's witness: one file that is moved, never copied, from an earlier epoch's name to a
+ * later one (docs/design/0024-exact-ties.md). The question and its answer travel for a while,
+ * either may be lost, the folder may lie on a host that is cut off or loses power, and a cleaner
+ * may take the file away. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@
 uint32_t spotnik_sim_witness_owner(const struct sim_world *world, uint64_t epoch)
 {
     const struct sim_witness *witness = &world->witness;
-    return epoch < witness->owner_count && witness->owner[epoch] != 0 ? witness->owner[epoch] - 1 : SIM_NOBODY;
+    return epoch < witness->owner_count && witness->owner[epoch] != 0 ? witness->owner[epoch] - 1
+                                                                      : SIM_NOBODY;
 }
 
 bool spotnik_sim_witness_reaches(const struct sim_world *world, const struct sim_process *process)
@@ -54,26 +56,32 @@ static bool take(struct sim_world *world, const struct sim_process *process, uin
     if (witness->epoch < epoch) {
         witness->epoch = epoch;
         owner_note(witness, epoch, process->index);
-        spotnik_sim_story(world, "the witness names %u for epoch %llu", process->index, (unsigned long long)epoch);
+        spotnik_sim_story(world, "the witness names %u for epoch %llu", process->index,
+                          (unsigned long long)epoch);
     }
     return spotnik_sim_witness_owner(world, epoch) == process->index;
 }
 
 static uint64_t trip_ns(struct sim_world *world)
 {
-    return spotnik_prng_chance(&world->witness.prng, 1, 10) ? HANG_NS : 1 + spotnik_prng_below(&world->witness.prng, TRIP_MAX_NS);
+    return spotnik_prng_chance(&world->witness.prng, 1, 10)
+               ? HANG_NS
+               : 1 + spotnik_prng_below(&world->witness.prng, TRIP_MAX_NS);
 }
 
-void spotnik_sim_witness_ask(struct sim_world *world, const struct sim_process *process, uint64_t epoch)
+void spotnik_sim_witness_ask(struct sim_world *world, const struct sim_process *process,
+                             uint64_t epoch)
 {
     if (!spotnik_prng_chance(&world->witness.prng, 1, 10))
         spotnik_sim_push(world, SIM_WITNESS, trip_ns(world), process->index, epoch << 2, NULL);
 }
 
 /* `number`: the epoch, and whether this is the answer, and what it is. */
-void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *process, uint64_t number)
+void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *process,
+                                 uint64_t number)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .witness = { number >> 2, number & 1 } };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS,
+                                   .witness = { number >> 2, number & 1 } };
     if (number & 2) {
         if (event.witness.named && !process->stopped)
             process->named_epoch = event.witness.epoch;
@@ -82,12 +90,14 @@ void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *pr
     }
     bool named = sim_live(process) && take(world, process, number >> 2);
     if (!spotnik_prng_chance(&world->witness.prng, 1, 10)) /* it may be done and the answer lost */
-        spotnik_sim_push(world, SIM_WITNESS, trip_ns(world), process->index, number | 2 | named, NULL);
+        spotnik_sim_push(world, SIM_WITNESS, trip_ns(world), process->index, number | 2 | named,
+                         NULL);
 }
 
 void spotnik_sim_witness_start(struct sim_world *world)
 {
     spotnik_prng_seed(&world->witness.prng, world->options.seed + UINT64_C(0x4000000000));
     if (world->options.witness_cleaned_ns != 0)
-        spotnik_sim_push(world, SIM_WITNESS, world->options.witness_cleaned_ns, SIM_NOBODY, 0, NULL);
+        spotnik_sim_push(world, SIM_WITNESS, world->options.witness_cleaned_ns, SIM_NOBODY, 0,
+                         NULL);
 }

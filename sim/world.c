@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time and the loop: build the world a seed describes, let happenings happen in order, heal everything
- * after the safety phase, and have every checker say its word. */
+/* Time and the loop: build the world a seed describes, let happenings happen in order, heal
+ * everything after the safety phase, and have every checker say its word. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ void *spotnik_sim_alloc(size_t size)
     return memory;
 }
 
-void spotnik_sim_push(struct sim_world *world, enum sim_kind kind, uint64_t delay_ns, uint32_t process,
-                      uint64_t number, void *object)
+void spotnik_sim_push(struct sim_world *world, enum sim_kind kind, uint64_t delay_ns,
+                      uint32_t process, uint64_t number, void *object)
 {
     struct spotnik_sim_happening happening = { .at_ns = world->now_ns + delay_ns,
                                                .kind = kind,
@@ -82,7 +82,8 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     process->tick_at_ns = SPOTNIK_NEVER;
     process->dial = spotnik_sim_alloc(options->processes_max * sizeof(*process->dial));
     identify(world, process);
-    process->core = spotnik_core_init_blank(spotnik_sim_alloc(spotnik_core_size(&options->limits)), &options->limits, &process->member,
+    process->core = spotnik_core_init_blank(spotnik_sim_alloc(spotnik_core_size(&options->limits)),
+                                            &options->limits, &process->member,
                                             options->members_min, options->samples, options->batch);
     SPOTNIK_ASSERT(spotnik_core_plant(process->core, options->bugs) || options->bugs == 0);
     world->process[world->process_count++] = process;
@@ -110,7 +111,9 @@ static void found(struct sim_world *world)
 {
     struct sim_process *process = spotnik_sim_spawn(world, 0);
     struct spotnik_ledger ledger;
-    struct spotnik_founding founding = { .id = world->options.witnessed ? 1 : 2, .root = 1, .born_ms = 1 };
+    struct spotnik_founding founding = { .id = world->options.witnessed ? 1 : 2,
+                                         .root = 1,
+                                         .born_ms = 1 };
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding };
 
     if (world->options.per_member) {
@@ -168,15 +171,16 @@ void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_o
     spotnik_prng_seed(&world->fault, options->seed + UINT64_C(0x2000000000));
     spotnik_prng_seed(&world->memory, options->seed + UINT64_C(0x3000000000));
     world->process = spotnik_sim_alloc(options->processes_max * sizeof(*world->process));
-    world->link =
-        spotnik_sim_alloc((size_t)options->processes_max * options->processes_max * sizeof(*world->link));
+    world->link = spotnik_sim_alloc((size_t)options->processes_max * options->processes_max
+                                    * sizeof(*world->link));
     draw_latencies(world);
     spotnik_sim_buckets_draw(world);
     world->clean = is_clean(options);
     world->clean &= options->forged == 0 && options->pairs == 0;
     result->calm = world->clean && !options->lost_with_death;
-    world->storage = spotnik_wire_storage_init(spotnik_sim_alloc(spotnik_wire_storage_size(&options->limits)),
-                                               &options->limits);
+    world->storage =
+        spotnik_wire_storage_init(spotnik_sim_alloc(spotnik_wire_storage_size(&options->limits)),
+                                  &options->limits);
     spotnik_check_start(world);
 }
 
@@ -211,7 +215,8 @@ static void keep_enough(struct sim_world *world)
     uint32_t live = 0;
     for (uint32_t i = 0; i < world->process_count; i++)
         live += sim_live(world->process[i]);
-    for (uint32_t host = 0; host < world->options.hosts && live < world->options.members_min; host++)
+    for (uint32_t host = 0; host < world->options.hosts && live < world->options.members_min;
+         host++)
         if (!world->host_dead[host]) {
             spawn_joiner(world, host);
             live++;
@@ -226,7 +231,8 @@ static void probe(struct sim_world *world)
     spotnik_check_progress_probe(world);
 }
 
-static void happen_to_process(struct sim_world *world, const struct spotnik_sim_happening *happening)
+static void happen_to_process(struct sim_world *world,
+                              const struct spotnik_sim_happening *happening)
 {
     struct sim_process *process = world->process[happening->process];
 
@@ -234,7 +240,8 @@ static void happen_to_process(struct sim_world *world, const struct spotnik_sim_
         spotnik_sim_push(world, (enum sim_kind)happening->kind, 5 * SPOTNIK_MS, happening->process,
                          happening->number, NULL);
     if (happening->kind == SIM_SHARE && process->stopped)
-        spotnik_sim_push(world, SIM_SHARE, 5 * SPOTNIK_MS, happening->process, happening->number, NULL);
+        spotnik_sim_push(world, SIM_SHARE, 5 * SPOTNIK_MS, happening->process, happening->number,
+                         NULL);
     if (happening->kind == SIM_FLAT) {
         spotnik_sim_flat_work(world, process);
         return;
@@ -245,9 +252,11 @@ static void happen_to_process(struct sim_world *world, const struct spotnik_sim_
         spotnik_sim_tick(world, process);
     else if (happening->kind == SIM_CONTINUE)
         spotnik_sim_continue(world, process);
-    else if (happening->kind == SIM_APP && sim_live(process) && process->app.serial == happening->number)
+    else if (happening->kind == SIM_APP && sim_live(process)
+             && process->app.serial == happening->number)
         spotnik_sim_app_happens(world, process);
-    else if (happening->kind == SIM_JOINER && sim_live(process) && process->join_serial == happening->number)
+    else if (happening->kind == SIM_JOINER && sim_live(process)
+             && process->join_serial == happening->number)
         spotnik_sim_joiner_happens(world, process);
     else if (happening->kind == SIM_SHARE)
         spotnik_sim_flat_share(world, process, (uint32_t)happening->number);
@@ -313,7 +322,8 @@ void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happen
         if (happening->process == SIM_NOBODY)
             world->witness.removed = true;
         else
-            spotnik_sim_witness_happens(world, world->process[happening->process], happening->number);
+            spotnik_sim_witness_happens(world, world->process[happening->process],
+                                        happening->number);
         break;
     case SIM_PROBE:
         probe(world);

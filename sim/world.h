@@ -2,12 +2,14 @@
 /* The simulated world and the vocabulary its files share. Private to sim: what others see is sim.h.
  *
  *   world.c    time, phases, the loop           link.c   control links: FIFO, delays, dials, ends
- *   process.c  a process drives its core        lane.c   data connections: back-pressure, half-received frames
+ *   process.c  a process drives its core        lane.c   data connections: back-pressure,
+ *              half-received frames
  *   app.c      its training loop                joiner.c copying state and replaying steps
  *   memory.c   its buckets, bit for bit         fault.c  what goes wrong, and when
  *   witness.c  the file that breaks ties
  *   cost.c     processor time, in scale mode
- *   flat.c     memory that processes share              strategy.c  its strategy, and when it changes
+ *   flat.c     memory that processes share              strategy.c  its strategy, and when it
+ *              changes
  *   check*.c   one checker per promise          story.c  the trace */
 #ifndef SPOTNIK_SIM_WORLD_H
 #define SPOTNIK_SIM_WORLD_H
@@ -23,7 +25,7 @@
 
 #define SIM_BUCKETS 4
 #define SIM_DEAL_SHARES 64 /* more than there are members at once */
-#define SIM_LANES 64 /* of a view, and those of the view before */
+#define SIM_LANES 64       /* of a view, and those of the view before */
 #define SIM_RESULTS_KEPT 64
 #define SPOTNIK_DATA_BYTES_ON_WIRE 72
 #define SIM_NOBODY UINT32_MAX
@@ -41,17 +43,21 @@ enum sim_kind {                /* of a happening */
                 SIM_PUMP,      /* process: its lanes may take more */
                 SIM_FAULT,     /* number: index of the plan */
                 SIM_HEAL,      /* number: index of the plan */
-                SIM_PATH,      /* a path between two hosts breaks, is looked at, mends; number: drawn, process: 0, 1, 2 */
-                SIM_FORGE,     /* links end in the name of members that live; number: drawn */
-                SIM_JOINER,    /* process; number: serial */
-                SIM_SPAWN,     /* process: host */
-                SIM_CHURN,     /* number: index of the trace's */
-                SIM_SEARCH,    /* process: parked: is the job elsewhere? */
-                SIM_PROBE,     /* liveness: are we there yet? */
-                SIM_SHARE,     /* process; number: whose memory it can read now */
-                SIM_FLAT,      /* process: a slice of work on shared memory */
-                SIM_WITNESS,   /* process; number: see witness.c. SIM_NOBODY: a cleaner takes the file away */
-                SIM_FLUSH,     /* object: struct sim_conn, number: end: a line that was cut goes on */
+                /* a path between two hosts breaks, is looked at, mends; number: drawn, process: 0,
+                 * 1, 2 */
+                SIM_PATH,
+                SIM_FORGE,  /* links end in the name of members that live; number: drawn */
+                SIM_JOINER, /* process; number: serial */
+                SIM_SPAWN,  /* process: host */
+                SIM_CHURN,  /* number: index of the trace's */
+                SIM_SEARCH, /* process: parked: is the job elsewhere? */
+                SIM_PROBE,  /* liveness: are we there yet? */
+                SIM_SHARE,  /* process; number: whose memory it can read now */
+                SIM_FLAT,   /* process: a slice of work on shared memory */
+                /* process; number: see witness.c. SIM_NOBODY: a cleaner takes the file away */
+                SIM_WITNESS,
+                /* object: struct sim_conn, number: end: a line that was cut goes on */
+                SIM_FLUSH,
 };
 
 /* One thing on its way to a process, over a link or beside it. */
@@ -103,16 +109,18 @@ struct sim_frame {
     unsigned char bytes[];
 };
 
-/* A data connection: from a member to one that its view makes it send to, or from a donor to a joiner. */
+/* A data connection: from a member to one that its view makes it send to, or from a donor to a
+ * joiner. */
 struct sim_lane {
     struct sim_lane *all, *next_in; /* of the world; of the receiver */
     uint32_t from, to;
     bool donor; /* fed from the results kept, not by the core */
     bool open, closed;
-    bool ended;    /* the sender has closed it; the rest waits in the kernel of a receiver that was stopped */
+    /* the sender has closed it; the rest waits in the kernel of a receiver that was stopped */
+    bool ended;
     bool expected; /* named by the view that is being installed */
-    bool waiting; /* the core said WAIT */
-    bool placed;  /* the head's header has been placed, its payload is arriving */
+    bool waiting;  /* the core said WAIT */
+    bool placed;   /* the head's header has been placed, its payload is arriving */
     struct spotnik_placement placement;
     uint64_t placed_serial; /* view_serial of the receiver at that time */
     uint32_t in_flight;
@@ -168,7 +176,8 @@ struct sim_app {
     uint64_t samples;
     float *state_vector;
     unsigned char *in[SIM_BUCKETS], *out[2][SIM_BUCKETS];
-    unsigned char *offer[2][SIM_BUCKETS], *tray[SIM_BUCKETS]; /* of small buckets: what is sent, and the others' inputs by rank */
+    /* of small buckets: what is sent, and the others' inputs by rank */
+    unsigned char *offer[2][SIM_BUCKETS], *tray[SIM_BUCKETS];
     uint64_t tray_weight[SIM_BUCKETS][SPOTNIK_SMALL_MEMBERS_MAX];
     uint64_t told_step; /* up to here the core knows what the caller got */
     struct sim_result kept[SIM_RESULTS_KEPT];
@@ -196,13 +205,15 @@ struct sim_flat {
     struct spotnik_flat *work;
     struct spotnik_flat_peer *peer; /* of the view that `work` is set up for */
     struct spotnik_reduce_source *source;
-    uint64_t view_epoch; /* of that view; as in the driver, the first flat step of a view sets it up */
+    /* of that view; as in the driver, the first flat step of a view sets it up */
+    uint64_t view_epoch;
     bool *told; /* per process: the core knows that we share with it */
     bool scheduled, given_up;
     uint64_t failed_step, failed_epoch; /* of a bucket that could not be started; 0: none */
     uint32_t failed_bucket;
     uint64_t epoch;
-    uint64_t late[SIM_BUCKETS];       /* the step whose result of this bucket they hold, and we are to look for; 0: none */
+    /* the step whose result of this bucket they hold, and we are to look for; 0: none */
+    uint64_t late[SIM_BUCKETS];
     uint32_t late_count;
     struct sim_window window[SIM_BUCKETS][2];
     struct sim_shown shown[SIM_BUCKETS];
@@ -212,10 +223,10 @@ enum sim_life { SIM_RUNNING, SIM_DEAD, SIM_EXITED };
 
 enum sim_join_state { SIM_JOIN_NONE, SIM_JOIN_SEEK, SIM_JOIN_COPY, SIM_JOIN_REPLAY };
 
-struct sim_cost { /* scale mode, in processor time */
-    uint64_t free_ns;              /* when all work that has come in is done */
-    uint64_t all_ns, longest_ns;   /* all events, and the one that took the longest */
-    uint64_t event_ns;             /* the present one, so far */
+struct sim_cost {                /* scale mode, in processor time */
+    uint64_t free_ns;            /* when all work that has come in is done */
+    uint64_t all_ns, longest_ns; /* all events, and the one that took the longest */
+    uint64_t event_ns;           /* the present one, so far */
 };
 
 struct sim_process {
@@ -226,15 +237,16 @@ struct sim_process {
     uint64_t stopped_ns;
     uint64_t named_epoch; /* for which the witness has told it that it is named */
     bool machine_stopped; /* all of it: its kernel says nothing, either */
-    bool in_core; /* inside spotnik_core_step */
-    bool deal_due; /* the core has asked how to deal */
-    uint32_t events; /* until it is reloaded */
+    bool in_core;         /* inside spotnik_core_step */
+    bool deal_due;        /* the core has asked how to deal */
+    uint32_t events;      /* until it is reloaded */
     struct spotnik_core *core;
     uint64_t tick_at_ns, core_now_ns;
     uint32_t ticks_in_a_row;
-    uint64_t view_serial;                /* counts FROZEN and VIEW */
-    uint64_t epoch;                      /* of the installed view, 0: none */
-    uint64_t voted_epoch;                /* the latest it has voted for or installed: its certificate says so */
+    uint64_t view_serial; /* counts FROZEN and VIEW */
+    uint64_t epoch;       /* of the installed view, 0: none */
+    /* the latest it has voted for or installed: its certificate says so */
+    uint64_t voted_epoch;
     struct sim_item *inbox, **inbox_end; /* while stopped */
     struct sim_lane *lane_out[SIM_LANES], *lane_in;
     uint64_t lanes_epoch; /* of the view they are for */
@@ -272,12 +284,16 @@ struct sim_aim { /* kill at the n-th message of a kind */
     uint32_t also; /* more victims at the same instant */
 };
 
-struct sim_strike { /* kill in the act: when a process freezes, or is the first of all to install a view or to commit a step */
+/* kill in the act: when a process freezes, or is the first of all to install a view or to commit a
+ * step */
+struct sim_strike {
     enum spotnik_action_kind kind;
     uint32_t countdown;
 };
 
-struct sim_half_told { /* a view's initiator dies when it has told one member, and that one when another has heard of the view by a heartbeat */
+/* a view's initiator dies when it has told one member, and that one when another has heard of the
+ * view by a heartbeat */
+struct sim_half_told {
     uint32_t countdown;  /* views to come */
     uint64_t seen_epoch; /* the highest that anybody was told of */
     uint64_t epoch;      /* of the view that is half told, 0: none */
@@ -309,8 +325,8 @@ struct sim_world {
     struct sim_lane *lanes;
     uint32_t *blocked; /* per ordered pair of hosts: how many faults cut it */
     bool *host_dead;
-    uint64_t *slow_ns;    /* per ordered pair of hosts: extra latency */
-    uint64_t *latency_ns; /* per ordered pair of hosts */
+    uint64_t *slow_ns;      /* per ordered pair of hosts: extra latency */
+    uint64_t *latency_ns;   /* per ordered pair of hosts */
     uint64_t *card_free_ns; /* scale mode, per host: when all that was sent is on the wire */
     struct sim_bucket bucket[SIM_BUCKETS];
     uint32_t state_count; /* elements of the state vector */
@@ -323,8 +339,8 @@ struct sim_world {
     struct sim_half_told half_told;
     struct sim_witness witness;
     uint64_t epoch_highest, step_highest; /* that anybody has installed, committed */
-    uint64_t path[2]; /* broken now: as drawn, 0: none */
-    bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
+    uint64_t path[2];                     /* broken now: as drawn, 0: none */
+    bool healing, clean;                  /* clean: nothing but deaths with proof, so P6 is exact */
     bool over;
     uint64_t dials;
     uint64_t next_probe_ns, heal_ns;
@@ -335,8 +351,10 @@ struct sim_world {
 
 /* witness.c */
 void spotnik_sim_witness_start(struct sim_world *world);
-void spotnik_sim_witness_ask(struct sim_world *world, const struct sim_process *process, uint64_t epoch);
-void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *process, uint64_t number);
+void spotnik_sim_witness_ask(struct sim_world *world, const struct sim_process *process,
+                             uint64_t epoch);
+void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *process,
+                                 uint64_t number);
 uint32_t spotnik_sim_witness_owner(const struct sim_world *world, uint64_t epoch);
 bool spotnik_sim_witness_reaches(const struct sim_world *world, const struct sim_process *process);
 
@@ -346,15 +364,16 @@ void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_o
 void spotnik_sim_world_end(struct sim_world *world);
 void spotnik_sim_loop(struct sim_world *world);
 void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happening *happening);
-void spotnik_sim_push(struct sim_world *world, enum sim_kind kind, uint64_t delay_ns, uint32_t process,
-                      uint64_t number, void *object);
+void spotnik_sim_push(struct sim_world *world, enum sim_kind kind, uint64_t delay_ns,
+                      uint32_t process, uint64_t number, void *object);
 void spotnik_sim_fail(struct sim_world *world, const char *promise, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void spotnik_sim_mix(struct sim_world *world, uint64_t value);
 void *spotnik_sim_alloc(size_t size);
 struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host);
 void spotnik_sim_process_free(struct sim_process *process);
-static inline struct sim_process *sim_process_of(struct sim_world *world, const struct spotnik_member *member)
+static inline struct sim_process *sim_process_of(struct sim_world *world,
+                                                 const struct spotnik_member *member)
 {
     uint32_t index = (uint32_t)member->address[12] << 24 | (uint32_t)member->address[13] << 16
                      | (uint32_t)member->address[14] << 8 | member->address[15];
@@ -368,7 +387,8 @@ bool spotnik_sim_is_blocked(const struct sim_world *world, uint32_t from_host, u
 
 /* cost.c: nothing outside of scale mode */
 uint64_t spotnik_sim_cost_begin(const struct sim_world *world);
-void spotnik_sim_cost_end(const struct sim_world *world, struct sim_process *process, uint64_t begun_ns);
+void spotnik_sim_cost_end(const struct sim_world *world, struct sim_process *process,
+                          uint64_t begun_ns);
 uint64_t spotnik_sim_cost_delay(const struct sim_world *world, const struct sim_process *process);
 
 /* link.c */
@@ -379,7 +399,8 @@ void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process,
 void spotnik_sim_link_make(struct sim_world *world, struct sim_process *a, struct sim_process *b);
 bool spotnik_sim_is_linked(const struct sim_world *world, const struct sim_process *a,
                            const struct sim_process *b);
-void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
+void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process,
+                         struct sim_process *peer);
 void spotnik_sim_send(struct sim_world *world, struct sim_process *from, struct sim_process *to,
                       const struct spotnik_message *message);
 void spotnik_sim_item_arrives(struct sim_world *world, struct sim_item *item);
@@ -395,8 +416,10 @@ void spotnik_sim_note(struct sim_world *world, enum sim_item_kind kind, uint32_t
 void spotnik_sim_links_free(struct sim_world *world);
 
 /* lane.c */
-void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
-struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor);
+void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process,
+                             struct sim_process *peer);
+struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to,
+                                      bool donor);
 void spotnik_sim_lanes_doubt(struct sim_process *process);
 void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane);
@@ -410,7 +433,8 @@ void spotnik_sim_pump(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_lanes_free(struct sim_world *world);
 
 /* process.c */
-void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event);
+void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
+                           struct spotnik_event *event);
 void spotnik_sim_core_drain(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_search(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_tick(struct sim_world *world, struct sim_process *process);
@@ -459,9 +483,11 @@ uint64_t spotnik_sim_memory_digest(const struct sim_world *world, const struct s
 
 /* strategy.c */
 void spotnik_sim_strategy_init(struct sim_process *process);
-void spotnik_sim_strategy_copy(const struct sim_world *world, struct sim_process *to, const struct sim_process *from);
+void spotnik_sim_strategy_copy(const struct sim_world *world, struct sim_process *to,
+                               const struct sim_process *from);
 void spotnik_sim_strategy_input(const struct sim_world *world, struct sim_process *process);
-void spotnik_sim_strategy_committed(const struct sim_world *world, struct sim_process *process, uint64_t step);
+void spotnik_sim_strategy_committed(const struct sim_world *world, struct sim_process *process,
+                                    uint64_t step);
 uint64_t spotnik_sim_strategy_decided(const struct sim_process *process);
 
 /* flat.c: nothing happens in worlds without shared memory */
@@ -470,7 +496,8 @@ void spotnik_sim_flat_free(struct sim_process *process);
 void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index);
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process);
-void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_work *work);
+void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process,
+                           const struct spotnik_work *work);
 void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process,
                             const struct spotnik_work *work);
 void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process,
@@ -479,11 +506,13 @@ void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
 void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number);
-void spotnik_sim_flat_show(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
+void spotnik_sim_flat_show(struct sim_world *world, struct sim_process *process,
+                           const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement);
-bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process, uint64_t step,
-                           uint32_t number, unsigned char *out);
-bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *process, uint64_t step);
+bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process,
+                           uint64_t step, uint32_t number, unsigned char *out);
+bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *process,
+                                uint64_t step);
 
 /* joiner.c */
 void spotnik_sim_joiner_happens(struct sim_world *world, struct sim_process *process);
@@ -500,12 +529,13 @@ void spotnik_sim_path(struct sim_world *world, uint64_t drawn, uint32_t what);
 void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn);
 void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index);
 void spotnik_sim_faults_heal_all(struct sim_world *world);
-void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind,
-                       bool sender);
+void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process,
+                       enum spotnik_message_kind kind, bool sender);
 void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
                         const struct spotnik_action *action);
 
-void spotnik_sim_said(struct sim_world *world, struct sim_process *from, struct sim_process *to, enum spotnik_message_kind kind);
+void spotnik_sim_said(struct sim_world *world, struct sim_process *from, struct sim_process *to,
+                      enum spotnik_message_kind kind);
 
 /* story.c: nothing is formatted unless a trace is wanted */
 void spotnik_sim_story(struct sim_world *world, const char *format, ...)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --ask: a signal that makes a program write a restart file. A process that has not installed its handler yet, or is only a shell around the program,
- * would die of it. So the signal goes to those of the program's group that wait for it, as the kernel says. */
+/* --ask: a signal that makes a program write a restart file. A process that has not installed its
+ * handler yet, or is only a shell around the program, would die of it. So the signal goes to those
+ * of the program's group that wait for it, as the kernel says. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -27,12 +28,15 @@ static bool mask_read(const char *status, const char *field, int number, bool *r
     return true;
 }
 
-/* A handler, or a blocked signal that it takes up by sigwait() and its kin. All blocked: it has not become the program yet. */
+/* A handler, or a blocked signal that it takes up by sigwait() and its kin. All blocked: it has not
+ * become the program yet. */
 static bool waits_for(const char *status, int number)
 {
     bool caught, blocked, term_blocked;
-    return mask_read(status, "SigCgt:", number, &caught) && mask_read(status, "SigBlk:", number, &blocked)
-           && mask_read(status, "SigBlk:", SIGTERM, &term_blocked) && (caught || (blocked && !term_blocked));
+    return mask_read(status, "SigCgt:", number, &caught)
+           && mask_read(status, "SigBlk:", number, &blocked)
+           && mask_read(status, "SigBlk:", SIGTERM, &term_blocked)
+           && (caught || (blocked && !term_blocked));
 }
 
 static bool status_read(pid_t pid, char text[STATUS_MAX])
@@ -56,7 +60,8 @@ uint32_t bag_ask(pid_t group, int number)
         return kill(-group, number) == 0;
     for (const struct dirent *at; (at = readdir(list)) != NULL;) {
         pid_t pid = isdigit((unsigned char)at->d_name[0]) ? (pid_t)atoi(at->d_name) : 0;
-        if (pid > 0 && getpgid(pid) == group && status_read(pid, status) && waits_for(status, number))
+        if (pid > 0 && getpgid(pid) == group && status_read(pid, status)
+            && waits_for(status, number))
             asked += kill(pid, number) == 0;
     }
     closedir(list);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The moment of a restart file: the other files of the directory when it was complete. The kernel queues events of a directory in order. So a worker
- * that lists the outputs, and then finds only restart files touched in the queue, has seen that moment. Two queues: an alarm, which wakes us when files
- * appear or are closed, and the record, which holds every write and is read on demand. */
+/* The moment of a restart file: the other files of the directory when it was complete. The kernel
+ * queues events of a directory in order. So a worker that lists the outputs, and then finds only
+ * restart files touched in the queue, has seen that moment. Two queues: an alarm, which wakes us
+ * when files appear or are closed, and the record, which holds every write and is read on
+ * demand. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -12,7 +14,8 @@
 #include "bag_run.h"
 
 #define ALARM (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR)
-#define RECORD (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MODIFY | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR)
+#define RECORD                                                                                     \
+    (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MODIFY | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR)
 #define TRIES 3
 
 void bag_ear_open(struct bag_work *work)
@@ -60,12 +63,14 @@ static void output_note(struct bag_mark *mark, const char *name)
     strcpy(mark->disturber, name);
 }
 
-static void event_note(const struct bag_work *work, struct bag_mark *mark, const struct inotify_event *event)
+static void event_note(const struct bag_work *work, struct bag_mark *mark,
+                       const struct inotify_event *event)
 {
     bool is_restart = fnmatch(work->bag.terms.restart, event->name, FNM_PERIOD) == 0;
     if (is_restart && (event->mask & (IN_DELETE | IN_MOVED_FROM)) == 0)
         restart_note(mark, event->name);
-    else if (!is_restart && (event->mask & IN_CLOSE_WRITE) == 0 && !bag_output_is_loose(&work->bag, event->name))
+    else if (!is_restart && (event->mask & IN_CLOSE_WRITE) == 0
+             && !bag_output_is_loose(&work->bag, event->name))
         output_note(mark, event->name);
 }
 
@@ -87,7 +92,8 @@ static void events_read(struct bag_work *work)
             at += sizeof *event + event->len;
             if ((event->mask & IN_Q_OVERFLOW) != 0)
                 flood_note(work);
-            for (uint32_t i = 0; event->len > 0 && (event->mask & IN_ISDIR) == 0 && i < work->options->places; i++)
+            for (uint32_t i = 0;
+                 event->len > 0 && (event->mask & IN_ISDIR) == 0 && i < work->options->places; i++)
                 if (work->place[i].job != NULL && work->place[i].mark.record == event->wd)
                     event_note(work, &work->place[i].mark, event);
         }
@@ -136,7 +142,8 @@ static struct bag_outputs *outputs_deaf(const struct bag_work *work, const struc
     return NULL;
 }
 
-struct bag_outputs *bag_ear_outputs(struct bag_work *work, struct bag_place *place, const char *file)
+struct bag_outputs *bag_ear_outputs(struct bag_work *work, struct bag_place *place,
+                                    const char *file)
 {
     struct bag_mark *mark = &place->mark;
     if (mark->record < 0)

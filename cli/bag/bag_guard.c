@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard: a process between a worker and the program it runs. It leads the program's process group. When the worker is killed, the kernel tells the
- * guard, which kills the whole group: else ranks of an MPI job, or what a script has started, would go on computing for nobody. When the guard itself
- * is killed, the kernel kills the program. */
+/* The guard: a process between a worker and the program it runs. It leads the program's process
+ * group. When the worker is killed, the kernel tells the guard, which kills the whole group: else
+ * ranks of an MPI job, or what a script has started, would go on computing for nobody. When the
+ * guard itself is killed, the kernel kills the program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +19,8 @@
 
 static void output_open(const char *log)
 {
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0
         || dup2(fd, STDERR_FILENO) < 0)
         _exit(125);
@@ -66,8 +68,8 @@ static void guard(pid_t worker, pid_t program)
     }
 }
 
-static void become_guard(char *const *command, const char *directory, const char *log, const char *const *environment,
-                         pid_t worker)
+static void become_guard(char *const *command, const char *directory, const char *log,
+                         const char *const *environment, pid_t worker)
 {
     sigset_t all;
     sigfillset(&all);
@@ -87,7 +89,8 @@ static void become_guard(char *const *command, const char *directory, const char
     guard(worker, program);
 }
 
-pid_t bag_guard_start(char *const *command, const char *directory, const char *log, const char *const *environment)
+pid_t bag_guard_start(char *const *command, const char *directory, const char *log,
+                      const char *const *environment)
 {
     pid_t own = getpid(), pid = fork();
     if (pid == 0)

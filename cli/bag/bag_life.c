@@ -9,7 +9,8 @@
 #include "cli/cmd_model.h"
 #include "plan/table.h"
 
-static int lives_read(const struct spotnik_table *table, struct spotnik_life *lives, struct spotnik_fault *fault)
+static int lives_read(const struct spotnik_table *table, struct spotnik_life *lives,
+                      struct spotnik_fault *fault)
 {
     int age = spotnik_life_column(table, fault), kind = spotnik_table_find(table, "end_kind");
     int flag = spotnik_table_find(table, "revoked_before_24h");
@@ -27,7 +28,8 @@ static int curve_read(const char *path, struct bag_life *ret, struct spotnik_fau
     if (spotnik_table_load(path, &table, fault) != 0)
         return -1;
     struct spotnik_life *lives = calloc(spotnik_table_rows(table), sizeof *lives);
-    int rc = lives != NULL ? lives_read(table, lives, fault) : spotnik_fault_set(fault, "out of memory");
+    int rc =
+        lives != NULL ? lives_read(table, lives, fault) : spotnik_fault_set(fault, "out of memory");
     if (rc == 0)
         rc = spotnik_survival_estimate(lives, spotnik_table_rows(table), true, &ret->curve, fault);
     free(lives);
@@ -44,9 +46,11 @@ static int bathtub_read(const char *text, struct bag_life *ret, struct spotnik_f
     ret->bathtub = spotnik_bathtub_published;
     if (*text == '\0')
         return 0;
-    if (sscanf(text, ":%lf,%lf,%lf,%lf%c", &a, &early_h, &late_h, &cap_h, &rest) != 4 || !(a > 0 && a <= 1)
-        || !(early_h > 0) || !(late_h > 0) || !(cap_h > 0))
-        return spotnik_fault_set(fault, "\"bathtub%s\": bathtub:A,TAU1,TAU2,B, such as bathtub:0.41,0.9,0.76,24 (hours)", text);
+    if (sscanf(text, ":%lf,%lf,%lf,%lf%c", &a, &early_h, &late_h, &cap_h, &rest) != 4
+        || !(a > 0 && a <= 1) || !(early_h > 0) || !(late_h > 0) || !(cap_h > 0))
+        return spotnik_fault_set(
+            fault, "\"bathtub%s\": bathtub:A,TAU1,TAU2,B, such as bathtub:0.41,0.9,0.76,24 (hours)",
+            text);
     ret->bathtub = (struct spotnik_bathtub){ a, early_h * 3600, late_h * 3600, cap_h * 3600 };
     return 0;
 }

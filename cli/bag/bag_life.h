@@ -5,7 +5,8 @@
 
 #include "bag/pace.h"
 
-/* A CSV file, bathtub, bathtub:A,TAU1,TAU2,B (hours) or mttf:TIME. cap_s is left as it is. -1: *fault says what is wrong. */
+/* A CSV file, bathtub, bathtub:A,TAU1,TAU2,B (hours) or mttf:TIME. cap_s is left as it is. -1:
+ * *fault says what is wrong. */
 int bag_life_parse(const char *text, struct bag_life *ret, struct spotnik_fault *fault);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker: looks at the bag once a second, takes what is open, and gives back what it cannot finish. */
+/* A worker: looks at the bag once a second, takes what is open, and gives back what it cannot
+ * finish. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -20,7 +21,8 @@
 #define NOTICE_MAX_NS (900 * SPOTNIK_S)
 #define SCAN_SHARE 20
 #define WRITE_MIN_S 0.01
-#define SLACK_NS (1500 * SPOTNIK_MS) /* a look may be so much late and still count, as with peers; less where T is short */
+/* a look may be so much late and still count, as with peers; less where T is short */
+#define SLACK_NS (1500 * SPOTNIK_MS)
 
 uint64_t bag_now_ns(void)
 {
@@ -74,7 +76,8 @@ double bag_machine_age_s(const struct bag_work *work, uint64_t now_ns)
     return (double)up.tv_sec + (double)up.tv_nsec / 1e9;
 }
 
-/* What a save costs: as measured here, or else by other workers, since the first save of a new machine is the one that counts most. */
+/* What a save costs: as measured here, or else by other workers, since the first save of a new
+ * machine is the one that counts most. */
 double bag_write_s(struct bag_work *work)
 {
     struct bag_worker *list = NULL;
@@ -159,11 +162,13 @@ static bool is_ours(const struct bag_work *work, const struct bag_job *job)
 static void stray_return(struct bag_work *work, struct bag_job *job)
 {
     const struct bag_figures none = { 0 };
-    if (bag_folder_fine(work, bag_end_put(&work->bag, job, job->attempt, BAG_END_RETURNED, &none), "end a job"))
+    if (bag_folder_fine(work, bag_end_put(&work->bag, job, job->attempt, BAG_END_RETURNED, &none),
+                        "end a job"))
         job->end = BAG_END_RETURNED;
 }
 
-/* What the dead held is open again; what failed too often, and whose worker died before it could say so, is set aside. */
+/* What the dead held is open again; what failed too often, and whose worker died before it could
+ * say so, is set aside. */
 static void claims_judge(struct bag_work *work)
 {
     for (size_t i = 0; i < work->bag.job_count; i++) {
@@ -173,15 +178,19 @@ static void claims_judge(struct bag_work *work)
             continue;
         if (bag_job_is_open(job)) {
             if (job->failures >= work->bag.terms.tries)
-                job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
+                job->aside =
+                    bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
             continue;
         }
         if (job->owner == work->self.id && !is_ours(work, job))
             stray_return(work, job);
-        if (job->owner == work->self.id || !bag_watch_is_dead(&work->watch, job->owner, work->options->stale_ns))
+        if (job->owner == work->self.id
+            || !bag_watch_is_dead(&work->watch, job->owner, work->options->stale_ns))
             continue;
         bag_watch_figures(&work->watch, job->owner, job->name, job->attempt, &figures);
-        if (bag_folder_fine(work, bag_end_put(&work->bag, job, job->attempt, BAG_END_LOST, &figures), "end a job"))
+        if (bag_folder_fine(work,
+                            bag_end_put(&work->bag, job, job->attempt, BAG_END_LOST, &figures),
+                            "end a job"))
             job->end = BAG_END_LOST;
         bag_say(work, "job %s: its worker is dead; it is open again", job->name);
     }
@@ -203,7 +212,8 @@ static size_t open_list(struct bag_work *work, struct bag_job **list, double *le
 }
 
 /* 1: taken; 0: somebody was faster; -1: none is open, or the folder does not answer. */
-static int take_one(struct bag_work *work, struct bag_place *place, struct bag_job **list, double *length_s, uint64_t now_ns)
+static int take_one(struct bag_work *work, struct bag_place *place, struct bag_job **list,
+                    double *length_s, uint64_t now_ns)
 {
     const struct bag_life *life = &work->options->life;
     struct bag_figures figures = { 0 };
@@ -212,9 +222,12 @@ static int take_one(struct bag_work *work, struct bag_place *place, struct bag_j
     if (count == 0)
         return -1;
     size_t chosen = life->kind != BAG_LIFE_NONE && work->options->length != NULL
-                        ? bag_place_choose(life, age_s, length_s, count) : 0;
+                        ? bag_place_choose(life, age_s, length_s, count)
+                        : 0;
     if (life->kind != BAG_LIFE_NONE && length_s[chosen] > 0 && list[chosen]->attempt == 0
-        && bag_pace_next(life, length_s[chosen], age_s, bag_write_s(work), 0, &work_s, &expected_s, NULL) == 0)
+        && bag_pace_next(life, length_s[chosen], age_s, bag_write_s(work), 0, &work_s, &expected_s,
+                         NULL)
+               == 0)
         figures.expected_ms = (uint64_t)(expected_s * 1e3);
     int rc = bag_claim(&work->bag, list[chosen], work->self.id, &figures);
     if (rc == -EEXIST) {
@@ -256,17 +269,19 @@ static bool is_over(const struct bag_work *work)
 static void progress_tell(struct bag_work *work, uint64_t now_ns)
 {
     size_t done = 0, aside = 0, elsewhere = 0;
-    if (work->options->quiet || (!on_terminal(work) && spotnik_time_since(now_ns, work->told_ns) < TOLD_NS))
+    if (work->options->quiet
+        || (!on_terminal(work) && spotnik_time_since(now_ns, work->told_ns) < TOLD_NS))
         return;
     for (size_t i = 0; i < work->bag.job_count; i++) {
         const struct bag_job *job = work->bag.job[i];
         done += job->done;
         aside += job->aside && !job->done;
-        elsewhere += !bag_job_is_over(job) && job->attempt > 0 && job->end == BAG_END_NONE && job->owner != work->self.id;
+        elsewhere += !bag_job_is_over(job) && job->attempt > 0 && job->end == BAG_END_NONE
+                     && job->owner != work->self.id;
     }
     fprintf(stderr, "%sbag: %zu of %zu done (%u here), %u run here, %zu elsewhere, %zu set aside%s",
-            on_terminal(work) ? "\r\033[K" : "", done, work->bag.job_count, work->done_here, places_busy(work), elsewhere,
-            aside, on_terminal(work) ? "" : "\n");
+            on_terminal(work) ? "\r\033[K" : "", done, work->bag.job_count, work->done_here,
+            places_busy(work), elsewhere, aside, on_terminal(work) ? "" : "\n");
     work->told_ns = now_ns;
 }
 
@@ -274,7 +289,8 @@ static void progress_tell(struct bag_work *work, uint64_t now_ns)
 static void scan(struct bag_work *work, uint64_t now_ns)
 {
     struct spotnik_fault fault = { "" };
-    uint64_t gap_ns = work->options->look_ns + spotnik_time_min(SLACK_NS, work->options->stale_ns / 10);
+    uint64_t gap_ns =
+        work->options->look_ns + spotnik_time_min(SLACK_NS, work->options->stale_ns / 10);
     if (spotnik_time_since(now_ns, work->refreshed_ns) > 3 * work->options->look_ns + SPOTNIK_S)
         gap_ns = 0; /* we cannot write: perhaps nobody can, so silence means nothing */
     if (bag_jobs_refresh(&work->bag, &fault) != 0)
@@ -285,16 +301,19 @@ static void scan(struct bag_work *work, uint64_t now_ns)
     if (bag_folder_fine(work, rc, "read the folder"))
         claims_judge(work);
     else
-        work->watch.looked_ns = 0; /* nobody else could write, either: the time until the next look does not count */
+        /* nobody else could write, either: the time until the next look does not count */
+        work->watch.looked_ns = 0;
     work->scanned_ns = bag_now_ns();
     work->scan_took_ns = work->scanned_ns - now_ns;
 }
 
-/* A folder that takes long to list is listed less often: a twentieth of the time at most goes there. */
+/* A folder that takes long to list is listed less often: a twentieth of the time at most goes
+ * there. */
 static void turn(struct bag_work *work, uint64_t now_ns)
 {
     self_put(work, now_ns);
-    if (work->scanned_ns == 0 || spotnik_time_since(now_ns, work->scanned_ns) >= SCAN_SHARE * work->scan_took_ns)
+    if (work->scanned_ns == 0
+        || spotnik_time_since(now_ns, work->scanned_ns) >= SCAN_SHARE * work->scan_took_ns)
         scan(work, now_ns);
     for (uint32_t i = 0; i < work->options->places; i++)
         bag_place_turn(work, &work->place[i], now_ns);
@@ -311,7 +330,8 @@ static void leave(struct bag_work *work, uint64_t now_ns, uint64_t grace_ns, con
         work->deadline_ns = spotnik_time_min(work->deadline_ns, now_ns + grace_ns);
         return;
     }
-    bag_say(work, "%s: giving back %u jobs, %.0f s at most", why, places_busy(work), (double)grace_ns / 1e9);
+    bag_say(work, "%s: giving back %u jobs, %.0f s at most", why, places_busy(work),
+            (double)grace_ns / 1e9);
     work->leaving = true;
     work->leave_ns = now_ns;
     work->deadline_ns = now_ns + grace_ns;
@@ -375,8 +395,10 @@ static void signals_read(struct bag_work *work, int fd, uint64_t now_ns)
             children_reap(work, now_ns);
             work->looked_ns = 0; /* a place is free: look at once */
         } else {
-            bool hurry = info.ssi_signo == SIGINT && work->leaving && !work->by_notice; /* Ctrl-C again */
-            leave(work, now_ns, hurry ? 0 : work->options->grace_ns, strsignal((int)info.ssi_signo));
+            /* Ctrl-C again */
+            bool hurry = info.ssi_signo == SIGINT && work->leaving && !work->by_notice;
+            leave(work, now_ns, hurry ? 0 : work->options->grace_ns,
+                  strsignal((int)info.ssi_signo));
             work->by_notice = false;
         }
 }
@@ -401,7 +423,8 @@ static bool goes_on(const struct bag_work *work)
     if (work->by_notice && !work->broken)
         return true; /* the machine goes, or stays after all */
     if (work->broken || work->leaving)
-        return places_busy(work) > 0 && (!work->leaving || bag_now_ns() < work->deadline_ns + SPOTNIK_S);
+        return places_busy(work) > 0
+               && (!work->leaving || bag_now_ns() < work->deadline_ns + SPOTNIK_S);
     return places_busy(work) > 0 || !is_over(work);
 }
 
@@ -409,7 +432,8 @@ static void wait_for(struct bag_work *work, int signals, uint64_t now_ns)
 {
     uint64_t next_ns = work->looked_ns + work->options->look_ns;
     int timeout_ms = next_ns > now_ns ? (int)((next_ns - now_ns) / SPOTNIK_MS) + 1 : 0;
-    struct pollfd wait[3] = { { .fd = signals, .events = POLLIN }, { .fd = work->ear.fd, .events = POLLIN },
+    struct pollfd wait[3] = { { .fd = signals, .events = POLLIN },
+                              { .fd = work->ear.fd, .events = POLLIN },
                               { .fd = work->alarm, .events = POLLIN } };
     poll(wait, 3, work->looked_ns == 0 ? 0 : timeout_ms);
 }
@@ -453,7 +477,9 @@ static int work_close(struct bag_work *work)
     if (on_terminal(work))
         fputs("\r\033[K", stderr);
     int status = work->broken ? 1 : !over ? 75 : aside > 0;
-    bag_say(work, status == 75 ? "left with work to do; start it again, here or anywhere" : over ? "all done" : "ended");
+    bag_say(work, status == 75 ? "left with work to do; start it again, here or anywhere"
+                  : over       ? "all done"
+                               : "ended");
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One place of a worker: a job from its claim to its end. What the folder is to know is said again and again until the folder takes it. */
+/* One place of a worker: a job from its claim to its end. What the folder is to know is said again
+ * and again until the folder takes it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -20,12 +21,14 @@
 #define TEMPFAIL 75
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
-#define PAUSE_LOOKS 30 /* before the next job, after such a failure */
-#define UNKNOWN_WRITES 100 /* a job of unknown length takes as long again as it has, and at least this many saves */
+#define PAUSE_LOOKS 30  /* before the next job, after such a failure */
+/* a job of unknown length takes as long again as it has, and at least this many saves */
+#define UNKNOWN_WRITES 100
 #define DEAF_LOOKS 30 /* a program that does not listen for so long never does */
-#define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
+#define TERM_SHARE 2  /* of the grace: the first half to write a restart file, the second to end */
 
-void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
+void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
+                      char path[PATH_MAX])
 {
     char name[NAME_MAX + 1];
     bag_attempt_name(place->job, place->attempt, name);
@@ -34,8 +37,9 @@ void bag_attempt_path(const struct bag_work *work, const struct bag_place *place
 
 uint64_t bag_place_ran_ms(const struct bag_place *place, uint64_t now_ns)
 {
-    return place->stage == BAG_STAGE_ENDED ? place->figures.ran_ms
-                                           : spotnik_time_since(now_ns, place->started_ns) / SPOTNIK_MS;
+    return place->stage == BAG_STAGE_ENDED
+               ? place->figures.ran_ms
+               : spotnik_time_since(now_ns, place->started_ns) / SPOTNIK_MS;
 }
 
 static uint64_t work_ms(const struct bag_place *place, uint64_t now_ns)
@@ -52,26 +56,36 @@ double bag_length_s(const struct bag_work *work, const struct bag_job *job)
     char unknown[BAG_NAME_MAX];
     double seconds = 0;
     if (text == NULL)
-        return work->length_count > 0 ? (double)work->length_sum_ms / 1e3 / (double)work->length_count : 0;
+        return work->length_count > 0
+                   ? (double)work->length_sum_ms / 1e3 / (double)work->length_count
+                   : 0;
     char *filled = bag_word_fill(text, bag_value, &values, unknown);
-    if (filled == NULL || (!spotnik_duration_parse(filled, &seconds) && !spotnik_number_parse(filled, &seconds)))
+    if (filled == NULL
+        || (!spotnik_duration_parse(filled, &seconds) && !spotnik_number_parse(filled, &seconds)))
         seconds = 0;
     free(filled);
     return seconds > 0 ? seconds : 0;
 }
 
-/* When the next save is due, in work done. Without a programme: at once, whenever the program has written one. */
-static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t now_ns, double *ret_expected_s)
+/* When the next save is due, in work done. Without a programme: at once, whenever the program has
+ * written one. */
+static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t now_ns,
+                     double *ret_expected_s)
 {
     const struct bag_life *life = &work->options->life;
     struct spotnik_fault fault = { "" };
     place->due_ms = 0;
     if (life->kind == BAG_LIFE_NONE)
         return;
-    double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0, write_s = bag_write_s(work);
-    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20) : fmax(done_s, UNKNOWN_WRITES * write_s);
-    if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s, &expected_s, &fault) != 0) {
-        bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name, fault.text);
+    double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0,
+           write_s = bag_write_s(work);
+    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20)
+                                        : fmax(done_s, UNKNOWN_WRITES * write_s);
+    if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s,
+                      &expected_s, &fault)
+        != 0) {
+        bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name,
+                fault.text);
         return;
     }
     place->due_ms = (uint64_t)((done_s + work_s) * 1e3);
@@ -107,11 +121,12 @@ static void save_restore(struct bag_work *work, struct bag_place *place, const c
             place->restart = place->saved;
             return;
         }
-        bag_say(work, "job %s: the save %s cannot be used (%s); trying an older one", place->job->name, save.name,
-                rc == -EILSEQ ? "it is damaged" : strerror(-rc));
+        bag_say(work, "job %s: the save %s cannot be used (%s); trying an older one",
+                place->job->name, save.name, rc == -EILSEQ ? "it is damaged" : strerror(-rc));
     }
     if (place->attempt > 1 && work->bag.terms.restart != NULL)
-        bag_say(work, "job %s: no restart file was saved; it starts from the beginning", place->job->name);
+        bag_say(work, "job %s: no restart file was saved; it starts from the beginning",
+                place->job->name);
 }
 
 static int directory_make(struct bag_work *work, struct bag_place *place, char directory[PATH_MAX])
@@ -129,14 +144,22 @@ static int program_start(struct bag_work *work, struct bag_place *place, const c
 {
     char log[PATH_MAX], unknown[BAG_NAME_MAX], attempt[16];
     bool resumes = place->from.name[0] != '\0';
-    struct bag_values values = { .job = place->job, .folder = work->bag.folder,
+    struct bag_values values = { .job = place->job,
+                                 .folder = work->bag.folder,
                                  .restart = resumes ? place->from.file : NULL };
-    char *const *words = resumes && work->bag.terms.resume != NULL ? work->bag.terms.resume : work->bag.terms.command;
+    char *const *words = resumes && work->bag.terms.resume != NULL ? work->bag.terms.resume
+                                                                   : work->bag.terms.command;
     snprintf(values.attempt, sizeof values.attempt, "%u", place->attempt);
     snprintf(attempt, sizeof attempt, "%u", place->attempt);
-    const char *const environment[] = { "SPOTNIK_BAG", work->bag.folder, "SPOTNIK_BAG_JOB", place->job->name,
-                                        "SPOTNIK_BAG_ATTEMPT", attempt, "SPOTNIK_BAG_RESTART",
-                                        resumes ? place->from.file : "", NULL };
+    const char *const environment[] = { "SPOTNIK_BAG",
+                                        work->bag.folder,
+                                        "SPOTNIK_BAG_JOB",
+                                        place->job->name,
+                                        "SPOTNIK_BAG_ATTEMPT",
+                                        attempt,
+                                        "SPOTNIK_BAG_RESTART",
+                                        resumes ? place->from.file : "",
+                                        NULL };
     char **command = bag_words_fill(words, bag_value, &values, unknown);
     if (command == NULL)
         return -EINVAL;
@@ -146,7 +169,8 @@ static int program_start(struct bag_work *work, struct bag_place *place, const c
     return place->pid > 0 ? 0 : (int)place->pid;
 }
 
-void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_job *job, uint64_t now_ns)
+void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_job *job,
+                     uint64_t now_ns)
 {
     char directory[PATH_MAX];
     memset(place, 0, sizeof *place);
@@ -169,8 +193,8 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
     }
     pace_set(work, place, now_ns, NULL);
     if (place->from.name[0] != '\0')
-        bag_say(work, "job %s: goes on from %s, with %.1f s of work done (attempt %u)", job->name, place->from.file,
-                (double)place->figures.base_ms / 1e3, place->attempt);
+        bag_say(work, "job %s: goes on from %s, with %.1f s of work done (attempt %u)", job->name,
+                place->from.file, (double)place->figures.base_ms / 1e3, place->attempt);
 }
 
 /* ---- saves ---- */
@@ -182,13 +206,18 @@ static void save_begin(struct bag_work *work, struct bag_place *place, uint64_t 
     fflush(NULL);
     place->saver = fork();
     if (place->saver == 0)
-        _exit(bag_save_make(&work->bag, place->job, place->attempt, place->saves + 1, &place->saving, place->outputs) == 0 ? 0 : 1);
+        _exit(bag_save_make(&work->bag, place->job, place->attempt, place->saves + 1,
+                            &place->saving, place->outputs)
+                      == 0
+                  ? 0
+                  : 1);
     if (place->saver < 0)
         place->saver = 0;
 }
 
 /* Saves before this one, and the directories of attempts of which none is left. */
-static void old_remove(struct bag_work *work, const struct bag_place *place, const struct bag_save *oldest)
+static void old_remove(struct bag_work *work, const struct bag_place *place,
+                       const struct bag_save *oldest)
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
     bag_saves_remove(&work->bag, place->job, oldest);
@@ -199,10 +228,12 @@ static void old_remove(struct bag_work *work, const struct bag_place *place, con
     }
 }
 
-/* What a save costs the program. One that was asked stops to write; one that was not writes anyway, and then only the copy counts. */
+/* What a save costs the program. One that was asked stops to write; one that was not writes anyway,
+ * and then only the copy counts. */
 static double save_cost_s(const struct bag_place *place, uint64_t now_ns)
 {
-    uint64_t copy_ns = spotnik_time_since(now_ns, place->save_begun_ns), wrote_ns = place->saved.changed_ns;
+    uint64_t copy_ns = spotnik_time_since(now_ns, place->save_begun_ns),
+             wrote_ns = place->saved.changed_ns;
     if (place->asked_ms == 0 || wrote_ns <= place->asked_wall_ns)
         return (double)copy_ns / 1e9;
     return (double)(wrote_ns - place->asked_wall_ns) / 1e9;
@@ -212,7 +243,8 @@ static void save_done(struct bag_work *work, struct bag_place *place, bool fine,
 {
     struct bag_save newest, before;
     place->saver = 0;
-    if (!bag_folder_fine(work, fine || bag_probe(&work->bag, PROBE_BYTES) == 0 ? 0 : -EIO, "save a restart file")
+    if (!bag_folder_fine(work, fine || bag_probe(&work->bag, PROBE_BYTES) == 0 ? 0 : -EIO,
+                         "save a restart file")
         || !fine)
         return; /* the next look tries again */
     place->saved = place->saving;
@@ -220,13 +252,15 @@ static void save_done(struct bag_work *work, struct bag_place *place, bool fine,
     place->figures.saved_ms = place->saved.work_ms;
     work->write_s = save_cost_s(place, now_ns);
     if (bag_save_find(&work->bag, place->job, NULL, &newest)
-        && bag_save_find(&work->bag, place->job, &newest, &before)) /* the one before stays, for a resume that fails */
+        /* the one before stays, for a resume that fails */
+        && bag_save_find(&work->bag, place->job, &newest, &before))
         old_remove(work, place, &before);
     pace_set(work, place, now_ns, NULL);
 }
 
 /* The restart file is another one than at the look before. */
-static void outputs_look(struct bag_work *work, struct bag_place *place, const struct bag_restart *before)
+static void outputs_look(struct bag_work *work, struct bag_place *place,
+                         const struct bag_restart *before)
 {
     if (bag_restart_same(before, &place->restart))
         return;
@@ -235,14 +269,18 @@ static void outputs_look(struct bag_work *work, struct bag_place *place, const s
     if (place->outputs != NULL || place->restart.file[0] == '\0' || place->told_unmarked)
         return;
     place->told_unmarked = true;
-    bag_say(work, "job %s: %s was written too soon after %s, which is not saved; waiting for the next (see --loose)",
-            place->job->name, place->mark.record >= 0 ? place->mark.disturber : "some output", place->restart.file);
+    bag_say(work,
+            "job %s: %s was written too soon after %s, which is not saved; waiting for the next "
+            "(see --loose)",
+            place->job->name, place->mark.record >= 0 ? place->mark.disturber : "some output",
+            place->restart.file);
 }
 
 /* A restart file that is whole, and not saved yet. */
 static bool has_news(const struct bag_place *place)
 {
-    return place->restart.is_whole && place->outputs != NULL && !bag_restart_same(&place->restart, &place->saved);
+    return place->restart.is_whole && place->outputs != NULL
+           && !bag_restart_same(&place->restart, &place->saved);
 }
 
 /* Nobody of the program listens. At its start that is no wonder. */
@@ -252,7 +290,9 @@ static void deaf_tell(struct bag_work *work, struct bag_place *place)
     if (place->told_deaf || bag_place_ran_ms(place, bag_now_ns()) < start_ms)
         return;
     place->told_deaf = true;
-    bag_say(work, "job %s: no process of it waits for signal %d (%s), which --ask names; it is not asked for a restart file",
+    bag_say(work,
+            "job %s: no process of it waits for signal %d (%s), which --ask names; it is not asked "
+            "for a restart file",
             place->job->name, work->bag.terms.ask, strsignal(work->bag.terms.ask));
 }
 
@@ -270,10 +310,12 @@ static bool ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms
     return true;
 }
 
-/* Is this the one to save? When a program was asked for a restart file, only what it has written since counts. */
+/* Is this the one to save? When a program was asked for a restart file, only what it has written
+ * since counts. */
 static bool is_wanted(const struct bag_work *work, const struct bag_place *place)
 {
-    return has_news(place) && (work->bag.terms.ask == 0 || place->restart.work_ms >= place->asked_ms);
+    return has_news(place)
+           && (work->bag.terms.ask == 0 || place->restart.work_ms >= place->asked_ms);
 }
 
 static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
@@ -285,7 +327,8 @@ static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t 
         || (place->stage == BAG_STAGE_ENDED && place->figures.status == 0))
         return;
     bag_attempt_path(work, place, "work", directory);
-    if (place->stage != BAG_STAGE_ENDED && spotnik_time_since(now_ns, place->looked_ns) >= work->options->look_ns) {
+    if (place->stage != BAG_STAGE_ENDED
+        && spotnik_time_since(now_ns, place->looked_ns) >= work->options->look_ns) {
         struct bag_restart before = place->restart;
         bag_restart_look(directory, work->bag.terms.restart, done_ms, &place->restart);
         outputs_look(work, place, &before);
@@ -333,7 +376,8 @@ static bool is_in_trouble(struct bag_work *work)
 static const char *status_text(int status, char text[64])
 {
     if (WIFSIGNALED(status))
-        snprintf(text, 64, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(text, 64, "ended by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
     else
         snprintf(text, 64, "exit status %d", WEXITSTATUS(status));
     return text;
@@ -344,7 +388,8 @@ static void blame(struct bag_work *work, struct bag_place *place)
 {
     if (place->from.name[0] == '\0' || place->saves > 0)
         return;
-    bag_say(work, "job %s: going on from %s failed; the next try takes an older one", place->job->name, place->from.file);
+    bag_say(work, "job %s: going on from %s failed; the next try takes an older one",
+            place->job->name, place->from.file);
     bag_save_spoil(&work->bag, &place->from);
 }
 
@@ -373,8 +418,8 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
         return BAG_END_RETURNED;
     }
     bag_attempt_path(work, place, "logs", log);
-    bag_say(work, "job %s failed: %s; see %s (try %u of %u)", place->job->name, why, log, place->job->failures + 1,
-            work->bag.terms.tries);
+    bag_say(work, "job %s failed: %s; see %s (try %u of %u)", place->job->name, why, log,
+            place->job->failures + 1, work->bag.terms.tries);
     blame(work, place);
     return BAG_END_FAILED;
 }
@@ -386,8 +431,9 @@ static bool is_there(const struct bag_work *work)
     return access(path, F_OK) == 0;
 }
 
-/* Somebody wants the machine back. Slurm signals every process of a job, so the program may end by it before we have asked it to, or heard of
- * it ourselves: that is no failure, which would cost it one of its tries. */
+/* Somebody wants the machine back. Slurm signals every process of a job, so the program may end by
+ * it before we have asked it to, or heard of it ourselves: that is no failure, which would cost it
+ * one of its tries. */
 static bool was_sent_away(const struct bag_work *work, int status)
 {
     return WIFSIGNALED(status) && (work->leaving || WTERMSIG(status) == SIGTERM);
@@ -404,10 +450,12 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
         return BAG_END_LATE;
     if (fine && missing(work, directory) == NULL)
         return BAG_END_DONE;
-    if (place->stage_ns != 0 || was_sent_away(work, status) || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
+    if (place->stage_ns != 0 || was_sent_away(work, status)
+        || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
         return BAG_END_RETURNED;
     if (fine)
-        snprintf(why, sizeof why, "it ended with 0, but there is no file %.200s", missing(work, directory));
+        snprintf(why, sizeof why, "it ended with 0, but there is no file %.200s",
+                 missing(work, directory));
     return failure(work, place, fine ? why : status_text(status, text));
 }
 
@@ -424,7 +472,8 @@ static void forget(struct bag_work *work, struct bag_place *place, enum bag_end 
     place->job = NULL;
 }
 
-/* The directory of this attempt is gone, and the folder is there: it was swept after somebody else had finished, or a person took it away. */
+/* The directory of this attempt is gone, and the folder is there: it was swept after somebody else
+ * had finished, or a person took it away. */
 static bool is_swept(const struct bag_work *work, const struct bag_place *place)
 {
     char path[PATH_MAX];
@@ -436,7 +485,8 @@ static bool is_swept(const struct bag_work *work, const struct bag_place *place)
 /* False: try again. */
 static bool result_put(struct bag_work *work, struct bag_place *place)
 {
-    int rc = bag_result_put(&work->bag, place->job, place->attempt, &place->figures, work->self.host);
+    int rc =
+        bag_result_put(&work->bag, place->job, place->attempt, &place->figures, work->self.host);
     if (rc == -EEXIST || (rc == -ENOENT && is_swept(work, place))) {
         bool done = bag_result_is(&work->bag, place->job);
         bag_say(work, "job %s: %s", place->job->name,
@@ -457,25 +507,29 @@ static void count_done(struct bag_work *work, struct bag_place *place)
     place->job->done = true;
 }
 
-/* Result, then the word, then the broom: a death in between leaves nothing that could be done twice. */
+/* Result, then the word, then the broom: a death in between leaves nothing that could be done
+ * twice. */
 static void end_turn(struct bag_work *work, struct bag_place *place)
 {
     struct bag_job *job = place->job;
-    if (!bag_folder_fine(work, is_there(work) ? 0 : -errno, "reach the folder")) /* nothing can be judged by what is not seen */
+    /* nothing can be judged by what is not seen */
+    if (!bag_folder_fine(work, is_there(work) ? 0 : -errno, "reach the folder"))
         return;
     if (place->end == BAG_END_NONE)
         place->end = judge(work, place);
     if (place->end == BAG_END_DONE && !place->placed && !result_put(work, place))
         return;
     enum bag_end end = place->end;
-    if (!bag_folder_fine(work, bag_end_put(&work->bag, job, place->attempt, end, &place->figures), "end a job"))
+    if (!bag_folder_fine(work, bag_end_put(&work->bag, job, place->attempt, end, &place->figures),
+                         "end a job"))
         return;
     if (end == BAG_END_DONE)
         count_done(work, place);
     if (end == BAG_END_FAILED && ++job->failures >= work->bag.terms.tries) {
         job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
-        bag_say(work, "job %s is set aside after %u tries: %s/aside/%s; spotnik bag retry tries it again", job->name,
-                job->failures, work->bag.folder, job->name);
+        bag_say(work,
+                "job %s is set aside after %u tries: %s/aside/%s; spotnik bag retry tries it again",
+                job->name, job->failures, work->bag.folder, job->name);
     }
     forget(work, place, end);
     if (bag_job_is_over(job))
@@ -497,7 +551,8 @@ static void leave_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     if (place->stage == BAG_STAGE_RUNS && can_ask && ask(work, place, work_ms(place, now_ns))) {
         stage_set(place, BAG_STAGE_ASKED, now_ns);
     } else if (place->stage <= BAG_STAGE_ASKED
-               && (!can_ask || place->stage == BAG_STAGE_RUNS || left_ns < whole_ns / TERM_SHARE || place->figures.saved_ms >= place->asked_ms)) {
+               && (!can_ask || place->stage == BAG_STAGE_RUNS || left_ns < whole_ns / TERM_SHARE
+                   || place->figures.saved_ms >= place->asked_ms)) {
         kill(-place->pid, SIGTERM);
         stage_set(place, BAG_STAGE_TERMED, now_ns);
     } else if (place->stage == BAG_STAGE_TERMED && left_ns < whole_ns / (2 * TERM_SHARE)) {
@@ -511,7 +566,8 @@ static void unwanted_turn(struct bag_work *work, struct bag_place *place, uint64
     bool over = place->job->done || place->job->dropped;
     if (!over || place->stage != BAG_STAGE_RUNS)
         return;
-    bag_say(work, "job %s: %s; ending it here", place->job->name, place->job->done ? "another worker has finished it" : "it is no longer wanted");
+    bag_say(work, "job %s: %s; ending it here", place->job->name,
+            place->job->done ? "another worker has finished it" : "it is no longer wanted");
     place->unwanted = true;
     kill(-place->pid, SIGKILL);
     stage_set(place, BAG_STAGE_KILLED, now_ns);
@@ -531,8 +587,8 @@ void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now
     }
 }
 
-static void program_ended(struct bag_work *work, struct bag_place *place, int status, const struct rusage *usage,
-                          uint64_t now_ns)
+static void program_ended(struct bag_work *work, struct bag_place *place, int status,
+                          const struct rusage *usage, uint64_t now_ns)
 {
     char directory[PATH_MAX];
     uint64_t done_ms = work_ms(place, now_ns);
@@ -552,8 +608,8 @@ static void program_ended(struct bag_work *work, struct bag_place *place, int st
     outputs_look(work, place, &before);
 }
 
-bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status, const struct rusage *usage,
-                      uint64_t now_ns)
+bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status,
+                      const struct rusage *usage, uint64_t now_ns)
 {
     if (place->job == NULL || (pid != place->pid && pid != place->saver))
         return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State and cost of a bag, from the folder alone: any user that can read it can ask, while it runs and afterwards. */
+/* State and cost of a bag, from the folder alone: any user that can read it can ask, while it runs
+ * and afterwards. */
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
@@ -34,7 +35,8 @@ static bool owner_says(const struct bag *bag, const char *job, uint32_t attempt)
 static void attempt_add(struct bag_sums *sums, enum bag_end end, const struct bag_figures *figures)
 {
     double ran_s = seconds(figures->ran_ms);
-    double kept_s = figures->saved_ms > figures->base_ms ? seconds(figures->saved_ms - figures->base_ms) : 0;
+    double kept_s =
+        figures->saved_ms > figures->base_ms ? seconds(figures->saved_ms - figures->base_ms) : 0;
     sums->ends[end]++;
     sums->spent_s += ran_s;
     sums->cpu_s += seconds(figures->cpu_ms);
@@ -51,7 +53,8 @@ static void claim_add(struct bag *bag, struct bag_sums *sums, const char *name)
     uint32_t attempt;
     uint64_t worker;
     enum bag_end end;
-    if (!bag_claim_parse(name, job, &attempt, &end) || !bag_figures_read(bag, job, attempt, end, &figures, &worker))
+    if (!bag_claim_parse(name, job, &attempt, &end)
+        || !bag_figures_read(bag, job, attempt, end, &figures, &worker))
         return;
     if (end == BAG_END_NONE) {
         sums->attempts++;
@@ -82,7 +85,8 @@ static void workers_add(struct bag *bag, struct bag_sums *sums)
     for (size_t i = 0; i < sums->workers; i++) {
         const struct bag_worker *worker = &list[i];
         double up_s = seconds(worker->up_ms);
-        sums->workers_live += !worker->left && spotnik_process_life(&worker->process) != SPOTNIK_LIFE_ENDED;
+        sums->workers_live +=
+            !worker->left && spotnik_process_life(&worker->process) != SPOTNIK_LIFE_ENDED;
         sums->up_s += up_s;
         sums->place_s += up_s * worker->places;
         sums->busy_s += seconds(worker->busy_ms);
@@ -131,15 +135,18 @@ void bag_sum(struct bag *bag, struct bag_sums *ret)
 
 static json_t *sums_json(const struct bag_sums *sums)
 {
-    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sf sf sf sf sf sf sf sf sf sf}", "jobs", (json_int_t)sums->jobs,
-                     "done", (json_int_t)sums->done, "aside", (json_int_t)sums->aside, "dropped",
-                     (json_int_t)sums->dropped, "running", (json_int_t)sums->runs, "attempts",
-                     (json_int_t)sums->attempts, "lost", (json_int_t)sums->ends[BAG_END_LOST], "returned",
-                     (json_int_t)sums->ends[BAG_END_RETURNED], "failed", (json_int_t)sums->ends[BAG_END_FAILED], "late",
-                     (json_int_t)sums->ends[BAG_END_LATE], "workers", (json_int_t)sums->workers, "workers_live",
-                     (json_int_t)sums->workers_live, "useful_s", sums->useful_s, "spent_s", sums->spent_s,
-                     "recomputed_s", sums->recomputed_s, "cpu_s", sums->cpu_s, "worker_s", sums->up_s, "place_s",
-                     sums->place_s, "busy_s", sums->busy_s, "makespan_s", sums->makespan_s, "usd", sums->usd, "expected_s",
+    return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sf sf sf sf sf sf sf sf sf sf}", "jobs",
+                     (json_int_t)sums->jobs, "done", (json_int_t)sums->done, "aside",
+                     (json_int_t)sums->aside, "dropped", (json_int_t)sums->dropped, "running",
+                     (json_int_t)sums->runs, "attempts", (json_int_t)sums->attempts, "lost",
+                     (json_int_t)sums->ends[BAG_END_LOST], "returned",
+                     (json_int_t)sums->ends[BAG_END_RETURNED], "failed",
+                     (json_int_t)sums->ends[BAG_END_FAILED], "late",
+                     (json_int_t)sums->ends[BAG_END_LATE], "workers", (json_int_t)sums->workers,
+                     "workers_live", (json_int_t)sums->workers_live, "useful_s", sums->useful_s,
+                     "spent_s", sums->spent_s, "recomputed_s", sums->recomputed_s, "cpu_s",
+                     sums->cpu_s, "worker_s", sums->up_s, "place_s", sums->place_s, "busy_s",
+                     sums->busy_s, "makespan_s", sums->makespan_s, "usd", sums->usd, "expected_s",
                      sums->expected_s);
 }
 
@@ -160,15 +167,17 @@ static double percent(double part, double whole)
 static void sums_print(const struct bag_sums *sums)
 {
     char a[32], b[32];
-    printf("jobs      %zu: %zu done, %zu running, %zu set aside, %zu dropped, %zu to do\n", sums->jobs, sums->done,
-           sums->runs, sums->aside, sums->dropped,
+    printf("jobs      %zu: %zu done, %zu running, %zu set aside, %zu dropped, %zu to do\n",
+           sums->jobs, sums->done, sums->runs, sums->aside, sums->dropped,
            sums->jobs - sums->done - sums->runs - sums->aside - sums->dropped);
-    printf("attempts  %zu: %zu lost, %zu given back, %zu failed, %zu finished by others first\n", sums->attempts,
-           sums->ends[BAG_END_LOST], sums->ends[BAG_END_RETURNED], sums->ends[BAG_END_FAILED], sums->ends[BAG_END_LATE]);
-    printf("work      %s in jobs that are done; %s lost and done again (%.2f %%)\n", span(sums->useful_s, a),
-           span(sums->recomputed_s, b), percent(sums->recomputed_s, sums->useful_s));
-    printf("workers   %zu, %zu of them live; %s in all, busy %.1f %%\n", sums->workers, sums->workers_live,
-           span(sums->up_s, a), percent(sums->busy_s, sums->place_s));
+    printf("attempts  %zu: %zu lost, %zu given back, %zu failed, %zu finished by others first\n",
+           sums->attempts, sums->ends[BAG_END_LOST], sums->ends[BAG_END_RETURNED],
+           sums->ends[BAG_END_FAILED], sums->ends[BAG_END_LATE]);
+    printf("work      %s in jobs that are done; %s lost and done again (%.2f %%)\n",
+           span(sums->useful_s, a), span(sums->recomputed_s, b),
+           percent(sums->recomputed_s, sums->useful_s));
+    printf("workers   %zu, %zu of them live; %s in all, busy %.1f %%\n", sums->workers,
+           sums->workers_live, span(sums->up_s, a), percent(sums->busy_s, sums->place_s));
 }
 
 static void job_print(const struct bag *bag, const struct bag_job *job)
@@ -179,10 +188,15 @@ static void job_print(const struct bag *bag, const struct bag_job *job)
     bag_figures_read(bag, job->name, job->attempt, BAG_END_NONE, &figures, &owner);
     if (worker != NULL && bag_worker_read(bag, owner, worker, &print))
         for (uint32_t i = 0; i < worker->run_count; i++)
-            if (strcmp(worker->run[i].job, job->name) == 0 && worker->run[i].attempt == job->attempt)
-                printf("  %s runs on %s, attempt %u: %.0f s, %.0f s saved%s\n", job->name, worker->host, job->attempt,
-                       seconds(worker->run[i].base_ms + worker->run[i].ran_ms), seconds(worker->run[i].saved_ms),
-                       spotnik_process_life(&worker->process) == SPOTNIK_LIFE_ENDED ? "; its worker is dead" : "");
+            if (strcmp(worker->run[i].job, job->name) == 0
+                && worker->run[i].attempt == job->attempt)
+                printf("  %s runs on %s, attempt %u: %.0f s, %.0f s saved%s\n", job->name,
+                       worker->host, job->attempt,
+                       seconds(worker->run[i].base_ms + worker->run[i].ran_ms),
+                       seconds(worker->run[i].saved_ms),
+                       spotnik_process_life(&worker->process) == SPOTNIK_LIFE_ENDED
+                           ? "; its worker is dead"
+                           : "");
     free(worker);
 }
 
@@ -242,13 +256,16 @@ int bag_report(const char *folder, bool json)
     sums_print(&sums);
     printf("makespan  %s\n", span(sums.makespan_s, a));
     if (sums.expected_s > 0 && sums.makespan_s > 0 && sums.place_s > 0) {
-        printf("model     it expected %s of work, saves and losses; it took %s", span(sums.expected_s, a),
-               span(sums.spent_s, b));
-        printf("; on these machines a makespan of %s\n", span(sums.expected_s / sums.place_s * sums.makespan_s, a));
+        printf("model     it expected %s of work, saves and losses; it took %s",
+               span(sums.expected_s, a), span(sums.spent_s, b));
+        printf("; on these machines a makespan of %s\n",
+               span(sums.expected_s / sums.place_s * sums.makespan_s, a));
     }
-    double cores = sums.place_s > 0 ? sums.core_s / sums.place_s : 1, core_h = sums.useful_s * cores / 3600;
+    double cores = sums.place_s > 0 ? sums.core_s / sums.place_s : 1,
+           core_h = sums.useful_s * cores / 3600;
     if (sums.usd > 0 && core_h > 0)
-        printf("cost      $%.2f: $%.4f for each of %.2f useful core hours\n", sums.usd, sums.usd / core_h, core_h);
+        printf("cost      $%.2f: $%.4f for each of %.2f useful core hours\n", sums.usd,
+               sums.usd / core_h, core_h);
     bag_close(&bag);
     return 0;
 }

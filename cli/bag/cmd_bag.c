@@ -25,59 +25,103 @@ static const char help[] =
     "       spotnik bag status|report DIR [--json]\n"
     "       spotnik bag add DIR MORE.csv\n"
     "       spotnik bag drop|retry DIR JOB...\n\n"
-    "Run a bag of simulations, any program, on machines that vanish: one job for each row of JOBS.csv. {column} in the command\n"
-    "stands for the row's value, {job} for its name (the column job, else its number). The bag is a folder. Any number of these\n"
-    "commands, on any machines that see the folder, work on it; none has to live. Each job is done once, whatever dies.\n\n"
-    "Each job runs in a directory of its own in the bag, work/JOB@ATTEMPT, which becomes results/JOB when the program ends with 0.\n\n"
+    "Run a bag of simulations, any program, on machines that vanish: one job for each row of "
+    "JOBS.csv. {column} in the command\n"
+    "stands for the row's value, {job} for its name (the column job, else its number). The bag is "
+    "a folder. Any number of these\n"
+    "commands, on any machines that see the folder, work on it; none has to live. Each job is done "
+    "once, whatever dies.\n\n"
+    "Each job runs in a directory of its own in the bag, work/JOB@ATTEMPT, which becomes "
+    "results/JOB when the program ends with 0.\n\n"
     "The bag (the same for every worker):\n"
     "      --folder DIR        the bag                                              [JOBS.bag]\n"
-    "      --input FILE        every job needs this file: it is copied into the bag and linked into each job's directory; may be\n"
+    "      --input FILE        every job needs this file: it is copied into the bag and linked "
+    "into each job's directory; may be\n"
     "                          repeated\n"
-    "      --restart PATTERN   the program writes restart files of such names ('restart.*'); the newest whole one is kept\n"
-    "      --resume COMMAND    what to run to go on from one: {restart} is its name. Without it the command runs again, with the\n"
+    "      --restart PATTERN   the program writes restart files of such names ('restart.*'); the "
+    "newest whole one is kept\n"
+    "      --resume COMMAND    what to run to go on from one: {restart} is its name. Without it "
+    "the command runs again, with the\n"
     "                          file in its directory and its name in SPOTNIK_BAG_RESTART\n"
     "      --ask SIGNAL        this signal (USR1) makes the program write a restart file\n"
-    "      --loose PATTERN     with a restart file the other files of the directory are kept, as they were at its moment; such\n"
-    "                          ones may be ahead of it, or be missing: logs, scratch files; may be repeated\n"
+    "      --loose PATTERN     with a restart file the other files of the directory are kept, as "
+    "they were at its moment; such\n"
+    "                          ones may be ahead of it, or be missing: logs, scratch files; may be "
+    "repeated\n"
     "      --expect PATTERN    a job without such a file at the end has failed; may be repeated\n"
-    "      --tries N           failures before a job is set aside with its log               [3]\n\n"
+    "      --tries N           failures before a job is set aside with its log               "
+    "[3]\n\n"
     "This worker:\n"
     "  -n, --jobs N            jobs at once                                         [1]\n"
     "      --cores N           cores of each, for the report                        [1]\n"
     "      --price DOLLARS     of this machine in an hour, for the report\n"
     "      --grace TIME        from SIGTERM or a notice to SIGKILL                  [10s]\n"
-    "      --notice SOURCE     as for spotnik run: auto, off, aws, gcp, azure, exec:COMMAND, file:PATH    [auto]\n"
+    "      --notice SOURCE     as for spotnik run: auto, off, aws, gcp, azure, exec:COMMAND, "
+    "file:PATH    [auto]\n"
     "      --wait              stay when all jobs are done, for those that spotnik bag add brings\n"
     "  -q, --quiet             say nothing\n\n"
-    "How long machines live (saves at the times of the planner's programme; long jobs keep off machines that are young or near\n"
+    "How long machines live (saves at the times of the planner's programme; long jobs keep off "
+    "machines that are young or near\n"
     "their end):\n"
-    "      --lifetime MODEL    a CSV file of lifetimes as for spotnik model lifetime; bathtub, bathtub:A,TAU1,TAU2,B in hours;\n"
+    "      --lifetime MODEL    a CSV file of lifetimes as for spotnik model lifetime; bathtub, "
+    "bathtub:A,TAU1,TAU2,B in hours;\n"
     "                          mttf:TIME\n"
     "      --cap TIME          no machine lives longer\n"
-    "      --length TIME       of a job: 40m, or {column}, or {hours}h               [the mean of those done here]\n"
-    "      --age TIME          of this machine now                                  [since it was booted]\n\n"
+    "      --length TIME       of a job: 40m, or {column}, or {hours}h               [the mean of "
+    "those done here]\n"
+    "      --age TIME          of this machine now                                  [since it was "
+    "booted]\n\n"
     "SIGTERM: jobs are given back, and another worker takes them up at once.\n"
-    "Exit status: 0 all is done, 1 some jobs are set aside, or this machine cannot run the program, 75 left with work to do.\n\n"
+    "Exit status: 0 all is done, 1 some jobs are set aside, or this machine cannot run the "
+    "program, 75 left with work to do.\n\n"
     "  spotnik bag jobs.csv -n 4 -- ./simulate --temperature {T} --seed {seed}\n"
     "  spotnik bag jobs.csv -n 4 --input in.lj --input in.again --restart 'restart.*' \\\n"
     "      --resume 'lmp -in in.again -var file {restart} -var T {T}' -- lmp -in in.lj -var T {T}\n"
     "  spotnik bag status jobs.bag\n";
 
-enum { OPTION_FOLDER = 256, OPTION_INPUT, OPTION_RESTART, OPTION_RESUME, OPTION_ASK, OPTION_EXPECT, OPTION_LOOSE, OPTION_TRIES, OPTION_CORES,
-       OPTION_PRICE, OPTION_GRACE, OPTION_NOTICE, OPTION_WAIT, OPTION_LIFETIME, OPTION_CAP, OPTION_LENGTH, OPTION_AGE, OPTION_JSON };
+enum {
+    OPTION_FOLDER = 256,
+    OPTION_INPUT,
+    OPTION_RESTART,
+    OPTION_RESUME,
+    OPTION_ASK,
+    OPTION_EXPECT,
+    OPTION_LOOSE,
+    OPTION_TRIES,
+    OPTION_CORES,
+    OPTION_PRICE,
+    OPTION_GRACE,
+    OPTION_NOTICE,
+    OPTION_WAIT,
+    OPTION_LIFETIME,
+    OPTION_CAP,
+    OPTION_LENGTH,
+    OPTION_AGE,
+    OPTION_JSON
+};
 
 static const struct option names[] = {
-    { "folder", required_argument, NULL, OPTION_FOLDER },     { "input", required_argument, NULL, OPTION_INPUT },
-    { "restart", required_argument, NULL, OPTION_RESTART },   { "resume", required_argument, NULL, OPTION_RESUME },
-    { "ask", required_argument, NULL, OPTION_ASK },           { "expect", required_argument, NULL, OPTION_EXPECT },
+    { "folder", required_argument, NULL, OPTION_FOLDER },
+    { "input", required_argument, NULL, OPTION_INPUT },
+    { "restart", required_argument, NULL, OPTION_RESTART },
+    { "resume", required_argument, NULL, OPTION_RESUME },
+    { "ask", required_argument, NULL, OPTION_ASK },
+    { "expect", required_argument, NULL, OPTION_EXPECT },
     { "loose", required_argument, NULL, OPTION_LOOSE },
-    { "tries", required_argument, NULL, OPTION_TRIES },       { "jobs", required_argument, NULL, 'n' },
-    { "cores", required_argument, NULL, OPTION_CORES },       { "price", required_argument, NULL, OPTION_PRICE },
-    { "grace", required_argument, NULL, OPTION_GRACE },       { "notice", required_argument, NULL, OPTION_NOTICE },
-    { "wait", no_argument, NULL, OPTION_WAIT },               { "lifetime", required_argument, NULL, OPTION_LIFETIME },
-    { "cap", required_argument, NULL, OPTION_CAP },           { "length", required_argument, NULL, OPTION_LENGTH },
-    { "age", required_argument, NULL, OPTION_AGE },           { "json", no_argument, NULL, OPTION_JSON },
-    { "quiet", no_argument, NULL, 'q' },                      { "help", no_argument, NULL, 'h' },
+    { "tries", required_argument, NULL, OPTION_TRIES },
+    { "jobs", required_argument, NULL, 'n' },
+    { "cores", required_argument, NULL, OPTION_CORES },
+    { "price", required_argument, NULL, OPTION_PRICE },
+    { "grace", required_argument, NULL, OPTION_GRACE },
+    { "notice", required_argument, NULL, OPTION_NOTICE },
+    { "wait", no_argument, NULL, OPTION_WAIT },
+    { "lifetime", required_argument, NULL, OPTION_LIFETIME },
+    { "cap", required_argument, NULL, OPTION_CAP },
+    { "length", required_argument, NULL, OPTION_LENGTH },
+    { "age", required_argument, NULL, OPTION_AGE },
+    { "json", no_argument, NULL, OPTION_JSON },
+    { "quiet", no_argument, NULL, 'q' },
+    { "help", no_argument, NULL, 'h' },
     { NULL, 0, NULL, 0 },
 };
 
@@ -92,9 +136,12 @@ struct request {
 
 static int signal_parse(const char *name)
 {
-    static const struct { const char *name; int number; } known[] = {
-        { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "HUP", SIGHUP }, { "INT", SIGINT }, { "TERM", SIGTERM },
-        { "CONT", SIGCONT }, { "ALRM", SIGALRM }, { "QUIT", SIGQUIT },
+    static const struct {
+        const char *name;
+        int number;
+    } known[] = {
+        { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "HUP", SIGHUP },   { "INT", SIGINT },
+        { "TERM", SIGTERM }, { "CONT", SIGCONT }, { "ALRM", SIGALRM }, { "QUIT", SIGQUIT },
     };
     const char *bare = strncmp(name, "SIG", 3) == 0 ? name + 3 : name;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -193,7 +240,8 @@ static bool take(struct request *request, int option, const char *value)
     }
 }
 
-/* Options among the words: a "+" would end at JOBS.csv. getopt moves the words behind them, up to "--". 0, or the exit status + 1. */
+/* Options among the words: a "+" would end at JOBS.csv. getopt moves the words behind them, up to
+ * "--". 0, or the exit status + 1. */
 static int parse(int argc, char **argv, struct request *request)
 {
     int option;
@@ -205,7 +253,9 @@ static int parse(int argc, char **argv, struct request *request)
             return 1;
         }
         if (option == '?')
-            return 1 + option_refuse("bag", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return 1
+                   + option_refuse("bag", "unknown option, or a value is missing: %s",
+                                   argv[optind - 1]);
         if (!take(request, option, optarg))
             return 1 + option_refuse("bag", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
@@ -217,7 +267,10 @@ static int stale_read(struct bag_options *options)
     const char *text = getenv("SPOTNIK_STALE_MS");
     uint64_t stale_ms = STALE_MS;
     if (text != NULL && *text != '\0' && !option_u64(text, 200, 86400000, &stale_ms))
-        return option_refuse("bag", "SPOTNIK_STALE_MS is \"%s\"; it must be a number of milliseconds from 200 to 86400000", text);
+        return option_refuse(
+            "bag",
+            "SPOTNIK_STALE_MS is \"%s\"; it must be a number of milliseconds from 200 to 86400000",
+            text);
     options->stale_ns = stale_ms * SPOTNIK_MS;
     options->look_ns = spotnik_time_min(options->stale_ns / REFRESHES, SPOTNIK_S);
     return 0;
@@ -230,7 +283,8 @@ static int options_finish(struct request *request)
     if (request->lifetime != NULL && bag_life_parse(request->lifetime, &options->life, &fault) != 0)
         return option_refuse("bag", "--lifetime: %s", fault.text);
     if (request->lifetime == NULL && (options->life.cap_s > 0))
-        return option_refuse("bag", "--cap says when machines end; say with --lifetime how long they live before");
+        return option_refuse(
+            "bag", "--cap says when machines end; say with --lifetime how long they live before");
     if (!request->notice_named)
         options->notice.from[options->notice.count++] = "auto";
     options->notice.patience_ns = 60 * SPOTNIK_S;
@@ -256,9 +310,12 @@ static int terms_check(struct request *request)
 {
     const struct bag_terms *terms = &request->terms;
     if (terms->resume != NULL && terms->restart == NULL)
-        return option_refuse("bag", "--resume goes on from a restart file: say with --restart what these are called");
+        return option_refuse(
+            "bag",
+            "--resume goes on from a restart file: say with --restart what these are called");
     if (terms->ask != 0 && terms->restart == NULL)
-        return option_refuse("bag", "--ask makes the program write a restart file: say with --restart what these are called");
+        return option_refuse("bag", "--ask makes the program write a restart file: say with "
+                                    "--restart what these are called");
     return program_find(request);
 }
 
@@ -306,7 +363,8 @@ static int add(const char *folder, const char *csv)
     return rc != 0;
 }
 
-static int for_jobs(const char *folder, int (*act)(struct bag *, const struct bag_job *), char **name)
+static int for_jobs(const char *folder, int (*act)(struct bag *, const struct bag_job *),
+                    char **name)
 {
     static struct bag bag;
     struct spotnik_fault fault;
@@ -320,7 +378,8 @@ static int for_jobs(const char *folder, int (*act)(struct bag *, const struct ba
         const struct bag_job *job = bag_job_find(&bag, *name);
         int rc = job != NULL ? act(&bag, job) : -ENOENT;
         if (rc != 0)
-            fprintf(stderr, "spotnik bag: job %s: %s\n", *name, job == NULL ? "there is none of this name" : strerror(-rc));
+            fprintf(stderr, "spotnik bag: job %s: %s\n", *name,
+                    job == NULL ? "there is none of this name" : strerror(-rc));
         status |= rc != 0;
     }
     bag_close(&bag);
@@ -343,14 +402,18 @@ static int word_run(struct request *request, int count, char **word)
     if (strcmp(word[0], "retry") == 0 && count > 2)
         return for_jobs(word[1], bag_retry, word + 2);
     if (strcmp(word[0], "join") == 0 && is_one)
-        return option_refuse("bag", "the bag knows its inputs, restart files and tries: leave these options out with join");
+        return option_refuse(
+            "bag",
+            "the bag knows its inputs, restart files and tries: leave these options out with join");
     return option_refuse("bag", "what shall the jobs run? Put it after --");
 }
 
 int spotnik_cmd_bag(int argc, char **argv)
 {
-    static struct request request = { .options = { .places = 1, .cores = 1, .grace_ns = 10 * SPOTNIK_S, .born_s = -1 },
-                                      .terms = { .tries = TRIES } };
+    static struct request request = {
+        .options = { .places = 1, .cores = 1, .grace_ns = 10 * SPOTNIK_S, .born_s = -1 },
+        .terms = { .tries = TRIES }
+    };
     int dashes = 1;
     while (dashes < argc && strcmp(argv[dashes], "--") != 0)
         dashes++;

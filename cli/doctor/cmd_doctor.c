@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik doctor: is everything ready for a job, on this host and between two of them? Options and report. */
+/* spotnik doctor: is everything ready for a job, on this host and between two of them? Options and
+ * report. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,12 +14,15 @@
 
 static const char help[] =
     "Usage: spotnik doctor [OPTION]... [HOST[:PORT]]...\n\n"
-    "Check whether everything is ready for a job: on this host, and on the way to others that run spotnik "
+    "Check whether everything is ready for a job: on this host, and on the way to others that run "
+    "spotnik "
     "doctor --serve.\n"
-    "Each line gives the check, the finding, and the remedy. The doctor changes nothing and joins no "
+    "Each line gives the check, the finding, and the remedy. The doctor changes nothing and joins "
+    "no "
     "job.\n\n"
     "      --serve             act as the other host, until Ctrl-C; port 21299, or that of --bind\n"
-    "      --peers SPEC        as for spotnik run: looks up names, tries out a folder               "
+    "      --peers SPEC        as for spotnik run: looks up names, tries out a folder              "
+    " "
     "[SPOTNIK_PEERS]\n"
     "      --key-file FILE     the job key                                                         "
     "[SPOTNIK_KEY_FILE]\n"
@@ -32,8 +36,8 @@ static const char help[] =
     "  host1$ spotnik doctor --serve --bind 10.0.0.1 --peers file:/shared/job --key-file job.key\n"
     "  host2$ spotnik doctor 10.0.0.1 --peers file:/shared/job --key-file job.key\n";
 
-void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *about, const char *format,
-                ...)
+void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *about,
+                const char *format, ...)
 {
     static const char *const words[] = { "fine", "WARNING", "BAD" };
     va_list arguments;
@@ -90,11 +94,13 @@ static int parse(int argc, char **argv, struct doctor *doctor, bool *ret_serve)
             fputs(help, stdout);
             return 1;
         default:
-            return option_refuse("doctor", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("doctor", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         }
     if (*ret_serve && (!doctor->bind || !doctor->key_file))
-        return option_refuse("doctor",
-                             "--serve needs --bind, an address that the other host reaches, and --key-file");
+        return option_refuse(
+            "doctor",
+            "--serve needs --bind, an address that the other host reaches, and --key-file");
     if (*ret_serve && optind != argc)
         return option_refuse("doctor", "--serve waits for others; it asks nobody");
     return 0;

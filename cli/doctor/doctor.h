@@ -23,8 +23,8 @@ struct doctor {
 };
 
 /* Say one finding and count it. */
-void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *about, const char *format,
-                ...) __attribute__((format(printf, 4, 5)));
+void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *about,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* doctor_here.c: this host alone. */
 void doctor_look_here(struct doctor *doctor);

@@ -46,11 +46,13 @@ static void kind_of(const char *path, char *ret, size_t size)
         snprintf(real, sizeof(real), "%s", path);
     while (mounts && fgets(line, sizeof(line), mounts)) {
         char *dash = strstr(line, " - ");
-        if (!dash || sscanf(line, "%*s %*s %*s %*s %1023s", point) != 1 || sscanf(dash, " - %63s", kind) != 1)
+        if (!dash || sscanf(line, "%*s %*s %*s %*s %1023s", point) != 1
+            || sscanf(dash, " - %63s", kind) != 1)
             continue;
         size_t length = strlen(point);
-        bool holds = !strcmp(point, "/")
-                     || (!strncmp(real, point, length) && (real[length] == '/' || real[length] == 0));
+        bool holds =
+            !strcmp(point, "/")
+            || (!strncmp(real, point, length) && (real[length] == '/' || real[length] == 0));
         if (holds && length >= longest) {
             longest = length;
             snprintf(ret, size, "%s", kind);
@@ -116,8 +118,10 @@ static void look_times(struct doctor *doctor, const char *use, const char *path)
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (stat(path, &facts) == 0 && llabs((long long)now.tv_sec - (long long)facts.st_mtim.tv_sec) > SKEW_S)
-        doctor_say(doctor, DOCTOR_WARNING, use, "its server's clock is %lld s away from this host's",
+    if (stat(path, &facts) == 0
+        && llabs((long long)now.tv_sec - (long long)facts.st_mtim.tv_sec) > SKEW_S)
+        doctor_say(doctor, DOCTOR_WARNING, use,
+                   "its server's clock is %lld s away from this host's",
                    (long long)facts.st_mtim.tv_sec - (long long)now.tv_sec);
 }
 
@@ -125,7 +129,8 @@ static void look_room(struct doctor *doctor, const char *use, const char *folder
 {
     struct statvfs room;
 
-    if (statvfs(folder, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize < (UINT64_C(1) << 30))
+    if (statvfs(folder, &room) == 0
+        && (uint64_t)room.f_bavail * room.f_frsize < (UINT64_C(1) << 30))
         doctor_say(doctor, DOCTOR_WARNING, use,
                    "%llu MiB are free: a checkpoint is as large as the model and its optimiser",
                    (unsigned long long)((uint64_t)room.f_bavail * room.f_frsize >> 20));
@@ -146,16 +151,18 @@ void doctor_look_folder(struct doctor *doctor, const char *use, const char *fold
              (unsigned long long)doctor->credentials.self.id.high);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     if (is_object_store(kind)) {
-        doctor_say(doctor, DOCTOR_BAD, use,
-                   "%s is on %s, which cannot rename at one stroke; take NFS, CephFS, Lustre or a disk",
-                   folder, kind);
+        doctor_say(
+            doctor, DOCTOR_BAD, use,
+            "%s is on %s, which cannot rename at one stroke; take NFS, CephFS, Lustre or a disk",
+            folder, kind);
     } else if (!doctor_probe_write(folder, name, "x")) {
         doctor_say(doctor, DOCTOR_BAD, use, "cannot write to %s, or not rename there: %s", folder,
                    strerror(errno));
         return;
     } else if (!is_replaced(folder, name) || unlink(path) || !is_exclusive(path)) {
         doctor_say(doctor, DOCTOR_BAD, use,
-                   "%s (%s) does not replace files at one stroke, or makes a file twice: members would not "
+                   "%s (%s) does not replace files at one stroke, or makes a file twice: members "
+                   "would not "
                    "agree on it",
                    folder, kind);
     } else {
@@ -163,8 +170,8 @@ void doctor_look_folder(struct doctor *doctor, const char *use, const char *fold
                    is_local(kind) ? ", which is of this host alone, unless it is exported" : "");
     }
     if (facts.st_mode & S_IWOTH)
-        doctor_say(doctor, DOCTOR_WARNING, use, "everybody on this host may write to it: chmod o-w %s",
-                   folder);
+        doctor_say(doctor, DOCTOR_WARNING, use,
+                   "everybody on this host may write to it: chmod o-w %s", folder);
     if (doctor_probe_write(folder, name, "x"))
         look_times(doctor, use, path);
     unlink(path);

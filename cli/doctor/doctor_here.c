@@ -45,7 +45,8 @@ static void look_kernel(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_FINE, "kernel", "tells of deaths on this host at once");
     else
         doctor_say(doctor, DOCTOR_WARNING, "kernel",
-                   "has no futex_waitv (Linux 5.16, or a sandbox): deaths are seen some milliseconds later");
+                   "has no futex_waitv (Linux 5.16, or a sandbox): deaths are seen some "
+                   "milliseconds later");
 }
 
 static void look_limits(struct doctor *doctor)
@@ -53,9 +54,10 @@ static void look_limits(struct doctor *doctor)
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED)
-        doctor_say(doctor, DOCTOR_WARNING, "limits",
-                   "%llu open files at most: enough for some hundred members; raise it with: ulimit -n %d",
-                   (unsigned long long)files.rlim_cur, FILES_WANTED);
+        doctor_say(
+            doctor, DOCTOR_WARNING, "limits",
+            "%llu open files at most: enough for some hundred members; raise it with: ulimit -n %d",
+            (unsigned long long)files.rlim_cur, FILES_WANTED);
     else
         doctor_say(doctor, DOCTOR_FINE, "limits", "open files");
 }
@@ -69,8 +71,8 @@ static void look_memory(struct doctor *doctor)
                        : MAP_FAILED;
 
     if (memory == MAP_FAILED)
-        doctor_say(doctor, DOCTOR_WARNING, "shared memory", "%s: workers of this host will talk over TCP",
-                   strerror(errno));
+        doctor_say(doctor, DOCTOR_WARNING, "shared memory",
+                   "%s: workers of this host will talk over TCP", strerror(errno));
     else
         doctor_say(doctor, DOCTOR_FINE, "shared memory", "workers of this host can share it");
     if (memory != MAP_FAILED)
@@ -84,8 +86,9 @@ static void look_clock(struct doctor *doctor)
     struct timex facts = { .modes = 0 };
 
     if (adjtimex(&facts) >= 0 && (facts.status & STA_UNSYNC))
-        doctor_say(doctor, DOCTOR_WARNING, "clock",
-                   "is not synchronised: training does not mind, deadlines of notices may be wrong");
+        doctor_say(
+            doctor, DOCTOR_WARNING, "clock",
+            "is not synchronised: training does not mind, deadlines of notices may be wrong");
     else
         doctor_say(doctor, DOCTOR_FINE, "clock", "synchronised, as far as the kernel knows");
 }
@@ -107,8 +110,8 @@ static void look_bind(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_FINE, "address", "workers can listen on %s", doctor->bind);
     else
         doctor_say(doctor, DOCTOR_BAD, "address",
-                   "nobody can listen on %s: %s; ip addr shows the addresses of this host", doctor->bind,
-                   strerror(errno));
+                   "nobody can listen on %s: %s; ip addr shows the addresses of this host",
+                   doctor->bind, strerror(errno));
     if (fd >= 0)
         close(fd);
 }
@@ -137,8 +140,8 @@ static void look_names(struct doctor *doctor)
         spotnik_dns_resolve(&spec, bound ? own : NULL, said, sizeof(said));
     uint64_t took = now_ms() - begun;
     if (said[0])
-        doctor_say(doctor, DOCTOR_WARNING, "names", "%s: a host that is not up yet, or a mistake in the name",
-                   said);
+        doctor_say(doctor, DOCTOR_WARNING, "names",
+                   "%s: a host that is not up yet, or a mistake in the name", said);
     else if (!spec.is_directory)
         doctor_say(doctor, took > NAME_SLOW_MS ? DOCTOR_WARNING : DOCTOR_FINE, "names",
                    "%u processes are named; looking them up took %llu ms", spec.count,
@@ -169,7 +172,8 @@ static void look_notices(struct doctor *doctor)
     notice_watch_free(watch);
     doctor_say(doctor, stands ? DOCTOR_WARNING : DOCTOR_FINE, "notices", "%s%s",
                stands ? "this machine is about to be taken away: " : "",
-               present[0] ? present : "no cloud's metadata service answers; SIGTERM is a notice, too");
+               present[0] ? present
+                          : "no cloud's metadata service answers; SIGTERM is a notice, too");
 }
 
 void doctor_look_here(struct doctor *doctor)

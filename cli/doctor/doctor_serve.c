@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of spotnik doctor HOST: an engine without a job, behind the same door as a member. It
- * answers a visitor that has proven the key. */
+/* The other end of spotnik doctor HOST: an engine without a job, behind the same door as a member.
+ * It answers a visitor that has proven the key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -48,7 +48,8 @@ static void look(const struct doctor *doctor, struct doctor_message *message)
     snprintf(name, sizeof(name), "%.100s", message->text);
     message->bytes = 0;
     message->text[0] = 0;
-    if (strncmp(name, DOCTOR_PROBE, strlen(DOCTOR_PROBE)) || strchr(name, '/') || !doctor->folder[0])
+    if (strncmp(name, DOCTOR_PROBE, strlen(DOCTOR_PROBE)) || strchr(name, '/')
+        || !doctor->folder[0])
         return;
     snprintf(path, sizeof(path), "%s/%s", doctor->folder, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -70,7 +71,8 @@ static bool bulk(int fd, struct doctor_message *message, uint8_t *memory)
            && whole(fd, memory, message->bytes, true);
 }
 
-static bool answer(const struct doctor *doctor, int fd, struct doctor_message *message, uint8_t *memory)
+static bool answer(const struct doctor *doctor, int fd, struct doctor_message *message,
+                   uint8_t *memory)
 {
     struct timespec now;
     char host[64] = "";
@@ -99,8 +101,8 @@ static void *talk(void *context)
 
     setsockopt(guest->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(guest->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    while (memory && whole(guest->fd, &message, sizeof(message), false) && message.magic == DOCTOR_MAGIC
-           && answer(guest->doctor, guest->fd, &message, memory))
+    while (memory && whole(guest->fd, &message, sizeof(message), false)
+           && message.magic == DOCTOR_MAGIC && answer(guest->doctor, guest->fd, &message, memory))
         continue;
     free(memory);
     close(guest->fd);
@@ -144,7 +146,8 @@ int doctor_serve(struct doctor *doctor)
     int number;
 
     config.credentials.self.port = DOCTOR_PORT;
-    if (spotnik_address_parse(doctor->bind, config.credentials.self.address, &config.credentials.self.port)) {
+    if (spotnik_address_parse(doctor->bind, config.credentials.self.address,
+                              &config.credentials.self.port)) {
         fprintf(stderr, "spotnik doctor: %s\n", spotnik_last_error());
         return 2;
     }

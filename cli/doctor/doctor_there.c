@@ -64,10 +64,11 @@ static void say_why(const struct visit *visit, int rc, bool refused)
     const char *next = "is the name right, and the same on both?";
 
     if (rc == SPOTNIK_ERR_PEERS && refused)
-        next =
-            "nobody listens there, or a firewall rejects: start spotnik doctor --serve on it; open the port";
+        next = "nobody listens there, or a firewall rejects: start spotnik doctor --serve on it; "
+               "open the port";
     else if (rc == SPOTNIK_ERR_PEERS)
-        next = "no answer: a firewall that drops, a wrong address, or no route; ping it, and open the port";
+        next = "no answer: a firewall that drops, a wrong address, or no route; ping it, and open "
+               "the port";
     else if (rc == SPOTNIK_ERR_KEY)
         next = "compare: sha256sum KEY-FILE on both hosts";
     else if (rc == SPOTNIK_ERR_VERSION)
@@ -84,8 +85,8 @@ static bool is_doctor(const struct visit *visit, const struct spotnik_member *at
     size_t used = 0;
     int fd;
 
-    if (spotnik_net_dial(&visit->doctor->credentials, at->address, at->port, SPOTNIK_PURPOSE_STATUS, DOOR_NS,
-                         &fd, &peer))
+    if (spotnik_net_dial(&visit->doctor->credentials, at->address, at->port, SPOTNIK_PURPOSE_STATUS,
+                         DOOR_NS, &fd, &peer))
         return false;
     while (used < sizeof(text) - 1 && (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
         used += (size_t)got;
@@ -104,7 +105,8 @@ static bool enter(struct visit *visit)
         doctor_say(visit->doctor, DOCTOR_BAD, visit->where, "%s", spotnik_last_error());
         return false;
     }
-    int rc = spotnik_net_ask(&visit->doctor->credentials, at.address, at.port, DOOR_NS, &answer, &refused);
+    int rc = spotnik_net_ask(&visit->doctor->credentials, at.address, at.port, DOOR_NS, &answer,
+                             &refused);
     if (rc) {
         say_why(visit, rc, refused);
         return false;
@@ -114,8 +116,8 @@ static bool enter(struct visit *visit)
                    "a member of the job answers: way, key, name and version are right");
         return false;
     }
-    rc = spotnik_net_dial(&visit->doctor->credentials, at.address, at.port, SPOTNIK_PURPOSE_EXCHANGE, DOOR_NS,
-                          &visit->fd, &peer);
+    rc = spotnik_net_dial(&visit->doctor->credentials, at.address, at.port,
+                          SPOTNIK_PURPOSE_EXCHANGE, DOOR_NS, &visit->fd, &peer);
     if (rc)
         say_why(visit, rc, false);
     return rc == 0;
@@ -163,7 +165,9 @@ static bool look_round_trip(struct visit *visit)
 /* Small packets have passed both ways. */
 static bool look_large(struct visit *visit)
 {
-    struct doctor_message message = { .magic = DOCTOR_MAGIC, .what = DOCTOR_BULK, .bytes = DOCTOR_BULK_MAX };
+    struct doctor_message message = { .magic = DOCTOR_MAGIC,
+                                      .what = DOCTOR_BULK,
+                                      .bytes = DOCTOR_BULK_MAX };
     uint8_t *memory = calloc(1, DOCTOR_BULK_MAX);
     uint64_t begun_ns = now_ns();
     bool there = memory && whole(visit->fd, &message, sizeof(message), true)
@@ -174,11 +178,13 @@ static bool look_large(struct visit *visit)
 
     free(memory);
     if (back)
-        doctor_say(visit->doctor, DOCTOR_FINE, visit->where, "large packets pass both ways, %.0f Mbit/s",
+        doctor_say(visit->doctor, DOCTOR_FINE, visit->where,
+                   "large packets pass both ways, %.0f Mbit/s",
                    2.0 * 8 * DOCTOR_BULK_MAX / took_s / 1e6);
     else
         doctor_say(visit->doctor, DOCTOR_BAD, visit->where,
-                   "small packets pass and large ones vanish %s: the path has a smaller MTU than this host "
+                   "small packets pass and large ones vanish %s: the path has a smaller MTU than "
+                   "this host "
                    "believes; "
                    "try: ip link set dev DEVICE mtu 1400, or sysctl net.ipv4.tcp_mtu_probing=1",
                    there ? "on the way back" : "on the way there");
@@ -236,15 +242,17 @@ static void look_folder(struct visit *visit)
     most = most > took_ms[2] ? most : took_ms[2];
     if (took_ms[0] < 0)
         doctor_say(doctor, DOCTOR_BAD, visit->where,
-                   "does not see what we write: its folder (%.150s) is another one than ours", message.text);
+                   "does not see what we write: its folder (%.150s) is another one than ours",
+                   message.text);
     else if (took_ms[2] < 0 || most > STALE_WARN_MS)
         doctor_say(doctor, DOCTOR_WARNING, visit->where,
                    "sees changes in the folder only after %s: mount it with actimeo=1",
                    took_ms[2] < 0 ? "more than a minute" : "seconds");
     else
-        doctor_say(doctor, DOCTOR_FINE, visit->where,
-                   "sees a new, a changed and a removed file of the folder after %lld, %lld and %lld ms",
-                   (long long)took_ms[0], (long long)took_ms[1], (long long)took_ms[2]);
+        doctor_say(
+            doctor, DOCTOR_FINE, visit->where,
+            "sees a new, a changed and a removed file of the folder after %lld, %lld and %lld ms",
+            (long long)took_ms[0], (long long)took_ms[1], (long long)took_ms[2]);
 }
 
 void doctor_look_there(struct doctor *doctor, const char *where)

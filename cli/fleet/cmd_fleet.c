@@ -23,26 +23,37 @@
 
 static const char help[] =
     "Usage: spotnik fleet --engine ENGINE (--plan FILE | -n N) [OPTION]...\n\n"
-    "Keep the number of machines that the plan wants, by asking the engine for more or fewer. It creates no "
+    "Keep the number of machines that the plan wants, by asking the engine for more or fewer. It "
+    "creates no "
     "machines itself.\n\n"
     "      --engine ENGINE     slurm: elements of the folder that spotnik slurm submit made\n"
     "                          kubernetes: the parallelism of an Indexed Job\n"
-    "                          skypilot: managed jobs of one machine each, from task.yaml in the folder\n"
-    "                          exec:COMMAND: told SPOTNIK_FLEET_WANTED (and SPOTNIK_FLEET_KINDS, as\n"
-    "                          TYPE@ZONE=spot:N ...), it makes it so and prints how many there are, of which\n"
+    "                          skypilot: managed jobs of one machine each, from task.yaml in the "
+    "folder\n"
+    "                          exec:COMMAND: told SPOTNIK_FLEET_WANTED (and SPOTNIK_FLEET_KINDS, "
+    "as\n"
+    "                          TYPE@ZONE=spot:N ...), it makes it so and prints how many there "
+    "are, of which\n"
     "                          kinds if it knows, in the same words, or \"done\"\n"
-    "      --plan FILE         what spotnik plan -o json printed, or a number; read again whenever it "
+    "      --plan FILE         what spotnik plan -o json printed, or a number; read again whenever "
+    "it "
     "changes\n"
     "  -n, --machines N        instead of a plan\n"
-    "      --replan COMMAND    writes FILE anew: run at the start, after each loss, and now and then\n"
-    "                          SPOTNIK_FLEET_RUNNING then holds options for spotnik plan --from-status\n"
-    "      --replan-every TIME that often, too                                                               "
+    "      --replan COMMAND    writes FILE anew: run at the start, after each loss, and now and "
+    "then\n"
+    "                          SPOTNIK_FLEET_RUNNING then holds options for spotnik plan "
+    "--from-status\n"
+    "      --replan-every TIME that often, too                                                     "
+    "          "
     "    [1h]\n"
-    "      --folder DIR        of spotnik slurm submit; also where the lock is                               "
+    "      --folder DIR        of spotnik slurm submit; also where the lock is                     "
+    "          "
     "    [./spotnik]\n"
-    "      --name NAME         of the Kubernetes job, or of SkyPilot's jobs                                  "
+    "      --name NAME         of the Kubernetes job, or of SkyPilot's jobs                        "
+    "          "
     "    [train]\n"
-    "      --every TIME        between two looks                                                             "
+    "      --every TIME        between two looks                                                   "
+    "          "
     "    [10s]\n"
     "      --once              look and act once\n\n"
     "It ends with 0 when the training is done. SIGTERM ends it; the machines stay as they are.\n\n"
@@ -139,7 +150,8 @@ static int parse(int argc, char **argv, struct fleet *fleet)
             return 1;
         }
         if (option == '?')
-            return option_refuse("fleet", "unknown option, or a value is missing: %s", argv[optind - 1]);
+            return option_refuse("fleet", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
         if (!take(fleet, option, optarg))
             return option_refuse("fleet", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
@@ -157,9 +169,9 @@ static int parse(int argc, char **argv, struct fleet *fleet)
 /* ---- one round ---- */
 
 struct state {
-    struct fleet_plan plan;  /* of `wanted` machines */
-    struct fleet_view view;  /* of the last look */
-    uint32_t wanted, had; /* had: at the end of the round before */
+    struct fleet_plan plan; /* of `wanted` machines */
+    struct fleet_view view; /* of the last look */
+    uint32_t wanted, had;   /* had: at the end of the round before */
     uint64_t replan_at_ns;
     bool acting, told_waiting;
     int lock;
@@ -178,7 +190,8 @@ static bool may_act(const struct fleet *fleet, struct state *state)
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     state->acting = state->lock >= 0 && fcntl(state->lock, F_SETLK, &whole) == 0;
     if (!state->acting && !state->told_waiting)
-        say("%s: %s; this one watches", path, state->lock < 0 ? strerror(errno) : "another fleet acts");
+        say("%s: %s; this one watches", path,
+            state->lock < 0 ? strerror(errno) : "another fleet acts");
     state->told_waiting = !state->acting;
     return state->acting;
 }
@@ -202,7 +215,8 @@ static void read_plan(const struct fleet *fleet, struct state *state)
 {
     char error[300];
     struct fleet_plan before = state->plan;
-    uint32_t wanted = fleet->plan ? fleet_plan_read(fleet->plan, &state->plan, error, sizeof(error)) : fleet->fixed;
+    uint32_t wanted = fleet->plan ? fleet_plan_read(fleet->plan, &state->plan, error, sizeof(error))
+                                  : fleet->fixed;
 
     if (!fleet->plan)
         state->plan = (struct fleet_plan){ .machines = fleet->fixed, .chance = -1 };
@@ -225,8 +239,8 @@ static void act(const struct fleet *fleet, struct state *state, const struct fle
     }
     bool lost = view->have < state->had;
     if (lost)
-        say("%u of %u machines are gone%s%s", state->had - view->have, state->had, view->why[0] ? ": " : "",
-            view->why);
+        say("%u of %u machines are gone%s%s", state->had - view->have, state->had,
+            view->why[0] ? ": " : "", view->why);
     if (lost && fleet->replan) {
         replan(fleet, state, "after a loss");
         read_plan(fleet, state);
@@ -236,15 +250,16 @@ static void act(const struct fleet *fleet, struct state *state, const struct fle
     if (view->have == wanted)
         return;
     if (view->have < wanted)
-        say("%u wanted, %u there (%u running): asking for %u more", wanted, view->have, view->running,
-            wanted - view->have);
+        say("%u wanted, %u there (%u running): asking for %u more", wanted, view->have,
+            view->running, wanted - view->have);
     else
         say("%u wanted, %u there: giving %u back", wanted, view->have, view->have - wanted);
     if (fleet_act(fleet, wanted, view))
         state->had = wanted;
 }
 
-/* A plan of before says of what there is how it is rented; at the very beginning there is neither. */
+/* A plan of before says of what there is how it is rented; at the very beginning there is
+ * neither. */
 static void replan_in_time(const struct fleet *fleet, struct state *state)
 {
     if (!state->wanted && access(fleet->plan, R_OK) == 0)
@@ -278,9 +293,10 @@ static bool turn(const struct fleet *fleet, struct state *state)
 int spotnik_cmd_fleet(int argc, char **argv)
 {
     static char folder[PATH_MAX];
-    struct fleet fleet = {
-        .folder = "spotnik", .name = "train", .every_ns = 10 * SPOTNIK_S, .replan_ns = 3600 * SPOTNIK_S
-    };
+    struct fleet fleet = { .folder = "spotnik",
+                           .name = "train",
+                           .every_ns = 10 * SPOTNIK_S,
+                           .replan_ns = 3600 * SPOTNIK_S };
     struct state state = { .lock = -1, .plan.chance = -1 };
     struct sigaction action = { .sa_handler = on_signal };
     int refused = parse(argc, argv, &fleet);

@@ -38,12 +38,12 @@ struct fleet {
 
 /* What an engine says. */
 struct fleet_view {
-    uint32_t have;    /* machines that run, or were asked for */
-    uint32_t running; /* of them */
-    bool done;        /* the training is */
+    uint32_t have;       /* machines that run, or were asked for */
+    uint32_t running;    /* of them */
+    bool done;           /* the training is */
     uint32_t kind_count; /* 0: the engine does not tell kinds apart */
     struct fleet_kind kind[FLEET_KINDS];
-    char why[200];    /* the last loss in the engine's words; "" where it knows none */
+    char why[200]; /* the last loss in the engine's words; "" where it knows none */
 };
 
 /* False: it could not be asked, and said why on standard error. Nothing is done then. */
@@ -55,10 +55,12 @@ bool fleet_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_vi
  * it could not be run. */
 int fleet_command(const char *command, char *output, uint32_t size);
 
-/* What the plan wants; 0: it cannot be read, ret_error says why. A file with a number, or what spotnik
- * plan -o json prints. */
+/* What the plan wants; 0: it cannot be read, ret_error says why. A file with a number, or what
+ * spotnik plan -o json prints. */
 uint32_t fleet_plan_read(const char *path, struct fleet_plan *ret, char *ret_error, uint32_t size);
-/* The kinds that are there and wanted, as options of spotnik plan: "--running TYPE=spot:2/4 ...". */
-void fleet_running(const struct fleet_plan *plan, const struct fleet_view *view, char *text, uint32_t size);
+/* The kinds that are there and wanted, as options of spotnik plan: "--running TYPE=spot:2/4
+ * ...". */
+void fleet_running(const struct fleet_plan *plan, const struct fleet_view *view, char *text,
+                   uint32_t size);
 
 #endif

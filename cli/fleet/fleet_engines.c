@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm, Kubernetes, SkyPilot and a command as engines, each by the tool that its users have: squeue,
- * sbatch, scancel; kubectl; sky; /bin/sh. */
+/* Slurm, Kubernetes, SkyPilot and a command as engines, each by the tool that its users have:
+ * squeue, sbatch, scancel; kubectl; sky; /bin/sh. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -67,8 +67,9 @@ static bool slurm_list(const struct fleet *fleet)
     for (char *line = strtok_r(output, "\n", &save); line && elements < ELEMENTS_MAX;
          line = strtok_r(NULL, "\n", &save)) {
         int comment = 0;
-        if (sscanf(line, " %39s %39s %n", id, state, &comment) != 2 || strncmp(line + comment, "spotnik:", 8)
-            || strcmp(line + comment + 8, fleet->folder) || !strcmp(state, "COMPLETING"))
+        if (sscanf(line, " %39s %39s %n", id, state, &comment) != 2
+            || strncmp(line + comment, "spotnik:", 8) || strcmp(line + comment + 8, fleet->folder)
+            || !strcmp(state, "COMPLETING"))
             continue;
         element[elements].running = !strcmp(state, "RUNNING");
         memcpy(element[elements++].id, id, sizeof(id));
@@ -79,7 +80,8 @@ static bool slurm_list(const struct fleet *fleet)
 static bool slurm_look(const struct fleet *fleet, struct fleet_view *ret)
 {
     if (!has_file(fleet, "job.sbatch"))
-        return complain(fleet->folder, "has no job.sbatch; make it with: spotnik slurm submit --write");
+        return complain(fleet->folder,
+                        "has no job.sbatch; make it with: spotnik slurm submit --write");
     if (!slurm_list(fleet))
         return false;
     ret->have = elements;
@@ -89,7 +91,8 @@ static bool slurm_look(const struct fleet *fleet, struct fleet_view *ret)
     return true;
 }
 
-/* Those that wait go first, then the youngest. They leave in good order: both engines send SIGTERM. */
+/* Those that wait go first, then the youngest. They leave in good order: both engines send
+ * SIGTERM. */
 static bool fewer(const char *cancel, uint32_t count)
 {
     char command[128], output[1024];
@@ -112,8 +115,8 @@ static bool slurm_act(const struct fleet *fleet, uint32_t wanted, const struct f
 
     if (wanted < view->have)
         return fewer("scancel", view->have - wanted);
-    snprintf(command, sizeof(command), "sbatch --array=0-%u '%s/job.sbatch' 2>&1", wanted - view->have - 1,
-             fleet->folder);
+    snprintf(command, sizeof(command), "sbatch --array=0-%u '%s/job.sbatch' 2>&1",
+             wanted - view->have - 1, fleet->folder);
     return fleet_command(command, output, sizeof(output)) == 0 || complain("sbatch", output);
 }
 
@@ -180,7 +183,8 @@ static void sky_take(const json_t *job, struct fleet_view *ret)
         return;
     ret->done |= !strcmp(status, "SUCCEEDED");
     if (!strncmp(status, "FAILED", 6))
-        snprintf(ret->why, sizeof(ret->why), "job %lld is %.30s; sky jobs logs %lld tells more", id, status, id);
+        snprintf(ret->why, sizeof(ret->why), "job %lld is %.30s; sky jobs logs %lld tells more", id,
+                 status, id);
     if (!sky_lives(status, &running) || elements == ELEMENTS_MAX)
         return;
     element[elements].running = running;
@@ -196,9 +200,11 @@ static bool sky_look(const struct fleet *fleet, struct fleet_view *ret)
     const json_t *job;
 
     if (!has_file(fleet, "task.yaml"))
-        return complain(fleet->folder, "has no task.yaml; put SkyPilot's task for one machine there");
+        return complain(fleet->folder,
+                        "has no task.yaml; put SkyPilot's task for one machine there");
     if (fleet_command("sky jobs queue --all --output json", output, sizeof(output)))
-        return complain("sky jobs queue failed (start the first machine with sky jobs launch)", output);
+        return complain("sky jobs queue failed (start the first machine with sky jobs launch)",
+                        output);
     json_t *jobs = json_loads(output, 0, NULL);
     elements = 0;
     json_array_foreach(jobs, i, job)
@@ -219,8 +225,8 @@ static bool sky_act(const struct fleet *fleet, uint32_t wanted, const struct fle
     if (wanted < view->have)
         return fewer("sky jobs cancel --yes", view->have - wanted);
     snprintf(command, sizeof(command),
-             "sky jobs launch --yes --detach-run --num-nodes 1 --name '%s' %s '%s/task.yaml' 2>&1", fleet->name,
-             getenv("SPOTNIK_KEY") ? "--secret SPOTNIK_KEY" : "", fleet->folder);
+             "sky jobs launch --yes --detach-run --num-nodes 1 --name '%s' %s '%s/task.yaml' 2>&1",
+             fleet->name, getenv("SPOTNIK_KEY") ? "--secret SPOTNIK_KEY" : "", fleet->folder);
     for (uint32_t have = view->have; have < wanted; have++)
         if (fleet_command(command, output, sizeof(output)))
             return complain("sky jobs launch", output);
@@ -247,7 +253,8 @@ static void kinds_take(char *words, struct fleet_view *ret)
         next->count = number;
         words += length;
     }
-    snprintf(ret->why, sizeof(ret->why), "%.*s", (int)strcspn(words + strspn(words, " "), "\n"), words + strspn(words, " "));
+    snprintf(ret->why, sizeof(ret->why), "%.*s", (int)strcspn(words + strspn(words, " "), "\n"),
+             words + strspn(words, " "));
 }
 
 static void kinds_tell(const struct fleet_plan *plan)
@@ -256,12 +263,13 @@ static void kinds_tell(const struct fleet_plan *plan)
     size_t used = 0;
 
     for (uint32_t i = 0; i < plan->kind_count && used < sizeof(text); i++)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s:%u", i ? " " : "", plan->kind[i].name,
-                                 plan->kind[i].count);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s:%u", i ? " " : "",
+                                 plan->kind[i].name, plan->kind[i].count);
     setenv("SPOTNIK_FLEET_KINDS", text, 1);
 }
 
-static bool exec_look(const struct fleet *fleet, const struct fleet_plan *plan, struct fleet_view *ret)
+static bool exec_look(const struct fleet *fleet, const struct fleet_plan *plan,
+                      struct fleet_view *ret)
 {
     char output[4096], number[16];
     int length = 0;

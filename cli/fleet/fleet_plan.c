@@ -34,9 +34,10 @@ static void kinds_read(const json_t *fleet, struct fleet_plan *plan)
     json_array_foreach(json_object_get(fleet, "machines"), i, machine)
     {
         char name[sizeof(plan->kind->name)];
-        bool spot = !strcmp(word(machine, "capacity"), "spot"), placed = spot && *word(machine, "zone");
-        snprintf(name, sizeof(name), "%.60s%s%.30s=%.16s", word(machine, "instance"), placed ? "@" : "",
-                 placed ? word(machine, "zone") : "", word(machine, "capacity"));
+        bool spot = !strcmp(word(machine, "capacity"), "spot"),
+             placed = spot && *word(machine, "zone");
+        snprintf(name, sizeof(name), "%.60s%s%.30s=%.16s", word(machine, "instance"),
+                 placed ? "@" : "", placed ? word(machine, "zone") : "", word(machine, "capacity"));
         struct fleet_kind *kind = *word(machine, "instance") && *word(machine, "capacity")
                                       ? kind_at(plan->kind, &plan->kind_count, name)
                                       : NULL;
@@ -62,8 +63,10 @@ uint32_t fleet_plan_read(const char *path, struct fleet_plan *ret, char *ret_err
     json_error_t error;
     json_t *plan = json_load_file(path, JSON_DECODE_ANY, &error);
     const json_t *object = json_object_get(plan, "plan"), *found = json_object_get(plan, "found");
-    const json_t *chosen = json_is_object(object) ? object : plan, *chance = json_object_get(chosen, "chance");
-    uint64_t count = json_is_integer(plan) ? (uint64_t)json_integer_value(plan) : machines_of(chosen);
+    const json_t *chosen = json_is_object(object) ? object : plan,
+                 *chance = json_object_get(chosen, "chance");
+    uint64_t count =
+        json_is_integer(plan) ? (uint64_t)json_integer_value(plan) : machines_of(chosen);
 
     ret_error[0] = 0;
     if (!plan)
@@ -75,18 +78,22 @@ uint32_t fleet_plan_read(const char *path, struct fleet_plan *ret, char *ret_err
                      : "the wishes cannot be met");
     else if (count < 1 || count > FLEET_MAX)
         snprintf(ret_error, size,
-                 "%s: names no machines; write what spotnik plan -o json prints, or a number", path);
+                 "%s: names no machines; write what spotnik plan -o json prints, or a number",
+                 path);
     if (!ret_error[0]) {
         *ret = (struct fleet_plan){ .machines = (uint32_t)count,
-                                    .chance = json_is_number(chance) ? json_number_value(chance) : -1 };
+                                    .chance =
+                                        json_is_number(chance) ? json_number_value(chance) : -1 };
         kinds_read(chosen, ret);
     }
     json_decref(plan);
     return ret_error[0] ? 0 : (uint32_t)count;
 }
 
-/* Where the engine does not tell kinds apart, what is not spot stays: on-demand machines are there first. */
-static void kinds_guess(const struct fleet_plan *plan, const struct fleet_view *view, struct fleet_kind *ret)
+/* Where the engine does not tell kinds apart, what is not spot stays: on-demand machines are there
+ * first. */
+static void kinds_guess(const struct fleet_plan *plan, const struct fleet_view *view,
+                        struct fleet_kind *ret)
 {
     uint32_t left = view->have;
 
@@ -100,7 +107,8 @@ static void kinds_guess(const struct fleet_plan *plan, const struct fleet_view *
         }
 }
 
-void fleet_running(const struct fleet_plan *plan, const struct fleet_view *view, char *text, uint32_t size)
+void fleet_running(const struct fleet_plan *plan, const struct fleet_view *view, char *text,
+                   uint32_t size)
 {
     struct fleet_kind there[FLEET_KINDS] = { { .count = 0 } };
     uint32_t used = 0;
@@ -112,16 +120,18 @@ void fleet_running(const struct fleet_plan *plan, const struct fleet_view *view,
         for (uint32_t j = 0; j < view->kind_count; j++)
             if (!strcmp(view->kind[j].name, plan->kind[i].name))
                 there[i].count = view->kind[j].count;
-        uint32_t wanted = plan->kind[i].count > there[i].count ? plan->kind[i].count : there[i].count;
-        used += (uint32_t)snprintf(text + used, size - used, "%s--running %s:%u/%u", used ? " " : "",
-                                   plan->kind[i].name, there[i].count, wanted);
+        uint32_t wanted =
+            plan->kind[i].count > there[i].count ? plan->kind[i].count : there[i].count;
+        used += (uint32_t)snprintf(text + used, size - used, "%s--running %s:%u/%u",
+                                   used ? " " : "", plan->kind[i].name, there[i].count, wanted);
     }
     for (uint32_t j = 0; j < view->kind_count && used < size; j++) {
         bool wanted = false;
         for (uint32_t i = 0; i < plan->kind_count; i++)
             wanted = wanted || !strcmp(view->kind[j].name, plan->kind[i].name);
         if (!wanted)
-            used += (uint32_t)snprintf(text + used, size - used, "%s--running %s:%u/%u", used ? " " : "",
-                                       view->kind[j].name, view->kind[j].count, view->kind[j].count);
+            used += (uint32_t)snprintf(text + used, size - used, "%s--running %s:%u/%u",
+                                       used ? " " : "", view->kind[j].name, view->kind[j].count,
+                                       view->kind[j].count);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calibration. For starts in every trace the chance is what `spotnik plan` would print for a spot fleet of
- * this size then and there: by the same simulation, from the trace until the start (--unknown: not even
- * that) and from regimes learned elsewhere. What came is the same job replayed on the trace itself. */
+/* Calibration. For starts in every trace the chance is what `spotnik plan` would print for a spot
+ * fleet of this size then and there: by the same simulation, from the trace until the start
+ * (--unknown: not even that) and from regimes learned elsewhere. What came is the same job replayed
+ * on the trace itself. */
 #include "calibrate.h"
 #include "plan/calibration.h"
 #include "plan/fleet.h"
@@ -37,12 +38,14 @@ static void jobs_make(struct study *study)
     static const double hours[] = { 4, 8, 16, 36 }, shares[] = { 0.25, 0.45, 0.65, 0.85 };
 
     if (study->call->work_s > 0) {
-        study->jobs[study->job_count++] = (struct job){ study->call->work_s, study->call->deadline_s };
+        study->jobs[study->job_count++] =
+            (struct job){ study->call->work_s, study->call->deadline_s };
         return;
     }
     for (size_t i = 0; i < 4; i++)
         for (size_t j = 0; j < 4; j++)
-            study->jobs[study->job_count++] = (struct job){ hours[i] * 3600 * shares[j], hours[i] * 3600 };
+            study->jobs[study->job_count++] =
+                (struct job){ hours[i] * 3600 * shares[j], hours[i] * 3600 };
 }
 
 /* A job whose steps take STEP_S with all machines, and proportionally longer with fewer. */
@@ -79,8 +82,8 @@ static int forecast_add(struct study *study, double chance, bool came_true, unsi
 }
 
 /* All jobs that fit into the trace behind one start. */
-static int start_run(struct study *study, const struct spotnik_trace *trace, double at_s, unsigned block,
-                     uint64_t seed, struct spotnik_fault *fault)
+static int start_run(struct study *study, const struct spotnik_trace *trace, double at_s,
+                     unsigned block, uint64_t seed, struct spotnik_fault *fault)
 {
     const struct spotnik_calibrate *call = study->call;
     struct spotnik_profile profile;
@@ -98,14 +101,16 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
     profile_make(call, &profile);
     pool.outlook = call->unknown ? spotnik_outlook_unknown(&study->weather)
                                  : spotnik_outlook_after(&study->weather, trace, machines, at_s);
-    fleet.groups[0] = (struct spotnik_group){ &offer, &profile.devices[0], call->machines, true, false };
+    fleet.groups[0] =
+        (struct spotnik_group){ &offer, &profile.devices[0], call->machines, true, false };
     for (size_t i = 0; i < study->job_count; i++) {
         const struct job *job = &study->jobs[i];
         struct spotnik_work work = { .epochs = job->work_s / STEP_S, .losses_per_h = NAN };
         if (at_s + job->deadline_s > trace->length_s)
             continue;
         struct spotnik_outcome said =
-            spotnik_fleet_simulate(&profile, &fleet, &work, job->deadline_s, INFINITY, call->runs, seed + i);
+            spotnik_fleet_simulate(&profile, &fleet, &work, job->deadline_s, INFINITY, call->runs,
+                                   seed + i);
         work.churn = trace;
         struct spotnik_run came = spotnik_fleet_replay(&profile, &fleet, &work, at_s);
         if (forecast_add(study, said.on_time, came.time_s <= job->deadline_s, block, fault))
@@ -143,14 +148,17 @@ static void table_print(const struct study *study, const struct spotnik_reliabil
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
         const struct spotnik_decile *d = &r->deciles[i];
         if (d->blocks < SPOTNIK_BLOCKS_LEAST)
-            printf("| %zu to %zu %% | %zu | | | | too few to tell |\n", 10 * i, 10 * i + 10, d->starts);
+            printf("| %zu to %zu %% | %zu | | | | too few to tell |\n", 10 * i, 10 * i + 10,
+                   d->starts);
         else
             printf("| %zu to %zu %% | %zu | %.1f %% | %.1f %% | %.1f to %.1f %% | %s |\n", 10 * i,
-                   10 * i + 10, d->starts, 100 * d->stated, 100 * d->came_true, 100 * d->low, 100 * d->high,
-                   d->holds ? "yes" : "no");
+                   10 * i + 10, d->starts, 100 * d->stated, 100 * d->came_true, 100 * d->low,
+                   100 * d->high, d->holds ? "yes" : "no");
     }
-    printf("| all | %zu | %.1f %% | %.1f %% | | %zu of %zu |\n\nBrier score %.4f (a constant chance: %.4f)\n",
-           r->starts, 100 * r->stated, 100 * r->came_true, r->held, r->judged, r->brier, r->brier_constant);
+    printf("| all | %zu | %.1f %% | %.1f %% | | %zu of %zu |\n\nBrier score %.4f (a constant "
+           "chance: %.4f)\n",
+           r->starts, 100 * r->stated, 100 * r->came_true, r->held, r->judged, r->brier,
+           r->brier_constant);
 }
 
 static json_t *share_json(double value)
@@ -164,17 +172,19 @@ static int json_print(const struct study *study, const struct spotnik_reliabilit
 
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
         const struct spotnik_decile *d = &r->deciles[i];
-        json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "starts",
-                                              (json_int_t)d->starts, "blocks", (json_int_t)d->blocks,
-                                              "stated", share_json(d->stated), "came_true",
-                                              share_json(d->came_true), "low", share_json(d->low), "high",
-                                              share_json(d->high), "holds", (int)d->holds));
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "starts",
+                                        (json_int_t)d->starts, "blocks", (json_int_t)d->blocks,
+                                        "stated", share_json(d->stated), "came_true",
+                                        share_json(d->came_true), "low", share_json(d->low), "high",
+                                        share_json(d->high), "holds", (int)d->holds));
     }
     return spotnik_cli_json(json_pack("{s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:o}", "starts",
-                                      (json_int_t)r->starts, "judged", (json_int_t)r->judged, "held",
-                                      (json_int_t)r->held, "regimes", study->weather.name, "stated",
-                                      r->stated, "came_true", r->came_true, "brier", r->brier,
-                                      "brier_constant", r->brier_constant, "deciles", list));
+                                      (json_int_t)r->starts, "judged", (json_int_t)r->judged,
+                                      "held", (json_int_t)r->held, "regimes", study->weather.name,
+                                      "stated", r->stated, "came_true", r->came_true, "brier",
+                                      r->brier, "brier_constant", r->brier_constant, "deciles",
+                                      list));
 }
 
 #define WIDE 420
@@ -188,18 +198,20 @@ static int plot(const struct spotnik_reliability *r, const char *path, struct sp
 
     if (!out)
         return spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno));
-    fprintf(out,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
-            "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n"
-            "<text x='%d' y='20' font-size='14'>Chance stated, and what came true</text>\n"
-            "<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#999'/>\n"
-            "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#999' stroke-dasharray='5 4'/>\n",
-            WIDE, TOP + SIDE + 50, LEFT, LEFT, TOP, SIDE, SIDE, LEFT, TOP + SIDE, LEFT + SIDE, TOP);
+    fprintf(
+        out,
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
+        "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n"
+        "<text x='%d' y='20' font-size='14'>Chance stated, and what came true</text>\n"
+        "<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#999'/>\n"
+        "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#999' stroke-dasharray='5 4'/>\n",
+        WIDE, TOP + SIDE + 50, LEFT, LEFT, TOP, SIDE, SIDE, LEFT, TOP + SIDE, LEFT + SIDE, TOP);
     for (int i = 0; i <= 100; i += 20)
         fprintf(out,
                 "<text x='%.1f' y='%d' text-anchor='middle'>%d %%</text><text x='%d' y='%.1f' "
                 "text-anchor='end'>%d %%</text>\n",
-                LEFT + SIDE * i / 100.0, TOP + SIDE + 16, i, LEFT - 6, TOP + SIDE * (1 - i / 100.0) + 4, i);
+                LEFT + SIDE * i / 100.0, TOP + SIDE + 16, i, LEFT - 6,
+                TOP + SIDE * (1 - i / 100.0) + 4, i);
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
         const struct spotnik_decile *d = &r->deciles[i];
         if (d->blocks < SPOTNIK_BLOCKS_LEAST)
@@ -211,9 +223,12 @@ static int plot(const struct spotnik_reliability *r, const char *path, struct sp
                 x, x, TOP + SIDE * (1 - d->low), TOP + SIDE * (1 - d->high), x,
                 TOP + SIDE * (1 - d->came_true), d->holds ? "#0a7d32" : "#c33", d->starts);
     }
-    fprintf(out, "<text x='%d' y='%d'>stated (across), came true (up), with 95 %% intervals</text>\n</svg>\n",
+    fprintf(out,
+            "<text x='%d' y='%d'>stated (across), came true (up), with 95 %% "
+            "intervals</text>\n</svg>\n",
             LEFT, TOP + SIDE + 38);
-    return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
+    return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno))
+                       : 0;
 }
 
 int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault *fault)
@@ -224,13 +239,14 @@ int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault
 
     jobs_make(&study);
     if (call->climate_count)
-        rc =
-            spotnik_climates_learn(call->climates, call->climate_count, call->regimes, &study.weather, fault);
+        rc = spotnik_climates_learn(call->climates, call->climate_count, call->regimes,
+                                    &study.weather, fault);
     for (size_t i = 0; !rc && i < call->trace_count; i++)
         rc = trace_run(&study, call->traces[i], fault);
     if (!rc && !study.count)
-        rc = spotnik_fault_set(fault, "no trace is long enough: %.0f h of past and the deadline must fit in",
-                               call->past_s / 3600);
+        rc = spotnik_fault_set(
+            fault, "no trace is long enough: %.0f h of past and the deadline must fit in",
+            call->past_s / 3600);
     if (!rc && spotnik_calibration_judge(study.forecasts, study.count, DRAWS, 1, &reliability))
         rc = spotnik_fault_set(fault, "out of memory");
     free(study.forecasts);

@@ -9,7 +9,8 @@
 #include <stddef.h>
 
 struct spotnik_calibrate {
-    const char *const *traces, *const *climates; /* files; without climates the built-in ones count */
+    /* files; without climates the built-in ones count */
+    const char *const *traces, *const *climates;
     size_t trace_count, climate_count;
     double work_s, deadline_s; /* 0: a set of jobs, from 4 to 36 h, from easy to hard */
     double startup_s, stride_s, block_s, past_s;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik backtest`: a policy over many windows of spot availability; means and deviations as JSON. */
+/* `spotnik backtest`: a policy over many windows of spot availability; means and deviations as
+ * JSON. */
 #include "calibrate.h"
 #include "cmd_backtest.h"
 #include "plan/climate.h"
@@ -17,44 +18,59 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline 60h "
+    "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline "
+    "60h "
     "--changeover 12m\n"
-    "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] [--pair-speed x] "
+    "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] "
+    "[--pair-speed x] "
     "[--notice 2m]\n"
     "                        [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
-    "       spotnik backtest --place FILE --place FILE... [--state-gb GB] [--egress-usd 0.02] [--spot-usd X]\n"
-    "                        [--move-time T] --policy P --work 48h --deadline 60h --changeover 12m\n"
+    "       spotnik backtest --place FILE --place FILE... [--state-gb GB] [--egress-usd 0.02] "
+    "[--spot-usd X]\n"
+    "                        [--move-time T] --policy P --work 48h --deadline 60h --changeover "
+    "12m\n"
     "       spotnik backtest --learn FILE...\n"
     "\n"
-    "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), spotnik "
+    "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), "
+    "spotnik "
     "(foresight,\n"
-    "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: knows the "
+    "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: "
+    "knows the "
     "future, in\n"
-    "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: 1.8); with "
+    "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: "
+    "1.8); with "
     "1 "
     "the old\n"
     "machine only works on while its successor starts. Any policy but omniscient takes it.\n"
     "Costs are in hours of spot price; changeovers are billed. With --spot-prices (timestamp_utc, "
     "spot_usd_per_h) they\n"
-    "are in hours of the mean spot price, by the second, and window i starts i strides into the history. A "
+    "are in hours of the mean spot price, by the second, and window i starts i strides into the "
+    "history. A "
     "raw trace is\n"
-    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's "
+    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the "
+    "policy's "
     "prior "
     "from other\n"
-    "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back above this "
+    "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back "
+    "above this "
     "price; foresight\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper.\n"
-    "With --place the job may move: spot of any place whose trace is given, at first the first. Traces begin at the\n"
-    "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start takes --move-time\n"
-    "longer (8 s a gigabyte). The job moves when it has been without spot for so long that a move would have paid.\n"
+    "With --place the job may move: spot of any place whose trace is given, at first the first. "
+    "Traces begin at the\n"
+    "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start "
+    "takes --move-time\n"
+    "longer (8 s a gigabyte). The job moves when it has been without spot for so long that a move "
+    "would have paid.\n"
     "\n"
-    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h --deadline 8h] "
+    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h "
+    "--deadline 8h] "
     "[--nodes 4]\n"
     "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] "
     "[--unknown]\n"
     "                        [--plot FILE.svg] [--json]\n"
     "\n"
-    "States the chance of a job for many starts, replays it there, and tells how often each decile came "
+    "States the chance of a job for many starts, replays it there, and tells how often each decile "
+    "came "
     "true.\n"
     "docs/reference/traces.md has the formats of all files.\n";
 
@@ -104,14 +120,16 @@ static double sums_sd(const struct sums *sums, size_t n)
     return n > 1 ? sqrt(fmax(0, sums->squares - (double)n * mean * mean) / (double)(n - 1)) : 0;
 }
 
-static void tally_add(struct tally *tally, const struct spotnik_job_result *result, double price_ratio)
+static void tally_add(struct tally *tally, const struct spotnik_job_result *result,
+                      double price_ratio)
 {
     sums_add(&tally->on_demand_h, result->on_demand_work_s / 3600);
     sums_add(&tally->spot_h, result->spot_work_s / 3600);
     sums_add(&tally->on_demand_billed_h, result->on_demand_billed_s / 3600);
     sums_add(&tally->spot_billed_h, result->spot_billed_s / 3600);
     sums_add(&tally->cost, spotnik_backtest_cost(result, price_ratio));
-    sums_add(&tally->work_cost, (result->spot_work_s + price_ratio * result->on_demand_work_s) / 3600);
+    sums_add(&tally->work_cost,
+             (result->spot_work_s + price_ratio * result->on_demand_work_s) / 3600);
     sums_add(&tally->finish_h, result->finish_s / 3600);
     tally->changeovers += result->changeovers;
     tally->revocations += result->revocations;
@@ -133,27 +151,30 @@ static int bound_run(const struct spotnik_window *places, size_t count, double t
     return rc;
 }
 
-static int window_run(const struct spotnik_worlds *worlds, size_t i, const struct spotnik_job_terms *terms,
-                      const struct spotnik_policy *policy, struct spotnik_job_result *result,
-                      struct spotnik_fault *fault)
+static int window_run(const struct spotnik_worlds *worlds, size_t i,
+                      const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                      struct spotnik_job_result *result, struct spotnik_fault *fault)
 {
     struct spotnik_window places[SPOTNIK_PLACES_MAX];
     size_t count = worlds->place_count;
 
     spotnik_worlds_at(worlds, i, places);
     if (policy->choose)
-        return spotnik_backtest_run_places(places, count, worlds->tick_s, terms, policy, result, fault);
+        return spotnik_backtest_run_places(places, count, worlds->tick_s, terms, policy, result,
+                                           fault);
     if (!strcmp(policy->name, "bound"))
         return bound_run(places, count, worlds->tick_s, terms, result, fault);
     if (count > 1)
-        return spotnik_fault_set(fault, "omniscient knows one place; with several take --policy bound");
+        return spotnik_fault_set(fault,
+                                 "omniscient knows one place; with several take --policy bound");
     return spotnik_omniscient_run(places, worlds->tick_s, terms, result, fault);
 }
 
 static void window_tell(const struct call *call, const char *path, size_t i,
                         const struct spotnik_job_result *result)
 {
-    fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n", path,
+    fprintf(stderr,
+            "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n", path,
             i + 1, result->on_demand_work_s / 3600, result->spot_work_s / 3600,
             spotnik_backtest_cost(result, call->terms.price_ratio), result->finish_s / 3600,
             result->missed ? ", MISSED" : "");
@@ -161,11 +182,13 @@ static void window_tell(const struct call *call, const char *path, size_t i,
 
 /* All windows of one place, or of several at once. */
 static int world_run(const struct call *call, const char *const *paths, size_t count,
-                     const struct spotnik_policy *policy, struct tally *tally, struct spotnik_fault *fault)
+                     const struct spotnik_policy *policy, struct tally *tally,
+                     struct spotnik_fault *fault)
 {
     struct spotnik_job_result result;
     struct spotnik_worlds worlds;
-    int rc = spotnik_worlds_load(paths, count, call->terms.deadline_s, call->stride_s, &worlds, fault);
+    int rc =
+        spotnik_worlds_load(paths, count, call->terms.deadline_s, call->stride_s, &worlds, fault);
 
     for (size_t i = 0; !rc && i < worlds.count; i++) {
         struct spotnik_job_terms terms = call->terms;
@@ -196,10 +219,11 @@ static void put_sums(json_t *json, const char *name, const struct sums *sums, si
 static json_t *tally_json(const struct call *call, const struct tally *tally)
 {
     double n = (double)tally->windows, all = call->terms.work_s + call->terms.changeover_s;
-    json_t *json = json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f}", "policy", call->policy, "windows",
-                             (json_int_t)tally->windows, "work_h", call->terms.work_s / 3600, "deadline_h",
-                             call->terms.deadline_s / 3600, "changeover_h", call->terms.changeover_s / 3600,
-                             "price_ratio", call->terms.price_ratio, "pair_speed", call->terms.pair_speed);
+    json_t *json =
+        json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f}", "policy", call->policy, "windows",
+                  (json_int_t)tally->windows, "work_h", call->terms.work_s / 3600, "deadline_h",
+                  call->terms.deadline_s / 3600, "changeover_h", call->terms.changeover_s / 3600,
+                  "price_ratio", call->terms.price_ratio, "pair_speed", call->terms.pair_speed);
 
     put_sums(json, "on_demand_hours", &tally->on_demand_h, tally->windows);
     put_sums(json, "spot_hours", &tally->spot_h, tally->windows);
@@ -231,7 +255,8 @@ static int climates_load(const struct call *call, struct spotnik_climate *climat
         if (spotnik_windows_load(call->climates[i], &windows, fault))
             return -1;
         const char *slash = strrchr(call->climates[i], '/');
-        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s", slash ? slash + 1 : call->climates[i]);
+        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s",
+                 slash ? slash + 1 : call->climates[i]);
         spotnik_climate_learn(&windows, &climates[i]);
         spotnik_windows_free(&windows);
     }
@@ -243,7 +268,8 @@ static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_weather weather;
 
-    if (spotnik_climates_learn(call->climates, call->climate_count, call->calibrate.regimes, &weather, fault))
+    if (spotnik_climates_learn(call->climates, call->climate_count, call->calibrate.regimes,
+                               &weather, fault))
         return -1;
     spotnik_weather_print(&weather);
     return 0;
@@ -280,10 +306,12 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     static struct spotnik_climate climates[FILES_MAX];
     const char *name = call->policy;
 
-    if (!call->cap_given && call->terms.prices && (!strcmp(name, "spotnik") || !strcmp(name, "foresight")))
+    if (!call->cap_given && call->terms.prices
+        && (!strcmp(name, "spotnik") || !strcmp(name, "foresight")))
         call->terms.cap = call->terms.price_ratio; /* spot above on-demand is never worth it */
     if (call->terms.cap > 0 && call->terms.prices)
-        call->terms.price_typical = fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
+        call->terms.price_typical =
+            fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
     if (!strcmp(name, "spotnik") && !call->pair_given)
         call->terms.pair_speed = call->place_count > 1 ? 1 : PAIR_SPEED;
     if (!strcmp(name, "greedy"))
@@ -303,7 +331,8 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
             "omniscient and bound",
             name);
     else if (climates_load(call, climates, fault)
-             || spotnik_foresight_new(&call->terms, call->climate_count ? climates : spotnik_climates_builtin,
+             || spotnik_foresight_new(&call->terms,
+                                      call->climate_count ? climates : spotnik_climates_builtin,
                                       call->climate_count ? call->climate_count
                                                           : spotnik_climates_builtin_count,
                                       foresight_out, fault))
@@ -317,9 +346,10 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
 static int prices_load(struct call *call, struct spotnik_fault *fault)
 {
     if (!call->prices_path)
-        return call->on_demand_usd_per_h > 0 ? spotnik_fault_set(
-                   fault, "--on-demand-usd needs --spot-prices; without, give --price-ratio")
-                                             : 0;
+        return call->on_demand_usd_per_h > 0
+                   ? spotnik_fault_set(
+                         fault, "--on-demand-usd needs --spot-prices; without, give --price-ratio")
+                   : 0;
     if (spotnik_prices_read(call->prices_path, &call->prices, fault))
         return -1;
     if (call->on_demand_usd_per_h > 0)
@@ -355,10 +385,13 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
     struct spotnik_policy policy;
     struct tally tally = { 0 };
 
-    if (prices_load(call, fault) || moves_price(call, fault) || spotnik_job_terms_check(&call->terms, fault)
+    if (prices_load(call, fault) || moves_price(call, fault)
+        || spotnik_job_terms_check(&call->terms, fault)
         || policy_make(call, &policy, &foresight, fault))
         return -1;
-    int rc = call->place_count ? world_run(call, call->places, call->place_count, &policy, &tally, fault) : 0;
+    int rc = call->place_count
+                 ? world_run(call, call->places, call->place_count, &policy, &tally, fault)
+                 : 0;
     for (size_t i = 0; !rc && i < call->window_count; i++)
         rc = world_run(call, &call->windows[i], 1, &policy, &tally, fault);
     spotnik_foresight_free(foresight);
@@ -380,7 +413,8 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
     c->stride_s = call->stride_s;
     if ((c->work_s > 0) != (c->deadline_s > 0))
         return spotnik_fault_set(
-            fault, "--calibration takes --work and --deadline together, or neither for a set of jobs");
+            fault,
+            "--calibration takes --work and --deadline together, or neither for a set of jobs");
     return spotnik_calibrate(c, fault);
 }
 
@@ -390,27 +424,33 @@ static bool read_option(void *context, int option)
 
     switch (option) {
     case 'w':
-        return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count, FILES_MAX);
+        return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count,
+                                  FILES_MAX);
     case 'c':
-        return spotnik_cli_append("backtest", optarg, call->climates, &call->climate_count, FILES_MAX);
+        return spotnik_cli_append("backtest", optarg, call->climates, &call->climate_count,
+                                  FILES_MAX);
     case 'p':
         call->policy = optarg;
         return true;
     case 'W':
         return spotnik_cli_duration("backtest", "--work", optarg, false, &call->terms.work_s);
     case 'd':
-        return spotnik_cli_duration("backtest", "--deadline", optarg, false, &call->terms.deadline_s);
+        return spotnik_cli_duration("backtest", "--deadline", optarg, false,
+                                    &call->terms.deadline_s);
     case 'o':
-        return spotnik_cli_duration("backtest", "--changeover", optarg, false, &call->terms.changeover_s);
+        return spotnik_cli_duration("backtest", "--changeover", optarg, false,
+                                    &call->terms.changeover_s);
     case 't':
         return spotnik_cli_duration("backtest", "--stride", optarg, false, &call->stride_s);
     case 'k':
-        return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3, &call->terms.price_ratio);
+        return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3,
+                                  &call->terms.price_ratio);
     case 's':
         return spotnik_cli_count("backtest", "--slices", optarg, 1, 10000, &call->sliced.slices);
     case 'v':
         call->pair_given = true;
-        return spotnik_cli_number("backtest", "--pair-speed", optarg, 0, 2, &call->terms.pair_speed);
+        return spotnik_cli_number("backtest", "--pair-speed", optarg, 0, 2,
+                                  &call->terms.pair_speed);
     case 'n':
         return spotnik_cli_duration("backtest", "--notice", optarg, false, &call->terms.notice_s);
     case 'H':
@@ -420,13 +460,16 @@ static bool read_option(void *context, int option)
         return spotnik_cli_number("backtest", "--on-demand-usd", optarg, 1e-6, 1e4,
                                   &call->on_demand_usd_per_h);
     case 'x':
-        return spotnik_cli_append("backtest", optarg, call->places, &call->place_count, SPOTNIK_PLACES_MAX);
+        return spotnik_cli_append("backtest", optarg, call->places, &call->place_count,
+                                  SPOTNIK_PLACES_MAX);
     case 'G':
         return spotnik_cli_number("backtest", "--state-gb", optarg, 0, 1e7, &call->state_gb);
     case 'E':
-        return spotnik_cli_number("backtest", "--egress-usd", optarg, 0, 1e3, &call->egress_usd_per_gb);
+        return spotnik_cli_number("backtest", "--egress-usd", optarg, 0, 1e3,
+                                  &call->egress_usd_per_gb);
     case 'S':
-        return spotnik_cli_number("backtest", "--spot-usd", optarg, 1e-6, 1e4, &call->spot_usd_per_h);
+        return spotnik_cli_number("backtest", "--spot-usd", optarg, 1e-6, 1e4,
+                                  &call->spot_usd_per_h);
     case 'M':
         call->move_given = true;
         return spotnik_cli_duration("backtest", "--move-time", optarg, true, &call->move_s);
@@ -470,16 +513,21 @@ static bool read_option(void *context, int option)
 }
 
 static const struct option options[] = {
-    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },      { "work", 1, 0, 'W' },
-    { "deadline", 1, 0, 'd' },      { "changeover", 1, 0, 'o' },  { "price-ratio", 1, 0, 'k' },
-    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },      { "pair-speed", 1, 0, 'v' },
-    { "each", 0, 0, 'e' },          { "notice", 1, 0, 'n' },      { "spot-prices", 1, 0, 'H' },
-    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },       { "cap-usd", 1, 0, 'K' },
-    { "climates", 1, 0, 'c' },      { "calibration", 0, 0, 'C' }, { "unknown", 0, 0, 'U' },
-    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },        { "nodes", 1, 0, 'N' },
-    { "regimes", 1, 0, 'R' },       { "runs", 1, 0, 'r' },        { "block", 1, 0, 'b' },
-    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },       { "state-gb", 1, 0, 'G' },
-    { "egress-usd", 1, 0, 'E' },    { "spot-usd", 1, 0, 'S' },    { "move-time", 1, 0, 'M' },
+    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },
+    { "work", 1, 0, 'W' },          { "deadline", 1, 0, 'd' },
+    { "changeover", 1, 0, 'o' },    { "price-ratio", 1, 0, 'k' },
+    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },
+    { "pair-speed", 1, 0, 'v' },    { "each", 0, 0, 'e' },
+    { "notice", 1, 0, 'n' },        { "spot-prices", 1, 0, 'H' },
+    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },
+    { "cap-usd", 1, 0, 'K' },       { "climates", 1, 0, 'c' },
+    { "calibration", 0, 0, 'C' },   { "unknown", 0, 0, 'U' },
+    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },
+    { "nodes", 1, 0, 'N' },         { "regimes", 1, 0, 'R' },
+    { "runs", 1, 0, 'r' },          { "block", 1, 0, 'b' },
+    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },
+    { "state-gb", 1, 0, 'G' },      { "egress-usd", 1, 0, 'E' },
+    { "spot-usd", 1, 0, 'S' },      { "move-time", 1, 0, 'M' },
     { "help", 0, 0, 'h' },          { 0, 0, 0, 0 },
 };
 
@@ -500,7 +548,8 @@ int spotnik_cmd_backtest(int argc, char **argv)
     if (done >= 0)
         return done;
     for (; call.learn && optind < argc; optind++)
-        if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count, FILES_MAX))
+        if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count,
+                                FILES_MAX))
             return SPOTNIK_EXIT_USAGE;
     if (call.calibration && call.window_count && optind == argc) {
         if (calibration(&call, &fault))
@@ -508,7 +557,8 @@ int spotnik_cmd_backtest(int argc, char **argv)
         return SPOTNIK_EXIT_OK;
     }
     bool one_world = !call.window_count != !call.place_count; /* --windows or --place */
-    if (optind < argc || (!call.learn && (!one_world || !call.policy || !(call.terms.work_s > 0)))) {
+    if (optind < argc
+        || (!call.learn && (!one_world || !call.policy || !(call.terms.work_s > 0)))) {
         fputs(usage, stderr);
         return SPOTNIK_EXIT_USAGE;
     }

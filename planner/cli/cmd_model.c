@@ -11,16 +11,21 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik model speed|noise|lifetime|checkpoint-time|remaining|startup --fit FILE [--predict "
+    "usage: spotnik model speed|noise|lifetime|checkpoint-time|remaining|startup --fit FILE "
+    "[--predict "
     "FILE]\n"
-    "       spotnik model spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S\n"
+    "       spotnik model spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline "
+    "S\n"
     "                             [--search window|exact]\n"
-    "       spotnik model spotdnn --fit LOSSES [--fit TIMES] [--parameters-mb X]   (its constants, as JSON)\n"
-    "       spotnik model interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] "
+    "       spotnik model spotdnn --fit LOSSES [--fit TIMES] [--parameters-mb X]   (its constants, "
+    "as JSON)\n"
+    "       spotnik model interval --job 5h --write 1m [--mttf 1h | --bathtub "
+    "A,tau1_h,tau2_h,cap_h] "
     "[--authors]\n"
     "       spotnik model coefficient --speeds 3,1 --counts 7,3\n"
     "\n"
-    "Predictions are CSV on stdout: the columns of the file, the prediction, and the error when the observed "
+    "Predictions are CSV on stdout: the columns of the file, the prediction, and the error when "
+    "the observed "
     "column\n"
     "is there. A summary goes to stderr. Files may be gzip.\n"
     "  --sharpness P      speed, noise: how sharp saturation sets in (6 and 4 unless told)\n"
@@ -39,19 +44,23 @@ static const struct {
                "speed_steps_per_s.\n" },
     { "noise", "noise --fit FILE [--predict FILE] [--sharpness P] [--usd-per-h X]\n\n"
                "Time and cost by batch and workers, or epochs by noise (Scavenger).\n" },
-    { "lifetime",
-      "lifetime --fit FILE [--by COLUMN] [--cap 24h] [--at 1,3,6,12,24]\n\n"
-      "Share of machines lost by an age. Columns: lifetime_s, lifetime_min or lifetime_h, with end_kind\n"
-      "(preempted or stopped) or revoked_before_24h (1 or 0).\n" },
-    { "checkpoint-time", "checkpoint-time --fit FILE [--predict FILE] [--target COLUMN]\n\n"
-                         "Seconds to write a checkpoint by its size. Columns: size_mb, seconds.\n" },
-    { "remaining", "remaining --fit FILE [--predict FILE]\n\nTime left after a revocation, by the step.\n" },
+    { "lifetime", "lifetime --fit FILE [--by COLUMN] [--cap 24h] [--at 1,3,6,12,24]\n\n"
+                  "Share of machines lost by an age. Columns: lifetime_s, lifetime_min or "
+                  "lifetime_h, with end_kind\n"
+                  "(preempted or stopped) or revoked_before_24h (1 or 0).\n" },
+    { "checkpoint-time",
+      "checkpoint-time --fit FILE [--predict FILE] [--target COLUMN]\n\n"
+      "Seconds to write a checkpoint by its size. Columns: size_mb, seconds.\n" },
+    { "remaining",
+      "remaining --fit FILE [--predict FILE]\n\nTime left after a revocation, by the step.\n" },
     { "startup", "startup --fit FILE\n\nTime to start a machine.\n" },
-    { "spotdnn", "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search "
-                 "window|exact]\n"
-                 "       spotnik model spotdnn --fit LOSSES [--fit TIMES] [--parameters-mb X]\n\n"
-                 "--fit prints constants. Columns: workers, batch, iterations, loss (coefficient); or workers, alone_s, "
-                 "iteration_s.\n" },
+    { "spotdnn",
+      "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search "
+      "window|exact]\n"
+      "       spotnik model spotdnn --fit LOSSES [--fit TIMES] [--parameters-mb X]\n\n"
+      "--fit prints constants. Columns: workers, batch, iterations, loss (coefficient); or "
+      "workers, alone_s, "
+      "iteration_s.\n" },
     { "interval",
       "interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] [--authors]\n" },
     { "coefficient", "coefficient --speeds 3,1 --counts 7,3\n" },
@@ -98,14 +107,14 @@ void spotnik_model_report(const char *what, struct spotnik_model_errors *errors)
     if (kept > sizeof(errors->values) / sizeof(*errors->values))
         kept = sizeof(errors->values) / sizeof(*errors->values);
     qsort(errors->values, kept, sizeof(double), compare_double);
-    double median =
-        kept % 2 ? errors->values[kept / 2] : (errors->values[kept / 2 - 1] + errors->values[kept / 2]) / 2;
+    double median = kept % 2 ? errors->values[kept / 2]
+                             : (errors->values[kept / 2 - 1] + errors->values[kept / 2]) / 2;
     fprintf(stderr, "%s: MAPE %.2f %%, median %.2f %%, worst %.2f %%, over %zu rows\n", what,
             errors->sum / (double)errors->count, median, errors->worst, errors->count);
 }
 
-static bool read_option(struct spotnik_model_call *call, int option, const char *name, const char **fit,
-                        const char **predict)
+static bool read_option(struct spotnik_model_call *call, int option, const char *name,
+                        const char **fit, const char **predict)
 {
     switch (option) {
     case 'f':
@@ -142,11 +151,12 @@ static bool read_option(struct spotnik_model_call *call, int option, const char 
 static int read_options(struct spotnik_model_call *call, int argc, char **argv, const char **fit,
                         const char **predict)
 {
-    static const struct option options[] = { { "fit", 1, 0, 'f' },           { "predict", 1, 0, 'p' },
-                                             { "target", 1, 0, 't' },        { "by", 1, 0, 'b' },
-                                             { "sharpness", 1, 0, 's' },     { "usd-per-h", 1, 0, 'u' },
-                                             { "cap", 1, 0, 'c' },           { "at", 1, 0, 'a' },
-                                             { "leave-one-out", 0, 0, 'l' }, { 0, 0, 0, 0 } };
+    static const struct option options[] = {
+        { "fit", 1, 0, 'f' }, { "predict", 1, 0, 'p' },   { "target", 1, 0, 't' },
+        { "by", 1, 0, 'b' },  { "sharpness", 1, 0, 's' }, { "usd-per-h", 1, 0, 'u' },
+        { "cap", 1, 0, 'c' }, { "at", 1, 0, 'a' },        { "leave-one-out", 0, 0, 'l' },
+        { 0, 0, 0, 0 }
+    };
     int option;
 
     optind = 1;
@@ -160,8 +170,8 @@ static int read_options(struct spotnik_model_call *call, int argc, char **argv, 
     return 0;
 }
 
-static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotnik_fault *), int argc,
-                   char **argv)
+static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotnik_fault *),
+                   int argc, char **argv)
 {
     struct spotnik_model_call call = { .usd_per_h = SPOTNIK_SCAVENGER_E2_STANDARD_4_USD_PER_H,
                                        .cap_s = 86400,
@@ -179,7 +189,8 @@ static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotni
         rc = model(&call, &fault);
     spotnik_table_free(call.fit);
     spotnik_table_free(call.predict);
-    return rc ? spotnik_cli_refuse("model", SPOTNIK_EXIT_FAILED, "%s", fault.text) : SPOTNIK_EXIT_OK;
+    return rc ? spotnik_cli_refuse("model", SPOTNIK_EXIT_FAILED, "%s", fault.text)
+              : SPOTNIK_EXIT_OK;
 }
 
 int spotnik_cmd_model(int argc, char **argv)

@@ -18,7 +18,8 @@ struct spotnik_model_call {
 int spotnik_model_speed(const struct spotnik_model_call *call, struct spotnik_fault *fault);
 int spotnik_model_noise(const struct spotnik_model_call *call, struct spotnik_fault *fault);
 int spotnik_model_lifetime(const struct spotnik_model_call *call, struct spotnik_fault *fault);
-int spotnik_model_checkpoint_time(const struct spotnik_model_call *call, struct spotnik_fault *fault);
+int spotnik_model_checkpoint_time(const struct spotnik_model_call *call,
+                                  struct spotnik_fault *fault);
 int spotnik_model_remaining(const struct spotnik_model_call *call, struct spotnik_fault *fault);
 int spotnik_model_startup(const struct spotnik_model_call *call, struct spotnik_fault *fault);
 
@@ -31,7 +32,8 @@ struct spotnik_model_errors {
     double sum, worst, values[100000];
     size_t count;
 };
-/* Prints the predicted value and, when there is an observed one, the error in per cent; ends the line. */
+/* Prints the predicted value and, when there is an observed one, the error in per cent; ends the
+ * line. */
 void spotnik_model_print(struct spotnik_model_errors *errors, double predicted, double observed);
 void spotnik_model_report(const char *what, struct spotnik_model_errors *errors);
 
@@ -40,7 +42,8 @@ int spotnik_cmd_model(int argc, char **argv);
 /* The column of ages (lifetime_s, lifetime_min or lifetime_h), and its unit. */
 int spotnik_life_column(const struct spotnik_table *table, struct spotnik_fault *fault);
 double spotnik_life_unit_s(const char *column);
-/* One row of lifetimes: columns of its age and of how it ended (`kind`, or `flag` when that is not below zero). */
+/* One row of lifetimes: columns of its age and of how it ended (`kind`, or `flag` when that is not
+ * below zero). */
 struct spotnik_life;
 int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, int kind, int flag,
                       struct spotnik_life *life, struct spotnik_fault *fault);

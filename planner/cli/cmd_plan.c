@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or
- * under a budget, and how sure. */
+/* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a
+ * deadline or under a budget, and how sure. */
 #include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
@@ -16,31 +16,49 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
-    "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
-    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] "
+    "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile "
+    "run.db|FILE]\n"
+    "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... "
+    "[--confidence 0.95]\n"
+    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] "
+    "[--gpu-memory GiB] "
     "[--quota TYPE=N]\n"
     "                    [--data GB@REGION --egress-usd X] [--storage-usd X]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
-    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE "
+    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes "
+    "FILE "
     "[--cap 24h]]\n"
-    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]]... [--release] [--best]\n"
-    "                    [--follow 15m] [--batch N] [--elapsed 2h] [--spent X] [--clock X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
+    "                    [--from-status FILE [--running "
+    "TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]]... [--release] [--best]\n"
+    "                    [--follow 15m] [--batch N] [--elapsed 2h] [--spent X] [--clock X]] "
+    "[--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
-    "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
-    "built-in table (--prices builtin); without --profile an example job counts. Filters take patterns (\"us-*\") and\n"
-    "may be repeated. --target is epochs=N, steps=N or samples=N. Without deadline and budget the knee of the Pareto\n"
-    "front is chosen. --availability tells what was seen of a place until now; of places without it only how such\n"
-    "machines fare in general (--climates learns that from your traces). --churn replays a trace for all spot\n"
-    "machines, every run from another instant (from its beginning with ,start=0s). --from-status re-plans from what\n"
-    "`spotnik status --json` printed, with what the job has measured of its steps, losses, recoveries and price: --running\n"
-    "says what the members are rented as (2/4: two of four that are wanted), and they stay, unless --release lets them be\n"
-    "given back. --best plans for the best chance when nothing is sure enough. --follow 15m says that you plan anew that\n"
-    "often (spotnik fleet --replan-every): chance and cost then count on machines on demand that take over when spot\n"
-    "machines would be late, so the plan need not rent them before. It implies --release. --clock X is for a job that runs\n"
-    "X times as fast as its trace. docs/reference/traces.md and docs/reference/plan-files.md have the formats of all files.\n"
+    "Without --prices those that `spotnik prices update` has kept count (a week at most, else "
+    "--prices-age), or the\n"
+    "built-in table (--prices builtin); without --profile an example job counts. Filters take "
+    "patterns (\"us-*\") and\n"
+    "may be repeated. --target is epochs=N, steps=N or samples=N. Without deadline and budget the "
+    "knee of the Pareto\n"
+    "front is chosen. --availability tells what was seen of a place until now; of places without "
+    "it only how such\n"
+    "machines fare in general (--climates learns that from your traces). --churn replays a trace "
+    "for all spot\n"
+    "machines, every run from another instant (from its beginning with ,start=0s). --from-status "
+    "re-plans from what\n"
+    "`spotnik status --json` printed, with what the job has measured of its steps, losses, "
+    "recoveries and price: --running\n"
+    "says what the members are rented as (2/4: two of four that are wanted), and they stay, unless "
+    "--release lets them be\n"
+    "given back. --best plans for the best chance when nothing is sure enough. --follow 15m says "
+    "that you plan anew that\n"
+    "often (spotnik fleet --replan-every): chance and cost then count on machines on demand that "
+    "take over when spot\n"
+    "machines would be late, so the plan need not rent them before. It implies --release. --clock "
+    "X is for a job that runs\n"
+    "X times as fast as its trace. docs/reference/traces.md and docs/reference/plan-files.md have "
+    "the formats of all files.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
@@ -50,8 +68,8 @@ struct call {
     struct spotnik_profile profile;
     struct spotnik_catalog catalog;
     struct spotnik_plan_context context;
-    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *store, *plot, *format,
-        *churn_path;
+    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *store, *plot,
+        *format, *churn_path;
     struct spotnik_standing standing;
     struct spotnik_trace churn;
     double speedup; /* of the trace */
@@ -74,9 +92,12 @@ static int target_read(struct call *call, struct spotnik_fault *fault)
         if (strncmp(call->target, kinds[i], strlen(kinds[i])))
             continue;
         if (!spotnik_number_parse(call->target + strlen(kinds[i]), &value) || !(value > 0))
-            return spotnik_fault_set(fault, "--target '%s': what follows '=' is not a number above zero%s",
+            return spotnik_fault_set(fault,
+                                     "--target '%s': what follows '=' is not a number above zero%s",
                                      call->target,
-                                     strchr(call->target, ',') ? " (decimals are written with a point)" : "");
+                                     strchr(call->target, ',')
+                                         ? " (decimals are written with a point)"
+                                         : "");
         double samples = i == 1 ? value * call->profile.reference_batch : value;
         call->wish.work.epochs = i == 0 ? value : samples / call->profile.samples_per_epoch;
         return 0;
@@ -113,9 +134,11 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
     bool kept = false, builtin = call->price_count == 1 && !strcmp(call->prices[0], "builtin");
     int rc = 0;
 
-    if (!call->price_count && spotnik_price_cache_load(&call->catalog, call->prices_age_s, &kept, fault))
+    if (!call->price_count
+        && spotnik_price_cache_load(&call->catalog, call->prices_age_s, &kept, fault))
         return -1;
-    if (((!call->price_count && !kept) || builtin) && spotnik_catalog_builtin(&call->catalog, fault))
+    if (((!call->price_count && !kept) || builtin)
+        && spotnik_catalog_builtin(&call->catalog, fault))
         return -1;
     for (size_t i = 0; !rc && !builtin && i < call->price_count; i++) {
         if (!spotnik_store_is(call->prices[i])) {
@@ -163,8 +186,8 @@ static int remember(struct call *call, const struct spotnik_plan *plan, struct s
     if (!rc && plan->found) {
         const struct spotnik_candidate *c = &plan->candidates[0];
         spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
-        rc = spotnik_store_plan_put(store, call->profile.name, fleet, c->fleet.batch, c->outcome.time_mean_s,
-                                    c->outcome.cost_mean_usd, fault);
+        rc = spotnik_store_plan_put(store, call->profile.name, fleet, c->fleet.batch,
+                                    c->outcome.time_mean_s, c->outcome.cost_mean_usd, fault);
     }
     spotnik_store_close(store);
     return rc;
@@ -184,8 +207,8 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
         rc = profile_load(call, fault) || target_read(call, fault) || prices_load(call, fault)
                      || churn_load(call, fault)
                      || spotnik_known_load(&call->known, &call->catalog, &call->wish.work, fault)
-                     || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog, &call->wish,
-                                               fault)
+                     || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog,
+                                               &call->wish, fault)
                      || spotnik_plan_make(&call->catalog, &call->profile, &call->wish, plan, fault)
                      || (call->plot && spotnik_plan_plot(&call->context, call->plot, fault))
                      || remember(call, plan, fault)
@@ -193,9 +216,10 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
                  : 0;
     if (!rc && print(&call->context, stdout))
         rc = spotnik_fault_set(fault, "%s",
-                               *plan->binding ? plan->binding
-                                              : "this format cannot say this plan (ec2-fleet rents from AWS "
-                                                "alone: --cloud aws), or the output cannot be written");
+                               *plan->binding
+                                   ? plan->binding
+                                   : "this format cannot say this plan (ec2-fleet rents from AWS "
+                                     "alone: --cloud aws), or the output cannot be written");
     else if (!rc && !plan->found)
         rc = spotnik_fault_set(fault, "%s", plan->binding);
     spotnik_trace_free(&call->churn);
@@ -225,15 +249,18 @@ static bool read_number(struct call *call, int option)
     case 'U':
         return spotnik_cli_number("plan", "--speedup", optarg, 1e-3, 1e6, &call->speedup);
     case 'c':
-        return spotnik_cli_number("plan", "--confidence", optarg, 0.01, 0.9999, &call->wish.confidence);
+        return spotnik_cli_number("plan", "--confidence", optarg, 0.01, 0.9999,
+                                  &call->wish.confidence);
     case 'G':
         return spotnik_cli_duration("plan", "--cap", optarg, false, &call->wish.work.cap_s);
     case 'l':
-        return spotnik_cli_number("plan", "--losses-per-h", optarg, 0, 1000, &call->wish.work.losses_per_h);
+        return spotnik_cli_number("plan", "--losses-per-h", optarg, 0, 1000,
+                                  &call->wish.work.losses_per_h);
     case 'm':
         return spotnik_cli_count("plan", "--machines", optarg, 1, 1024, &call->wish.machines_most);
     case 'r':
-        return spotnik_cli_count("plan", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &call->wish.runs);
+        return spotnik_cli_count("plan", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX,
+                                 &call->wish.runs);
     case 'e':
         if (!spotnik_cli_number("plan", "--seed", optarg, 0, 9e15, &value))
             return false;
@@ -246,7 +273,8 @@ static bool read_number(struct call *call, int option)
 
 static bool pattern_add(struct spotnik_patterns *patterns)
 {
-    return spotnik_cli_append("plan", optarg, patterns->list, &patterns->count, SPOTNIK_PATTERNS_MAX);
+    return spotnik_cli_append("plan", optarg, patterns->list, &patterns->count,
+                              SPOTNIK_PATTERNS_MAX);
 }
 
 /* "p4d.*=2" */
@@ -256,7 +284,8 @@ static bool quota_add(struct call *call)
     unsigned machines;
 
     if (!number || call->wish.quota_count == SPOTNIK_QUOTAS_MAX)
-        return spotnik_cli_refuse("plan", 0, "--quota '%s' is not TYPE=N, or there are more than %d", optarg,
+        return spotnik_cli_refuse("plan", 0,
+                                  "--quota '%s' is not TYPE=N, or there are more than %d", optarg,
                                   SPOTNIK_QUOTAS_MAX)
                != 0;
     *number++ = '\0';
@@ -296,13 +325,15 @@ static bool read_filter(struct call *call, int option)
     case ACCELERATOR:
         return pattern_add(&call->filter.accelerators);
     case GPU_MEMORY:
-        return spotnik_cli_number("plan", "--gpu-memory", optarg, 0, 1e5, &call->filter.accelerator_gib);
+        return spotnik_cli_number("plan", "--gpu-memory", optarg, 0, 1e5,
+                                  &call->filter.accelerator_gib);
     case QUOTA:
         return quota_add(call);
     case DATA:
         return data_read(call);
     case EGRESS:
-        return spotnik_cli_number("plan", "--egress-usd", optarg, 0, 100, &call->wish.work.egress_usd_per_gb);
+        return spotnik_cli_number("plan", "--egress-usd", optarg, 0, 100,
+                                  &call->wish.work.egress_usd_per_gb);
     case STORAGE:
         return spotnik_cli_number("plan", "--storage-usd", optarg, 0, 100,
                                   &call->wish.work.storage_usd_per_gb_month);
@@ -344,8 +375,8 @@ static bool read_option(void *context, int option)
         call->standing.path = optarg;
         return true;
     case 'R':
-        return spotnik_cli_append("plan", optarg, call->standing.running, &call->standing.running_count,
-                                  SPOTNIK_RUNNING_MAX);
+        return spotnik_cli_append("plan", optarg, call->standing.running,
+                                  &call->standing.running_count, SPOTNIK_RUNNING_MAX);
     case 'C':
         call->churn_path = optarg;
         return true;
@@ -380,7 +411,8 @@ static bool read_option(void *context, int option)
 /* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
 static size_t word_quote(const char *word, char *to, size_t room)
 {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
     size_t used = 0;
 
     if (*word && !word[strspn(word, safe)])
@@ -399,16 +431,19 @@ static bool call_is_whole(const struct call *call, int argc, char **argv)
                    || standing->clock != 1;
 
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-        spotnik_cli_refuse("plan", 0, "what is '%s'? A command comes after --, behind all options", argv[optind]);
+        spotnik_cli_refuse("plan", 0, "what is '%s'? A command comes after --, behind all options",
+                           argv[optind]);
     else if (!call->target)
         spotnik_cli_refuse("plan", 0, "how much work is it? %s", target_kinds);
     else if (running && !standing->path)
-        spotnik_cli_refuse("plan", 0,
-                           "--elapsed, --spent, --batch and --clock are about a running job: give its status too, "
-                           "with --from-status");
+        spotnik_cli_refuse(
+            "plan", 0,
+            "--elapsed, --spent, --batch and --clock are about a running job: give its status too, "
+            "with --from-status");
     else if (call->wish.follow_s > 0 && !call->wish.on_demand)
-        spotnik_cli_refuse("plan", 0,
-                           "--follow counts on machines on demand that take over: leave --only spot out");
+        spotnik_cli_refuse(
+            "plan", 0,
+            "--follow counts on machines on demand that take over: leave --only spot out");
     else
         return true;
     return false;
@@ -507,7 +542,8 @@ int spotnik_cmd_plan(int argc, char **argv)
     if (done >= 0)
         return done;
     if (!call_is_whole(&call, argc, argv))
-        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE, "spotnik plan --help tells all options");
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
+                                  "spotnik plan --help tells all options");
     spotnik_plan_printer print =
         call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
     if (!print)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was left
- * out. */
+/* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was
+ * left out. */
 #include "cmd_plan.h"
 #include "fetch.h"
 #include "plan/accelerators.h"
@@ -17,14 +17,19 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik prices update [--cloud aws|gcp|azure]... [--mirror URL | --from FILE|URL...] [--into FILE]\n"
+    "usage: spotnik prices update [--cloud aws|gcp|azure]... [--mirror URL | --from FILE|URL...] "
+    "[--into FILE]\n"
     "       spotnik prices show\n"
     "       spotnik prices accelerators\n"
     "\n"
-    "update fetches SkyPilot's catalogs and the Spot Advisor (all three clouds, or those of --cloud), from --mirror\n"
-    "where that is given, or reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and\n"
-    "on-demand price pages of AWS, a table of zone ids and names. It keeps them for `spotnik plan`, which refuses\n"
-    "prices older than a week, and asks servers for changes only. A page that is broken changes nothing. show tells\n"
+    "update fetches SkyPilot's catalogs and the Spot Advisor (all three clouds, or those of "
+    "--cloud), from --mirror\n"
+    "where that is given, or reads --from, in the order given: vms.csv of SkyPilot, the Spot "
+    "Advisor, the spot and\n"
+    "on-demand price pages of AWS, a table of zone ids and names. It keeps them for `spotnik "
+    "plan`, which refuses\n"
+    "prices older than a week, and asks servers for changes only. A page that is broken changes "
+    "nothing. show tells\n"
     "their age; accelerators has memory, rates and other names of all that can be rented.\n"
     "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
 
@@ -39,17 +44,19 @@ static bool read_option(void *context, int option)
 
     switch (option) {
     case 'f':
-        return spotnik_cli_append("prices", optarg, call->update.sources, &call->update.source_count,
-                                  SPOTNIK_PRICE_SOURCES_MAX);
+        return spotnik_cli_append("prices", optarg, call->update.sources,
+                                  &call->update.source_count, SPOTNIK_PRICE_SOURCES_MAX);
     case 'c':
         if (strcmp(optarg, "aws") && strcmp(optarg, "gcp") && strcmp(optarg, "azure"))
-            return spotnik_cli_refuse("prices", 0, "--cloud is aws, gcp or azure, not '%s'", optarg);
+            return spotnik_cli_refuse("prices", 0, "--cloud is aws, gcp or azure, not '%s'",
+                                      optarg);
         return spotnik_cli_append("prices", optarg, call->update.clouds, &call->update.cloud_count,
                                   SPOTNIK_PRICE_SOURCES_MAX);
     case 'm':
         if (!spotnik_source_is_page(optarg))
             return spotnik_cli_refuse(
-                "prices", 0, "--mirror is https://, file:// or http:// of this machine, not '%s'", optarg);
+                "prices", 0, "--mirror is https://, file:// or http:// of this machine, not '%s'",
+                optarg);
         call->update.mirror = optarg;
         return true;
     case 'i':
@@ -75,12 +82,12 @@ static void catalog_tell(const struct spotnik_catalog *catalog, FILE *out)
             spot += !isnan(offer->spot_usd_per_h);
         }
         if (offers)
-            fprintf(out, "%s: %zu offers, %zu with accelerators, %zu with a spot price\n", clouds[c], offers,
-                    accelerated, spot);
+            fprintf(out, "%s: %zu offers, %zu with accelerators, %zu with a spot price\n",
+                    clouds[c], offers, accelerated, spot);
     }
     for (size_t i = 0; i < catalog->drop_count; i++)
-        fprintf(out, "left out: %zu %s (the first: %s)\n", catalog->drops[i].rows, catalog->drops[i].why,
-                catalog->drops[i].example);
+        fprintf(out, "left out: %zu %s (the first: %s)\n", catalog->drops[i].rows,
+                catalog->drops[i].why, catalog->drops[i].example);
 }
 
 /* Names that the table does not have would be silent holes in every plan. */
@@ -89,16 +96,20 @@ static void strangers_note(struct spotnik_catalog *catalog, FILE *out)
     struct spotnik_catalog strangers = { 0 };
 
     for (size_t i = 0; i < catalog->count; i++)
-        if (*catalog->offers[i].accelerator && !spotnik_accelerator_find(catalog->offers[i].accelerator))
-            spotnik_catalog_drop(&strangers, catalog->offers[i].instance, catalog->offers[i].accelerator);
+        if (*catalog->offers[i].accelerator
+            && !spotnik_accelerator_find(catalog->offers[i].accelerator))
+            spotnik_catalog_drop(&strangers, catalog->offers[i].instance,
+                                 catalog->offers[i].accelerator);
     for (size_t i = 0; i < strangers.drop_count; i++)
         fprintf(out,
-                "not in the table of accelerators: %s (%zu offers, such as %s): no memory or rate is known "
+                "not in the table of accelerators: %s (%zu offers, such as %s): no memory or rate "
+                "is known "
                 "of it\n",
                 strangers.drops[i].why, strangers.drops[i].rows, strangers.drops[i].example);
 }
 
-/* In a file beside, then in one step: a plan at the same time reads the old prices or the new ones. */
+/* In a file beside, then in one step: a plan at the same time reads the old prices or the new
+ * ones. */
 static int keep(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
     char beside[1100];
@@ -106,7 +117,9 @@ static int keep(struct spotnik_catalog *catalog, const char *path, struct spotni
     snprintf(beside, sizeof(beside), "%s.new", path);
     if (spotnik_catalog_write(catalog, beside, fault))
         return -1;
-    return rename(beside, path) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
+    return rename(beside, path)
+               ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno))
+               : 0;
 }
 
 /* Tells, after a fault, what stays. */
@@ -119,7 +132,8 @@ static int still_there(const char *path, struct spotnik_fault *fault)
     if (age_s < 0)
         return -1;
     spotnik_age_print(age_s, age, sizeof(age));
-    snprintf(text + used, sizeof(fault->text) - used, "; the prices kept %s ago stay as they are", age);
+    snprintf(text + used, sizeof(fault->text) - used, "; the prices kept %s ago stay as they are",
+             age);
     return -1;
 }
 
@@ -188,12 +202,9 @@ static int accelerators(void)
 
 int spotnik_cmd_prices(int argc, char **argv)
 {
-    static const struct option options[] = { { "from", 1, 0, 'f' },
-                                             { "cloud", 1, 0, 'c' },
-                                             { "into", 1, 0, 'i' },
-                                             { "mirror", 1, 0, 'm' },
-                                             { "help", 0, 0, 'h' },
-                                             { 0, 0, 0, 0 } };
+    static const struct option options[] = { { "from", 1, 0, 'f' }, { "cloud", 1, 0, 'c' },
+                                             { "into", 1, 0, 'i' }, { "mirror", 1, 0, 'm' },
+                                             { "help", 0, 0, 'h' }, { 0, 0, 0, 0 } };
     struct call call = { .into = NULL };
     struct spotnik_fault fault;
     int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);

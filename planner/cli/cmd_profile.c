@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik profile`: measures a job, or checks a description of one; shows what the planner makes of it, and
- * keeps it in the store. */
+/* `spotnik profile`: measures a job, or checks a description of one; shows what the planner makes
+ * of it, and keeps it in the store. */
 #include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
@@ -11,39 +11,48 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik profile --batches 256,512 [--workers 1,2,4] [--seconds 3] [--rounds 3] [--device cpu]\n"
-    "                       [--name NAME] [--samples-per-epoch N] [--store run.db] -- command [argument]...\n"
+    "usage: spotnik profile --batches 256,512 [--workers 1,2,4] [--seconds 3] [--rounds 3] "
+    "[--device cpu]\n"
+    "                       [--name NAME] [--samples-per-epoch N] [--store run.db] -- command "
+    "[argument]...\n"
     "       spotnik profile --describe FILE.json [--store run.db]\n"
     "\n"
-    "The first form runs the command here, with each number of workers and each global batch, and reads from "
+    "The first form runs the command here, with each number of workers and each global batch, and "
+    "reads from "
     "the job's own\n"
-    "status how long a step computes and waits, and what it reduces; at the end it kills a worker to see "
+    "status how long a step computes and waits, and what it reduces; at the end it kills a worker "
+    "to see "
     "what "
     "a loss costs.\n"
     "It repeats this --rounds times; medians count, and their spread becomes the error of "
     "the "
     "profile. On a busy\n"
     "host it waits for a while, then reports the load.\n"
-    "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must last longer "
+    "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must "
+    "last longer "
     "than "
     "--seconds.\n"
-    "The second form reads a description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": 750} or "
+    "The second form reads a description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": "
+    "750} or "
     "{\"steps\":\n"
-    "[[batch, seconds], ...]}}, \"batches\": [256, 512], \"samples_per_epoch\", \"gradient_mb\"} and, "
+    "[[batch, seconds], ...]}}, \"batches\": [256, 512], \"samples_per_epoch\", \"gradient_mb\"} "
+    "and, "
     "optionally, state_mb,\n"
     "reference_batch, critical_batch, link_gbps, hop_us, overlap, startup_s, recover_s, join_s, "
     "checkpoint_every_s, error,\n"
     "measured ([[device, how many, batch, step seconds], ...]). The device \"cpu\" is one vCPU.\n"
     "It prints the profile that the planner will use, as JSON.\n"
     "\n"
-    "  spotnik profile --batches 256,512 --store run.db -- charlm --batch {batch} --steps 0 --quiet\n";
+    "  spotnik profile --batches 256,512 --store run.db -- charlm --batch {batch} --steps 0 "
+    "--quiet\n";
 
 struct call {
     struct spotnik_profile_order order;
     const char *describe, *store;
 };
 
-static int keep(const char *path, const struct spotnik_profile *profile, struct spotnik_fault *fault)
+static int keep(const char *path, const struct spotnik_profile *profile,
+                struct spotnik_fault *fault)
 {
     struct spotnik_store *store;
 
@@ -61,8 +70,8 @@ static bool read_list(const char *option, double least, double *values, size_t *
     for (size_t i = 1; good && i < *count; i++)
         good = values[i] > values[i - 1];
     if (!good)
-        spotnik_cli_refuse("profile", 0, "%s '%s' is not a list of 1 to %d numbers, growing", option, optarg,
-                           SPOTNIK_GRID_MAX);
+        spotnik_cli_refuse("profile", 0, "%s '%s' is not a list of 1 to %d numbers, growing",
+                           option, optarg, SPOTNIK_GRID_MAX);
     return good;
 }
 
@@ -84,7 +93,8 @@ static bool read_option(void *context, int option)
     case 't':
         return spotnik_cli_number("profile", "--seconds", optarg, 0.1, 3600, &call->order.seconds);
     case 'r':
-        return spotnik_cli_count("profile", "--rounds", optarg, 1, SPOTNIK_ROUNDS_MAX, &call->order.rounds);
+        return spotnik_cli_count("profile", "--rounds", optarg, 1, SPOTNIK_ROUNDS_MAX,
+                                 &call->order.rounds);
     case 'e':
         return spotnik_cli_number("profile", "--samples-per-epoch", optarg, 1, 1e15,
                                   &call->order.samples_per_epoch);
@@ -99,7 +109,8 @@ static bool read_option(void *context, int option)
     }
 }
 
-/* What was not said: one and two workers, an epoch as long as the job counts samples for one step. */
+/* What was not said: one and two workers, an epoch as long as the job counts samples for one
+ * step. */
 static void complete(struct call *call, char **command)
 {
     const char *slash = strrchr(command[0], '/');
@@ -115,7 +126,8 @@ static void complete(struct call *call, char **command)
     if (!(call->order.samples_per_epoch > 0)) {
         call->order.samples_per_epoch = call->order.batches[0];
         fprintf(stderr,
-                "an epoch is taken as one step of %.0f samples; plan with --target steps=N or samples=N, "
+                "an epoch is taken as one step of %.0f samples; plan with --target steps=N or "
+                "samples=N, "
                 "or give --samples-per-epoch\n",
                 call->order.batches[0]);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetches with libcurl. A page is given a minute to answer and ten to come, and 256 MiB. The library is loaded by the first fetch: with all that it
- * needs in its turn it would take every other command, and every worker that one starts, 5 ms of a processor. */
+/* Fetches with libcurl. A page is given a minute to answer and ten to come, and 256 MiB. The
+ * library is loaded by the first fetch: with all that it needs in its turn it would take every
+ * other command, and every worker that one starts, 5 ms of a processor. */
 #include "fetch.h"
 #include "plan/table.h"
 
@@ -13,15 +14,15 @@
 #include <curl/curl.h>
 #include <dlfcn.h>
 
-#define FUNCTIONS(X)                                                                                         \
-    X(curl_easy_init)                                                                                        \
-    X(curl_easy_cleanup)                                                                                     \
-    X(curl_easy_setopt)                                                                                      \
-    X(curl_easy_perform)                                                                                     \
-    X(curl_easy_getinfo)                                                                                     \
-    X(curl_easy_header)                                                                                      \
-    X(curl_easy_strerror)                                                                                    \
-    X(curl_slist_append)                                                                                     \
+#define FUNCTIONS(X)                                                                               \
+    X(curl_easy_init)                                                                              \
+    X(curl_easy_cleanup)                                                                           \
+    X(curl_easy_setopt)                                                                            \
+    X(curl_easy_perform)                                                                           \
+    X(curl_easy_getinfo)                                                                           \
+    X(curl_easy_header)                                                                            \
+    X(curl_easy_strerror)                                                                          \
+    X(curl_slist_append)                                                                           \
     X(curl_slist_free_all)
 
 #undef curl_easy_setopt
@@ -40,10 +41,10 @@ static bool load(void)
 
     if (!handle)
         return false;
-#define X(name)                                                                                              \
-    symbol = dlsym(handle, #name);                                                                           \
-    if (!symbol)                                                                                             \
-        return false;                                                                                        \
+#define X(name)                                                                                    \
+    symbol = dlsym(handle, #name);                                                                 \
+    if (!symbol)                                                                                   \
+        return false;                                                                              \
     memcpy(&lib.name, &symbol, sizeof(symbol));
     FUNCTIONS(X)
 #undef X
@@ -67,7 +68,8 @@ static size_t page_add(char *bytes, size_t one, size_t count, void *context)
     return size;
 }
 
-/* Prices are worth money: nothing unencrypted comes from elsewhere, whatever a server redirects to. */
+/* Prices are worth money: nothing unencrypted comes from elsewhere, whatever a server redirects
+ * to. */
 static void set_up(CURL *curl, const char *url, char *error, struct spotnik_page *page)
 {
     lib.curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -86,7 +88,8 @@ static void set_up(CURL *curl, const char *url, char *error, struct spotnik_page
     lib.curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
 }
 
-/* Asks for what has changed since, by the name of the version, or by its date. The caller frees the list. */
+/* Asks for what has changed since, by the name of the version, or by its date. The caller frees the
+ * list. */
 static struct curl_slist *set_kept(CURL *curl, const struct spotnik_page *kept)
 {
     char header[300];
@@ -120,23 +123,27 @@ static void facts_take(CURL *curl, struct spotnik_page *page)
     page->unchanged = status == 304 || unmet;
 }
 
-static int page_fault(const char *url, CURLcode code, const char *error, struct spotnik_fault *fault)
+static int page_fault(const char *url, CURLcode code, const char *error,
+                      struct spotnik_fault *fault)
 {
-    const char *why = *error ? error : code == CURLE_OK ? "the page is empty" : lib.curl_easy_strerror(code);
+    const char *why = *error             ? error
+                      : code == CURLE_OK ? "the page is empty"
+                                         : lib.curl_easy_strerror(code);
 
     switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
     case CURLE_OPERATION_TIMEDOUT:
-        spotnik_fault_set(fault,
-                          "%s: cannot be reached (%s); is there a network? Try again with one, or give files "
-                          "that you have with --from",
-                          url, why);
+        spotnik_fault_set(
+            fault,
+            "%s: cannot be reached (%s); is there a network? Try again with one, or give files "
+            "that you have with --from",
+            url, why);
         return SPOTNIK_UNREACHABLE;
     default:
-        return spotnik_fault_set(fault, "%s: %s; try again later, or give a file that you have with --from",
-                                 url, why);
+        return spotnik_fault_set(
+            fault, "%s: %s; try again later, or give a file that you have with --from", url, why);
     }
 }
 
@@ -146,8 +153,10 @@ static int page_get(const char *url, const struct spotnik_page *kept, struct spo
     char error[CURL_ERROR_SIZE] = "";
 
     if (!load())
-        return spotnik_fault_set(
-            fault, "%s: libcurl.so.4 is not there; install libcurl, or fetch the page yourself and give the file with --from", url);
+        return spotnik_fault_set(fault,
+                                 "%s: libcurl.so.4 is not there; install libcurl, or fetch the "
+                                 "page yourself and give the file with --from",
+                                 url);
     CURL *curl = lib.curl_easy_init();
     if (!curl)
         return spotnik_fault_set(fault, "%s: libcurl does not start", url);
@@ -197,14 +206,15 @@ bool spotnik_source_is_page(const char *where)
     return !strncmp(where, "https://", 8) || !strncmp(where, "file://", 7) || is_local(where);
 }
 
-int spotnik_source_fetch(const char *where, const struct spotnik_page *kept, struct spotnik_page *page_out,
-                         struct spotnik_fault *fault)
+int spotnik_source_fetch(const char *where, const struct spotnik_page *kept,
+                         struct spotnik_page *page_out, struct spotnik_fault *fault)
 {
     *page_out = (struct spotnik_page){ .bytes = NULL };
     if (spotnik_source_is_page(where))
         return page_get(where, kept, page_out, fault);
     if (strstr(where, "://"))
-        return spotnik_fault_set(
-            fault, "%s: only https://, files, and http:// of this machine are read", where);
+        return spotnik_fault_set(fault,
+                                 "%s: only https://, files, and http:// of this machine are read",
+                                 where);
     return spotnik_file_read(where, &page_out->bytes, &page_out->size, fault);
 }

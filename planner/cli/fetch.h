@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and web pages as bytes. Only here does the planner touch a network, and only where libcurl was
- * there to build with. */
+/* Files and web pages as bytes. Only here does the planner touch a network, and only where libcurl
+ * was there to build with. */
 #ifndef SPOTNIK_CLI_FETCH_H
 #define SPOTNIK_CLI_FETCH_H
 
@@ -20,11 +20,11 @@ struct spotnik_page {
     bool unchanged;    /* the page is still as `kept` has it; there are no bytes */
 };
 
-/* Reads a path, file://, https://, or http:// of this machine (a mirror). Compressed pages come out plain.
- * With `kept` (may be null) the server is asked for the page only if it has changed since.
+/* Reads a path, file://, https://, or http:// of this machine (a mirror). Compressed pages come out
+ * plain. With `kept` (may be null) the server is asked for the page only if it has changed since.
  * Returns 0, -1, or SPOTNIK_UNREACHABLE, with a fault that says what to do. */
-int spotnik_source_fetch(const char *where, const struct spotnik_page *kept, struct spotnik_page *page_out,
-                         struct spotnik_fault *fault);
+int spotnik_source_fetch(const char *where, const struct spotnik_page *kept,
+                         struct spotnik_page *page_out, struct spotnik_fault *fault);
 bool spotnik_source_is_page(const char *where);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /proc/stat for everybody, /proc/PID/stat for ourselves: a process counts as ours when its parents lead to this
- * one. One that loses its parent on the way is counted as somebody else's; the jobs that are measured here keep
- * theirs. */
+/* /proc/stat for everybody, /proc/PID/stat for ourselves: a process counts as ours when its parents
+ * lead to this one. One that loses its parent on the way is counted as somebody else's; the jobs
+ * that are measured here keep theirs. */
 #include "hostload.h"
 
 #include <ctype.h>
@@ -33,8 +33,8 @@ static bool busy_read(double *busy_s_out)
 {
     double user, nice, system, idle, wait, irq, softirq, steal = 0;
     FILE *file = fopen("/proc/stat", "re");
-    int got = file ? fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system, &idle, &wait,
-                            &irq, &softirq, &steal)
+    int got = file ? fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system,
+                            &idle, &wait, &irq, &softirq, &steal)
                    : 0;
 
     if (file)
@@ -45,7 +45,8 @@ static bool busy_read(double *busy_s_out)
     return true;
 }
 
-/* What comes after the name, which may hold anything, is: state, parent, nine numbers, then four times. */
+/* What comes after the name, which may hold anything, is: state, parent, nine numbers, then four
+ * times. */
 static bool process_read(const char *pid, struct process *process_out)
 {
     char path[64], line[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How busy this host is with other things than what this process started. It measures; what is too busy is the
- * caller's question. */
+/* How busy this host is with other things than what this process started. It measures; what is too
+ * busy is the caller's question. */
 #ifndef SPOTNIK_CLI_HOSTLOAD_H
 #define SPOTNIK_CLI_HOSTLOAD_H
 
@@ -15,7 +15,8 @@ struct spotnik_host_look {
 /* False where /proc does not tell. */
 bool spotnik_host_look(struct spotnik_host_look *look_out);
 /* Processors that others kept busy between two looks, 0 at least. */
-double spotnik_host_others(const struct spotnik_host_look *from, const struct spotnik_host_look *to);
+double spotnik_host_others(const struct spotnik_host_look *from,
+                           const struct spotnik_host_look *to);
 /* Processors that this host has. */
 double spotnik_host_processors(void);
 

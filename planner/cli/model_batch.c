@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model noise`: Scavenger's two relations. A file with `time_h_observed` gives time and cost from
- * (B, K); one with `epochs_to_target` gives epochs from noise, and noise from B. */
+/* `spotnik model noise`: Scavenger's two relations. A file with `time_h_observed` gives time and
+ * cost from (B, K); one with `epochs_to_target` gives epochs from noise, and noise from B. */
 #include "cmd_model.h"
 #include "plan/model_noise.h"
 
@@ -58,19 +58,22 @@ static struct kind *kind_of(struct kind *kinds, size_t *count, const char *name,
     return &kinds[(*count)++];
 }
 
-static const char *model_name(const struct spotnik_table *table, size_t row, const struct columns *c)
+static const char *model_name(const struct spotnik_table *table, size_t row,
+                              const struct columns *c)
 {
     return c->model < 0 ? "" : spotnik_table_text(table, row, c->model);
 }
 
-static int row_read(const struct spotnik_table *table, size_t row, const struct columns *c, int target,
-                    struct spotnik_batch_row *out, double *noise_out, struct spotnik_fault *fault)
+static int row_read(const struct spotnik_table *table, size_t row, const struct columns *c,
+                    int target, struct spotnik_batch_row *out, double *noise_out,
+                    struct spotnik_fault *fault)
 {
     *out = (struct spotnik_batch_row){ .workers = 1, .time_h = NAN };
     *noise_out = NAN;
     if (spotnik_table_number(table, row, c->batch, 1, 1e9, &out->batch, fault))
         return -1;
-    if (c->workers >= 0 && spotnik_table_number(table, row, c->workers, 1, 1e6, &out->workers, fault))
+    if (c->workers >= 0
+        && spotnik_table_number(table, row, c->workers, 1, 1e6, &out->workers, fault))
         return -1;
     if (target >= 0 && !spotnik_table_empty(table, row, target)
         && spotnik_table_number(table, row, target, 1e-9, 1e9, &out->time_h, fault))
@@ -86,13 +89,14 @@ static int kinds_read(const struct spotnik_table *table, const struct columns *c
     for (size_t row = 0; row < spotnik_table_rows(table); row++) {
         struct kind *kind = kind_of(kinds, count, model_name(table, row, c), true);
         if (!kind || kind->count == ROWS_MAX)
-            return spotnik_fault_set(fault, "%s:%zu: too many models or rows", spotnik_table_name(table),
-                                     spotnik_table_line(table, row));
-        if (row_read(table, row, c, target, &kind->rows[kind->count], &kind->noise[kind->count], fault))
+            return spotnik_fault_set(fault, "%s:%zu: too many models or rows",
+                                     spotnik_table_name(table), spotnik_table_line(table, row));
+        if (row_read(table, row, c, target, &kind->rows[kind->count], &kind->noise[kind->count],
+                     fault))
             return -1;
         if (isnan(kind->rows[kind->count].time_h))
-            return spotnik_fault_set(fault, "%s:%zu: the observed value is empty", spotnik_table_name(table),
-                                     spotnik_table_line(table, row));
+            return spotnik_fault_set(fault, "%s:%zu: the observed value is empty",
+                                     spotnik_table_name(table), spotnik_table_line(table, row));
         kind->count++;
     }
     return 0;
@@ -110,9 +114,11 @@ static int kind_fit_epochs(struct kind *kind, const char *file, struct spotnik_f
     }
     kind->noise_line = spotnik_line_fit(root, kind->noise, NULL, kind->count);
     kind->epoch_line = spotnik_line_fit(kind->noise, epochs, NULL, kind->count);
-    fprintf(stderr, "%s: noise = %.4f + %.3f B^-1/2 (R^2 %.3f); epochs = %.2f + %.2f noise (R^2 %.3f)\n",
-            kind->name, kind->noise_line.intercept, kind->noise_line.slope, kind->noise_line.r_squared,
-            kind->epoch_line.intercept, kind->epoch_line.slope, kind->epoch_line.r_squared);
+    fprintf(stderr,
+            "%s: noise = %.4f + %.3f B^-1/2 (R^2 %.3f); epochs = %.2f + %.2f noise (R^2 %.3f)\n",
+            kind->name, kind->noise_line.intercept, kind->noise_line.slope,
+            kind->noise_line.r_squared, kind->epoch_line.intercept, kind->epoch_line.slope,
+            kind->epoch_line.r_squared);
     return 0;
 }
 
@@ -123,7 +129,8 @@ static int kind_fit(struct kind *kind, bool time, double sharpness, const char *
         return kind_fit_epochs(kind, file, fault);
     if (spotnik_batch_time_fit(kind->rows, kind->count, sharpness, &kind->time))
         return spotnik_fault_set(
-            fault, "%s: '%s' needs at least two batches and two worker counts (four rows)", file, kind->name);
+            fault, "%s: '%s' needs at least two batches and two worker counts (four rows)", file,
+            kind->name);
     return 0;
 }
 
@@ -132,11 +139,13 @@ struct held {
     size_t inside, known;
 };
 
-static void interval_print(const struct kind *kind, const struct spotnik_batch_row *row, struct held *held)
+static void interval_print(const struct kind *kind, const struct spotnik_batch_row *row,
+                           struct held *held)
 {
     double low_h, high_h;
 
-    if (spotnik_batch_time_interval(kind->rows, kind->count, row->batch, row->workers, &low_h, &high_h))
+    if (spotnik_batch_time_interval(kind->rows, kind->count, row->batch, row->workers, &low_h,
+                                    &high_h))
         low_h = high_h = NAN; /* the fit has been refused already */
     printf("%.4f,%.4f,", low_h, high_h);
     held->known += !isnan(row->time_h);
@@ -144,15 +153,17 @@ static void interval_print(const struct kind *kind, const struct spotnik_batch_r
 }
 
 /* One prediction; the cost follows from the time. */
-static void predict_row(const struct kind *kind, bool time, const struct spotnik_batch_row *row, double noise,
-                        double usd_per_h, struct held *held, struct spotnik_model_errors *errors)
+static void predict_row(const struct kind *kind, bool time, const struct spotnik_batch_row *row,
+                        double noise, double usd_per_h, struct held *held,
+                        struct spotnik_model_errors *errors)
 {
     if (!time) {
-        double gamma = isnan(noise)
-                           ? kind->noise_line.intercept + kind->noise_line.slope * pow(row->batch, -0.5)
-                           : noise;
+        double gamma = isnan(noise) ? kind->noise_line.intercept
+                                          + kind->noise_line.slope * pow(row->batch, -0.5)
+                                    : noise;
         printf("%.5g,", gamma);
-        spotnik_model_print(errors, kind->epoch_line.intercept + kind->epoch_line.slope * gamma, row->time_h);
+        spotnik_model_print(errors, kind->epoch_line.intercept + kind->epoch_line.slope * gamma,
+                            row->time_h);
         return;
     }
     double hours = spotnik_batch_time_h(&kind->time, row->batch, row->workers);
@@ -161,8 +172,8 @@ static void predict_row(const struct kind *kind, bool time, const struct spotnik
     spotnik_model_print(errors, hours, row->time_h);
 }
 
-static int predict(const struct spotnik_model_call *call, const struct spotnik_table *table, bool time,
-                   struct kind *kinds, size_t count, struct spotnik_fault *fault)
+static int predict(const struct spotnik_model_call *call, const struct spotnik_table *table,
+                   bool time, struct kind *kinds, size_t count, struct spotnik_fault *fault)
 {
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
     struct spotnik_batch_row row;
@@ -180,8 +191,10 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_t
         const struct kind *kind = kind_of(kinds, &count, model_name(table, i, &c), false);
         rc = kind ? row_read(table, i, &c, time ? c.time : c.epochs, &row, &noise, fault)
                   : spotnik_fault_set(
-                      fault, "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
-                      spotnik_table_name(table), spotnik_table_line(table, i), model_name(table, i, &c));
+                        fault,
+                        "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
+                        spotnik_table_name(table), spotnik_table_line(table, i),
+                        model_name(table, i, &c));
         if (rc)
             break;
         spotnik_cli_csv_row(table, i);
@@ -202,8 +215,8 @@ int spotnik_model_noise(const struct spotnik_model_call *call, struct spotnik_fa
     struct kind *kinds = calloc(KINDS_MAX, sizeof(*kinds));
     struct columns c;
     size_t count = 0;
-    int rc =
-        kinds ? columns_find(call->fit, time, true, &c, fault) : spotnik_fault_set(fault, "out of memory");
+    int rc = kinds ? columns_find(call->fit, time, true, &c, fault)
+                   : spotnik_fault_set(fault, "out of memory");
 
     if (!rc)
         rc = kinds_read(call->fit, &c, time ? c.time : c.epochs, kinds, &count, fault);

@@ -82,8 +82,8 @@ static int series_read(const struct spotnik_table *table, struct series_list *al
         series_key(table, row, key);
         struct series *series = series_find(all, key, true);
         if (!series || series->count == 64)
-            return spotnik_fault_set(fault, "%s:%zu: too many series or sizes", spotnik_table_name(table),
-                                     spotnik_table_line(table, row));
+            return spotnik_fault_set(fault, "%s:%zu: too many series or sizes",
+                                     spotnik_table_name(table), spotnik_table_line(table, row));
         if (spotnik_table_number(table, row, workers, 1, 1e6, &series->x[series->count], fault)
             || spotnik_table_number(table, row, speed, 1e-9, 1e9, &series->y[series->count], fault))
             return -1;
@@ -95,22 +95,25 @@ static int series_read(const struct spotnik_table *table, struct series_list *al
 static void series_fit(struct series_list *all, double sharpness)
 {
     for (size_t i = 0; i < all->count; i++)
-        all->list[i].speed = spotnik_speed_fit(all->list[i].x, all->list[i].y, all->list[i].count, sharpness);
+        all->list[i].speed =
+            spotnik_speed_fit(all->list[i].x, all->list[i].y, all->list[i].count, sharpness);
 }
 
 /* Mean absolute log error of the other series' rows in `table` at one sharpness. */
-static double others_error(const struct series_list *fit, struct series_list *test, const char *left_out,
-                           double p)
+static double others_error(const struct series_list *fit, struct series_list *test,
+                           const char *left_out, double p)
 {
     double sum = 0, count = 0;
 
     for (size_t i = 0; i < test->count; i++) {
-        const struct series *seen = series_find((struct series_list *)fit, test->list[i].key, false);
+        const struct series *seen =
+            series_find((struct series_list *)fit, test->list[i].key, false);
         if (!seen || !strcmp(seen->key, left_out))
             continue;
         struct spotnik_speed speed = spotnik_speed_fit(seen->x, seen->y, seen->count, p);
         for (size_t j = 0; j < test->list[i].count; j++, count++)
-            sum += fabs(log(spotnik_speed_predict(&speed, test->list[i].x[j]) / test->list[i].y[j]));
+            sum +=
+                fabs(log(spotnik_speed_predict(&speed, test->list[i].x[j]) / test->list[i].y[j]));
     }
     return count ? sum / count : INFINITY;
 }
@@ -147,7 +150,8 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
 {
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
     int workers = spotnik_table_need(table, "workers", fault);
-    int speed = spotnik_table_find(table, "speed_steps_per_s"), rc = workers < 0 || !errors ? -1 : 0;
+    int speed = spotnik_table_find(table, "speed_steps_per_s"),
+        rc = workers < 0 || !errors ? -1 : 0;
     double n, observed, low, high, beyond = 0, inside = 0, known = 0;
     char key[192];
 
@@ -159,9 +163,9 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         series_key(table, row, key);
         const struct series *series = series_find(fit, key, false);
         if (!series)
-            rc = spotnik_fault_set(fault,
-                                   "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
-                                   spotnik_table_name(table), spotnik_table_line(table, row), key);
+            rc = spotnik_fault_set(
+                fault, "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
+                spotnik_table_name(table), spotnik_table_line(table, row), key);
         else if (!(rc = spotnik_table_number(table, row, workers, 1, 1e6, &n, fault))
                  && !(rc = observed_of(table, row, speed, &observed, fault))) {
             spotnik_cli_csv_row(table, row);
@@ -179,9 +183,11 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         fprintf(stderr, "  90 %% intervals hold %.0f of %.0f rows\n", inside, known);
     if (!rc && beyond > 0)
         fprintf(stderr,
-                "speed: %.0f rows have more than half as many workers again as the largest cluster that was "
+                "speed: %.0f rows have more than half as many workers again as the largest cluster "
+                "that was "
                 "fitted. Where a "
-                "series saturates was not seen: such predictions were up to 27 %% off in published data; "
+                "series saturates was not seen: such predictions were up to 27 %% off in published "
+                "data; "
                 "measure a "
                 "larger cluster\n",
                 beyond);
@@ -193,16 +199,19 @@ int spotnik_model_speed(const struct spotnik_model_call *call, struct spotnik_fa
 {
     double sharpness = call->sharpness > 0 ? call->sharpness : SPOTNIK_SPEED_SHARPNESS;
     struct series_list *fit = calloc(1, sizeof(*fit)), *test = calloc(1, sizeof(*test));
-    int rc = fit && test ? series_read(call->fit, fit, fault) : spotnik_fault_set(fault, "out of memory");
+    int rc = fit && test ? series_read(call->fit, fit, fault)
+                         : spotnik_fault_set(fault, "out of memory");
 
     if (!rc)
         series_fit(fit, sharpness);
     if (!rc && call->leave_one_out && !(rc = series_read(predicted_table(call), test, fault)))
         fit_leaving_one_out(fit, test);
     for (size_t i = 0; !rc && i < fit->count; i++)
-        fprintf(stderr, "%s: %.4g steps/s a worker, cap %.4g steps/s, sharpness %.1f, from %zu sizes\n",
-                fit->list[i].key, fit->list[i].speed.worker_steps_per_s, fit->list[i].speed.cap_steps_per_s,
-                fit->list[i].speed.sharpness, fit->list[i].count);
+        fprintf(stderr,
+                "%s: %.4g steps/s a worker, cap %.4g steps/s, sharpness %.1f, from %zu sizes\n",
+                fit->list[i].key, fit->list[i].speed.worker_steps_per_s,
+                fit->list[i].speed.cap_steps_per_s, fit->list[i].speed.sharpness,
+                fit->list[i].count);
     if (!rc)
         rc = speed_predict(predicted_table(call), fit, fault);
     free(fit);
@@ -211,8 +220,8 @@ int spotnik_model_speed(const struct spotnik_model_call *call, struct spotnik_fa
 }
 
 /* One straight line for one pair of columns, with its predictions. */
-static int line_columns(const struct spotnik_table *table, const char *x_name, const char *y_name, int *x_out,
-                        int *y_out, bool need_y, struct spotnik_fault *fault)
+static int line_columns(const struct spotnik_table *table, const char *x_name, const char *y_name,
+                        int *x_out, int *y_out, bool need_y, struct spotnik_fault *fault)
 {
     *x_out = spotnik_table_need(table, x_name, fault);
     if (*x_out < 0)
@@ -221,14 +230,15 @@ static int line_columns(const struct spotnik_table *table, const char *x_name, c
     return need_y && *y_out < 0 ? -1 : 0;
 }
 
-static int points_read(const struct spotnik_table *table, int x_column, int y_column, double *x, double *y,
-                       size_t *count_out, struct spotnik_fault *fault)
+static int points_read(const struct spotnik_table *table, int x_column, int y_column, double *x,
+                       double *y, size_t *count_out, struct spotnik_fault *fault)
 {
     size_t count = 0;
 
     for (size_t row = 0; row < spotnik_table_rows(table); row++, count++) {
         if (count == POINTS_MAX)
-            return spotnik_fault_set(fault, "%s: more than %d rows", spotnik_table_name(table), POINTS_MAX);
+            return spotnik_fault_set(fault, "%s: more than %d rows", spotnik_table_name(table),
+                                     POINTS_MAX);
         if (spotnik_table_number(table, row, x_column, 0, 1e12, &x[count], fault)
             || spotnik_table_number(table, row, y_column, 1e-9, 1e12, &y[count], fault))
             return -1;
@@ -238,9 +248,9 @@ static int points_read(const struct spotnik_table *table, int x_column, int y_co
 }
 
 /* Prints predictions of f(x) for every row. */
-static int curve_predict(const struct spotnik_table *table, int x_column, int y_column, const char *header,
-                         double (*f)(const void *, double), const void *model, const char *what,
-                         struct spotnik_fault *fault)
+static int curve_predict(const struct spotnik_table *table, int x_column, int y_column,
+                         const char *header, double (*f)(const void *, double), const void *model,
+                         const char *what, struct spotnik_fault *fault)
 {
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
     int rc = errors ? 0 : spotnik_fault_set(fault, "out of memory");
@@ -280,14 +290,16 @@ int spotnik_model_remaining(const struct spotnik_model_call *call, struct spotni
         || points_read(call->fit, x_column, y_column, x, y, &count, fault))
         return -1;
     if (spotnik_remaining_fit(x, y, count, &model))
-        return spotnik_fault_set(fault, "%s: remaining time must fall with the step, over two rows or more",
-                                 spotnik_table_name(call->fit));
+        return spotnik_fault_set(
+            fault, "%s: remaining time must fall with the step, over two rows or more",
+            spotnik_table_name(call->fit));
     fprintf(stderr, "remaining: %.3f steps/s, %.1f s at step 0, from %zu rows\n", model.steps_per_s,
             model.end_s, count);
-    if (line_columns(predicted_table(call), "revocation_step", target, &x_column, &y_column, false, fault))
+    if (line_columns(predicted_table(call), "revocation_step", target, &x_column, &y_column, false,
+                     fault))
         return -1;
-    return curve_predict(predicted_table(call), x_column, y_column, "predicted_remaining_s", remaining_at,
-                         &model, "remaining", fault);
+    return curve_predict(predicted_table(call), x_column, y_column, "predicted_remaining_s",
+                         remaining_at, &model, "remaining", fault);
 }
 
 int spotnik_model_startup(const struct spotnik_model_call *call, struct spotnik_fault *fault)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model lifetime`: share of machines lost by an age, Kaplan-Meier first and the fits beside it.
- * Lifetimes are `lifetime_s` with `end_kind` (preempted or stopped) or `revoked_before_24h` (1 or 0). */
+/* `spotnik model lifetime`: share of machines lost by an age, Kaplan-Meier first and the fits
+ * beside it. Lifetimes are `lifetime_s` with `end_kind` (preempted or stopped) or
+ * `revoked_before_24h` (1 or 0). */
 #include "cmd_model.h"
 #include "plan/model_lifetime.h"
 
@@ -61,14 +62,14 @@ int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, in
     const char *text = spotnik_table_text(table, row, kind);
     life->lost = !strcmp(text, "preempted");
     if (!life->lost && strcmp(text, "stopped"))
-        return spotnik_fault_set(fault,
-                                 "%s:%zu: column %d: end_kind is '%s'; preempted or stopped (by the user)",
-                                 spotnik_table_name(table), spotnik_table_line(table, row), kind + 1, text);
+        return spotnik_fault_set(
+            fault, "%s:%zu: column %d: end_kind is '%s'; preempted or stopped (by the user)",
+            spotnik_table_name(table), spotnik_table_line(table, row), kind + 1, text);
     return 0;
 }
 
-static int lives_read(const struct spotnik_table *table, int group, const char *name, struct lives *lives,
-                      struct spotnik_fault *fault)
+static int lives_read(const struct spotnik_table *table, int group, const char *name,
+                      struct lives *lives, struct spotnik_fault *fault)
 {
     int age = spotnik_life_column(table, fault), kind = spotnik_table_find(table, "end_kind");
     int flag = spotnik_table_find(table, "revoked_before_24h");
@@ -104,7 +105,8 @@ static int lives_fit(struct lives *lives, double cap_s, struct spotnik_fault *fa
         return -1;
     lives->bathtub_fitted =
         !spotnik_bathtub_fit(&lives->survival, cap_s, &lives->bathtub, &lives->bathtub_r2);
-    lives->naive_fitted = !spotnik_bathtub_fit(&lives->naive, cap_s, &lives->naive_bathtub, &lives->naive_r2);
+    lives->naive_fitted =
+        !spotnik_bathtub_fit(&lives->naive, cap_s, &lives->naive_bathtub, &lives->naive_r2);
     lives->weibull_fitted = !spotnik_weibull_fit(lives->list, lives->count, cap_s, &lives->weibull);
     lives->exponential_per_s = spotnik_exponential_fit(lives->list, lives->count, cap_s);
     return 0;
@@ -126,8 +128,8 @@ static void lives_tell(const struct lives *lives, const char *name, double cap_s
         lost += lives->list[i].lost;
         capped += lives->list[i].lost && lives->list[i].age_s >= cap_s;
     }
-    fprintf(stderr, "%s%s%zu machines: %zu lost (%zu of them at the cap of %.4g h), %zu censored\n", name,
-            *name ? ": " : "", lives->count, lost, capped, cap_s / 3600, lives->count - lost);
+    fprintf(stderr, "%s%s%zu machines: %zu lost (%zu of them at the cap of %.4g h), %zu censored\n",
+            name, *name ? ": " : "", lives->count, lost, capped, cap_s / 3600, lives->count - lost);
     if (lives->bathtub_fitted)
         fprintf(stderr, "  bathtub, censoring counted: A %.3f tau1 %.2f h tau2 %.2f h, R^2 %.3f\n",
                 lives->bathtub.scale, lives->bathtub.early_s / 3600, lives->bathtub.late_s / 3600,
@@ -142,7 +144,8 @@ static void lives_tell(const struct lives *lives, const char *name, double cap_s
                 lives->weibull.scale_s / 3600);
     fputc('\n', stderr);
     if (lives->ended_count > 1)
-        fprintf(stderr, "  losses come together: %.1f within a minute of each loss, itself included\n",
+        fprintf(stderr,
+                "  losses come together: %.1f within a minute of each loss, itself included\n",
                 spotnik_loss_cluster(lives->ended_s, lives->ended_count, 60));
 }
 
@@ -166,8 +169,9 @@ static void print_age(const struct lives *lives, double age_s)
     number_or_nothing(lives->weibull_fitted, spotnik_weibull_lost(&lives->weibull, age_s));
 }
 
-static const char header[] = "kaplan_meier,low95,high95,censored_left_out,bathtub,bathtub_censored_left_out,"
-                             "exponential,weibull,";
+static const char header[] =
+    "kaplan_meier,low95,high95,censored_left_out,bathtub,bathtub_censored_left_out,"
+    "exponential,weibull,";
 
 /* Predicts at the hours of a table with an `hours` column. */
 static int predict_hours(const struct lives *lives, const struct spotnik_table *table,
@@ -193,12 +197,14 @@ static int predict_hours(const struct lives *lives, const struct spotnik_table *
     return 0;
 }
 
-/* Prints one group at the hours of the call; `other` holds lifetimes that were kept aside, or is null. */
+/* Prints one group at the hours of the call; `other` holds lifetimes that were kept aside, or is
+ * null. */
 static void print_group(const struct spotnik_model_call *call, const struct lives *lives,
                         const struct lives *other, const char *name)
 {
     for (size_t i = 0; i < call->at_count; i++) {
-        double age_s = call->at_h[i] * 3600, lost = spotnik_survival_lost(&lives->survival, age_s, NULL);
+        double age_s = call->at_h[i] * 3600,
+               lost = spotnik_survival_lost(&lives->survival, age_s, NULL);
         if (call->by)
             spotnik_cli_csv_field(name, false);
         printf("%g,", call->at_h[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model spotdnn`, `interval` and `coefficient`: the models that answer with a plan instead of a
- * column. */
+/* `spotnik model spotdnn`, `interval` and `coefficient`: the models that answer with a plan instead
+ * of a column. */
 #include "cmd_model.h"
 #include "spotdnn_fit.h"
 #include "plan/jsonfile.h"
@@ -29,12 +29,15 @@ static int either(const struct spotnik_table *table, const char *name, const cha
     return column >= 0 ? column : spotnik_table_find(table, other);
 }
 
-static int type_read(const struct spotnik_table *table, size_t row, struct spotnik_spotdnn_type *type,
-                     struct spotnik_fault *fault)
+static int type_read(const struct spotnik_table *table, size_t row,
+                     struct spotnik_spotdnn_type *type, struct spotnik_fault *fault)
 {
-    int name = spotnik_table_find(table, "instance"), speed = spotnik_table_find(table, "speed_img_per_s");
-    int gpus = spotnik_table_find(table, "gpus"), batch = spotnik_table_find(table, "batch_per_gpu");
-    int quota = spotnik_table_find(table, "quota"), price = spotnik_table_find(table, "spot_usd_per_h");
+    int name = spotnik_table_find(table, "instance"),
+        speed = spotnik_table_find(table, "speed_img_per_s");
+    int gpus = spotnik_table_find(table, "gpus"),
+        batch = spotnik_table_find(table, "batch_per_gpu");
+    int quota = spotnik_table_find(table, "quota"),
+        price = spotnik_table_find(table, "spot_usd_per_h");
     double quota_value = 1e6, per_gpu;
 
     type->usd_per_h = NAN;
@@ -63,7 +66,8 @@ static int constants_csv(const char *path, struct constants *constants, struct s
         rc = spotnik_table_need(table, needed[i], fault) < 0 ? -1 : 0;
     size_t rows = spotnik_table_rows(table);
     if (!rc && rows > SPOTNIK_SPOTDNN_TYPES_MAX)
-        rc = spotnik_fault_set(fault, "%s: more than %d instance types", path, SPOTNIK_SPOTDNN_TYPES_MAX);
+        rc = spotnik_fault_set(fault, "%s: more than %d instance types", path,
+                               SPOTNIK_SPOTDNN_TYPES_MAX);
     constants->types = calloc(rows, sizeof(*constants->types));
     for (size_t row = 0; !rc && row < rows; row++)
         rc = type_read(table, row, &constants->types[row], fault);
@@ -97,12 +101,14 @@ static int model_json(const char *path, const json_t *json, struct spotnik_spotd
                                 fields[i].value, fault))
             return -1;
     if (m->gamma2 > 0)
-        return spotnik_json_fault(fault, path, json, "gamma2", 0,
-                                  "gamma2 must not be above zero (a larger batch needs fewer updates)");
+        return spotnik_json_fault(
+            fault, path, json, "gamma2", 0,
+            "gamma2 must not be above zero (a larger batch needs fewer updates)");
     return 0;
 }
 
-static int constants_json(const char *path, struct constants *constants, struct spotnik_fault *fault)
+static int constants_json(const char *path, struct constants *constants,
+                          struct spotnik_fault *fault)
 {
     json_t *json, *item;
     size_t i;
@@ -115,7 +121,8 @@ static int constants_json(const char *path, struct constants *constants, struct 
     constants->types = calloc(constants->count + 1, sizeof(*constants->types));
     if (!rc && (!constants->count || constants->count > SPOTNIK_SPOTDNN_TYPES_MAX))
         rc = spotnik_json_fault(fault, path, json, "instances", 0,
-                                "'instances' is not a list of 1 to %d types", SPOTNIK_SPOTDNN_TYPES_MAX);
+                                "'instances' is not a list of 1 to %d types",
+                                SPOTNIK_SPOTDNN_TYPES_MAX);
     json_array_foreach(list, i, item)
     {
         struct spotnik_spotdnn_type *type = &constants->types[i];
@@ -127,11 +134,12 @@ static int constants_json(const char *path, struct constants *constants, struct 
         if (!name)
             rc = spotnik_json_fault(fault, path, list, NULL, i, "instance %zu has no name", i + 1);
         else if (spotnik_json_number(path, item, "gpus", 1, 64, 1, &type->gpus, fault)
-                 || spotnik_json_number(path, item, "speed_img_per_s", 1e-6, 1e9, NAN, &type->images_per_s,
-                                        fault)
+                 || spotnik_json_number(path, item, "speed_img_per_s", 1e-6, 1e9, NAN,
+                                        &type->images_per_s, fault)
                  || spotnik_json_number(path, item, "batch_per_gpu", 1, 1e9, NAN, &per_gpu, fault)
                  || spotnik_json_number(path, item, "quota", 0, 1e6, 1e6, &quota, fault)
-                 || spotnik_json_number(path, item, "spot_usd_per_h", 1e-6, 1e5, -1, &type->usd_per_h, fault))
+                 || spotnik_json_number(path, item, "spot_usd_per_h", 1e-6, 1e5, -1,
+                                        &type->usd_per_h, fault))
             rc = -1;
         if (type->usd_per_h < 0)
             type->usd_per_h = NAN;
@@ -158,7 +166,8 @@ static int prices_apply(const char *path, struct constants *constants, struct sp
     if (name < 0)
         name = spotnik_table_find(table, "InstanceType");
     if (name < 0 || spot < 0)
-        rc = spotnik_fault_set(fault, "%s:1: columns 'instance' and 'spot_usd_per_h' are needed", path);
+        rc = spotnik_fault_set(fault, "%s:1: columns 'instance' and 'spot_usd_per_h' are needed",
+                               path);
     for (size_t row = 0; !rc && row < spotnik_table_rows(table); row++) {
         const char *text = spotnik_table_text(table, row, name);
         if (spotnik_table_empty(table, row, spot))
@@ -179,16 +188,17 @@ static void quota_apply(struct constants *constants, double quota)
         if (quota >= 0 && quota < type->quota)
             type->quota = (unsigned)quota;
         if (isnan(type->usd_per_h)) {
-            fprintf(stderr, "spotnik model spotdnn: %s has no spot price and is left out\n", type->name);
+            fprintf(stderr, "spotnik model spotdnn: %s has no spot price and is left out\n",
+                    type->name);
             type->quota = 0;
             type->usd_per_h = 0;
         }
     }
 }
 
-static json_t *search_json(const struct constants *constants, const struct spotnik_spotdnn_goal *goal,
-                           const char *search, const unsigned *count,
-                           const struct spotnik_spotdnn_search *found)
+static json_t *search_json(const struct constants *constants,
+                           const struct spotnik_spotdnn_goal *goal, const char *search,
+                           const unsigned *count, const struct spotnik_spotdnn_search *found)
 {
     const struct spotnik_spotdnn_result *r = &found->result;
     json_t *plan = json_array(), *order = json_array(), *machines = json_object();
@@ -199,14 +209,15 @@ static json_t *search_json(const struct constants *constants, const struct spotn
         if (count[i])
             json_object_set_new(machines, constants->types[i].name, json_integer(count[i]));
     }
-    return json_pack(
-        "{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f}}",
-        "plan", plan, "order", order, "machines", machines, "time", r->time_s, "cost", r->cost_usd, "time_s",
-        r->time_s, "cost_usd", r->cost_usd, "search", search, "proved_optimal", (int)found->proved,
-        "candidates", (json_int_t)found->candidates, "workers", (int)r->workers, "usd_per_h", r->usd_per_h,
-        "iterations", r->iterations, "iteration_s", r->iteration_s, "weighted_batch", r->batch,
-        "convergence_coefficient", r->coefficient, "objective", "loss", goal->loss, "deadline_s",
-        goal->deadline_s);
+    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:I, s:i, s:f, s:f, s:f, s:f, "
+                     "s:f, s:{s:f, s:f}}",
+                     "plan", plan, "order", order, "machines", machines, "time", r->time_s, "cost",
+                     r->cost_usd, "time_s", r->time_s, "cost_usd", r->cost_usd, "search", search,
+                     "proved_optimal", (int)found->proved, "candidates",
+                     (json_int_t)found->candidates, "workers", (int)r->workers, "usd_per_h",
+                     r->usd_per_h, "iterations", r->iterations, "iteration_s", r->iteration_s,
+                     "weighted_batch", r->batch, "convergence_coefficient", r->coefficient,
+                     "objective", "loss", goal->loss, "deadline_s", goal->deadline_s);
 }
 
 static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn_goal *goal,
@@ -217,13 +228,14 @@ static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn
     struct spotnik_fault fault;
     unsigned *count = calloc(constants->count, sizeof(*count));
     int rc = !count  ? spotnik_fault_set(&fault, "out of memory")
-             : exact ? spotnik_spotdnn_exact(&constants->model, constants->types, constants->count, goal,
-                                             count, &found, &fault)
-                     : spotnik_spotdnn_window(&constants->model, constants->types, constants->count, goal,
-                                              count, &found, &fault);
+             : exact ? spotnik_spotdnn_exact(&constants->model, constants->types, constants->count,
+                                             goal, count, &found, &fault)
+                     : spotnik_spotdnn_window(&constants->model, constants->types, constants->count,
+                                              goal, count, &found, &fault);
 
     if (!rc && !found.found)
-        rc = spotnik_spotdnn_explain(&constants->model, constants->types, constants->count, goal, &fault);
+        rc = spotnik_spotdnn_explain(&constants->model, constants->types, constants->count, goal,
+                                     &fault);
     if (!rc)
         rc = spotnik_cli_json(search_json(constants, goal, search, count, &found));
     else
@@ -235,13 +247,15 @@ static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn
 /* As --constants reads it, once it has `instances`. */
 static json_t *fitted_json(const struct spotnik_spotdnn_model *m, double error_pct, size_t rows)
 {
-    json_t *model = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "alpha1", m->alpha1, "beta1",
-                              m->beta1, "gamma1", m->gamma1, "gamma2", m->gamma2, "gamma3", m->gamma3, "gamma4",
-                              m->gamma4, "gamma5", m->gamma5, "parameters_mb", m->parameters_mb,
-                              "request_mb_per_s", m->request_mb_per_s, "server_mb_per_s", m->server_mb_per_s,
-                              "pcie_mb_per_s", m->pcie_mb_per_s);
+    json_t *model =
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "alpha1", m->alpha1,
+                  "beta1", m->beta1, "gamma1", m->gamma1, "gamma2", m->gamma2, "gamma3", m->gamma3,
+                  "gamma4", m->gamma4, "gamma5", m->gamma5, "parameters_mb", m->parameters_mb,
+                  "request_mb_per_s", m->request_mb_per_s, "server_mb_per_s", m->server_mb_per_s,
+                  "pcie_mb_per_s", m->pcie_mb_per_s);
 
-    return json_pack("{s:o, s:I, s:f}", "model", model, "rows", (json_int_t)rows, "mape_pct", error_pct);
+    return json_pack("{s:o, s:I, s:f}", "model", model, "rows", (json_int_t)rows, "mape_pct",
+                     error_pct);
 }
 
 /* Several files one after the other: losses, then times. */
@@ -259,12 +273,15 @@ static int fit_run(const char *const *paths, size_t count, struct spotnik_spotdn
 
 int spotnik_model_spotdnn(int argc, char **argv)
 {
-    static const struct option options[] = { { "constants", 1, 0, 'c' }, { "prices", 1, 0, 'p' },
-                                             { "quota", 1, 0, 'q' },     { "loss", 1, 0, 'l' },
-                                             { "deadline", 1, 0, 'd' },  { "search", 1, 0, 's' },
-                                             { "takeover", 1, 0, 't' },  { "fit", 1, 0, 'f' },
-                                             { "parameters-mb", 1, 0, 'm' }, { 0, 0, 0, 0 } };
-    const char *constants_path = NULL, *prices_path = NULL, *search = "window", *name = "model spotdnn";
+    static const struct option options[] = {
+        { "constants", 1, 0, 'c' },     { "prices", 1, 0, 'p' },
+        { "quota", 1, 0, 'q' },         { "loss", 1, 0, 'l' },
+        { "deadline", 1, 0, 'd' },      { "search", 1, 0, 's' },
+        { "takeover", 1, 0, 't' },      { "fit", 1, 0, 'f' },
+        { "parameters-mb", 1, 0, 'm' }, { 0, 0, 0, 0 }
+    };
+    const char *constants_path = NULL, *prices_path = NULL, *search = "window",
+               *name = "model spotdnn";
     struct constants constants = { .model = spotnik_spotdnn_resnet110 };
     struct spotnik_spotdnn_goal goal = { .loss = NAN, .deadline_s = NAN };
     struct spotnik_fault fault;
@@ -285,7 +302,8 @@ int spotnik_model_spotdnn(int argc, char **argv)
         else if (option == 'f')
             good = spotnik_cli_append(name, optarg, fits, &fit_count, 4);
         else if (option == 'm')
-            good = spotnik_cli_number(name, "--parameters-mb", optarg, 1e-9, 1e9, &constants.model.parameters_mb);
+            good = spotnik_cli_number(name, "--parameters-mb", optarg, 1e-9, 1e9,
+                                      &constants.model.parameters_mb);
         else if (option == 'q')
             good = spotnik_cli_number(name, "--quota", optarg, 0, 1e6, &quota);
         else if (option == 'l')
@@ -302,11 +320,14 @@ int spotnik_model_spotdnn(int argc, char **argv)
     if (fit_count && !constants_path)
         return fit_run(fits, fit_count, &constants.model);
     if (!constants_path || isnan(goal.loss) || isnan(goal.deadline_s))
-        return spotnik_cli_refuse(name, SPOTNIK_EXIT_USAGE, "--constants, --loss and --deadline are needed");
+        return spotnik_cli_refuse(name, SPOTNIK_EXIT_USAGE,
+                                  "--constants, --loss and --deadline are needed");
     if (strcmp(search, "window") && strcmp(search, "exact"))
-        return spotnik_cli_refuse(name, SPOTNIK_EXIT_USAGE, "--search is window or exact, not '%s'", search);
-    int rc = spotnik_json_looks_like(constants_path) ? constants_json(constants_path, &constants, &fault)
-                                                     : constants_csv(constants_path, &constants, &fault);
+        return spotnik_cli_refuse(name, SPOTNIK_EXIT_USAGE, "--search is window or exact, not '%s'",
+                                  search);
+    int rc = spotnik_json_looks_like(constants_path)
+                 ? constants_json(constants_path, &constants, &fault)
+                 : constants_csv(constants_path, &constants, &fault);
     if (!rc)
         rc = prices_apply(prices_path, &constants, &fault);
     if (!rc && goal.loss <= constants.model.gamma5)
@@ -342,8 +363,9 @@ int spotnik_model_coefficient(int argc, char **argv)
                : option == 'c' ? spotnik_cli_list(optarg, 0, counts, 64, &count_count)
                                : false;
     if (!good || !speed_count || speed_count != count_count)
-        return spotnik_cli_refuse("model coefficient", SPOTNIK_EXIT_USAGE,
-                                  "--speeds and --counts are lists of the same length, such as 3,1 and 7,3");
+        return spotnik_cli_refuse(
+            "model coefficient", SPOTNIK_EXIT_USAGE,
+            "--speeds and --counts are lists of the same length, such as 3,1 and 7,3");
     for (size_t i = 0; i < count_count; i++)
         whole[i] = (unsigned)counts[i];
     printf("%.4f\n", spotnik_convergence_coefficient(speeds, whole, speed_count));
@@ -389,9 +411,10 @@ static bool interval_option(struct interval_call *call, int option, const char *
         return true;
     case 'b':
         if (!spotnik_cli_list(optarg, 1e-9, values, 4, &count) || count != 4)
-            return spotnik_cli_refuse(name, 0, "--bathtub is A,tau1,tau2,cap with times in hours"), false;
-        call->bathtub =
-            (struct spotnik_bathtub){ values[0], values[1] * 3600, values[2] * 3600, values[3] * 3600 };
+            return spotnik_cli_refuse(name, 0, "--bathtub is A,tau1,tau2,cap with times in hours"),
+                   false;
+        call->bathtub = (struct spotnik_bathtub){ values[0], values[1] * 3600, values[2] * 3600,
+                                                  values[3] * 3600 };
         return true;
     default:
         return false;
@@ -433,10 +456,12 @@ int spotnik_model_interval(int argc, char **argv)
         json_array_append_new(list, json_real(plan->interval_s[i] / 60));
     json_t *json =
         json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f}", "intervals_min", list, "expected_min",
-                  plan->expected_s / 60, "overhead_pct", 100 * (plan->expected_s / call.terms.job_s - 1),
-                  "young_min", spotnik_interval_young_s(call.terms.write_s, mttf_s) / 60, "daly_min",
+                  plan->expected_s / 60, "overhead_pct",
+                  100 * (plan->expected_s / call.terms.job_s - 1), "young_min",
+                  spotnik_interval_young_s(call.terms.write_s, mttf_s) / 60, "daly_min",
                   spotnik_interval_daly_s(call.terms.write_s, mttf_s) / 60, "available_min",
-                  spotnik_interval_available_s(call.terms.write_s, mttf_s, call.terms.restart_s) / 60,
+                  spotnik_interval_available_s(call.terms.write_s, mttf_s, call.terms.restart_s)
+                      / 60,
                   "mttf_h", mttf_s / 3600);
     free(plan);
     return spotnik_cli_json(json);

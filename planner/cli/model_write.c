@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model checkpoint-time`: seconds to write a checkpoint by what is in it. Which columns count is
- * chosen by leaving one model out at a time; the errors that are left give the interval of a prediction. */
+/* `spotnik model checkpoint-time`: seconds to write a checkpoint by what is in it. Which columns
+ * count is chosen by leaving one model out at a time; the errors that are left give the interval of
+ * a prediction. */
 #include "cmd_model.h"
 #include "plan/model_forms.h"
 
@@ -17,7 +18,8 @@ static const char *const names[COLUMNS][2] = { { "size_mb", "Checkpoint Size (MB
                                                { "weights_mb", "Weight File Size" },
                                                { "index_kb", "Index File Size" },
                                                { "graph_mb", "Graph File Size" } };
-/* Size alone; graph description and weights (a constant and a rate each); and with the graph's own file. */
+/* Size alone; graph description and weights (a constant and a rate each); and with the graph's own
+ * file. */
 static const unsigned sets[] = { 1, 2 | 4, 4 | 16, 2 | 4 | 16, 4 | 8 };
 
 struct rows {
@@ -47,7 +49,8 @@ static int row_read(const struct spotnik_table *table, size_t row, const int col
 }
 
 /* Rows of one model are a group; without a column that names it, every row is one. */
-static unsigned group_of(const struct spotnik_table *table, int column, size_t row, const unsigned *group)
+static unsigned group_of(const struct spotnik_table *table, int column, size_t row,
+                         const unsigned *group)
 {
     unsigned next = 0;
 
@@ -93,13 +96,15 @@ static void form_tell(const struct spotnik_form *form, size_t rows)
         fprintf(stderr, "  too few models to say how far it is off: the interval is unknown\n");
     else
         fprintf(stderr,
-                "  a model that is left out: MAPE %.2f %%; %.0f %% intervals of +- %.1f %% hold %.0f %% of "
+                "  a model that is left out: MAPE %.2f %%; %.0f %% intervals of +- %.1f %% hold "
+                "%.0f %% of "
                 "what was left out\n",
-                100 * form->error, 100 * SPOTNIK_INTERVAL, 100 * form->interval, 100 * form->coverage);
+                100 * form->error, 100 * SPOTNIK_INTERVAL, 100 * form->interval,
+                100 * form->coverage);
 }
 
-static int predict(const struct spotnik_model_call *call, const struct spotnik_form *form, const char *target,
-                   struct spotnik_fault *fault)
+static int predict(const struct spotnik_model_call *call, const struct spotnik_form *form,
+                   const char *target, struct spotnik_fault *fault)
 {
     const struct spotnik_table *table = call->predict ? call->predict : call->fit;
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
@@ -135,7 +140,8 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_f
     return rc;
 }
 
-int spotnik_model_checkpoint_time(const struct spotnik_model_call *call, struct spotnik_fault *fault)
+int spotnik_model_checkpoint_time(const struct spotnik_model_call *call,
+                                  struct spotnik_fault *fault)
 {
     const char *target = call->target                                    ? call->target
                          : spotnik_table_find(call->fit, "seconds") >= 0 ? "seconds"

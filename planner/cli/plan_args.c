@@ -32,14 +32,16 @@ int spotnik_cli_options(int argc, char **argv, const char *letters, const struct
             fputs(usage, stdout);
             return SPOTNIK_EXIT_OK;
         }
-        if (!take(call, option)) /* it, or getopt, has said what is wrong: that is not to scroll away */
-            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE, "spotnik %s --help tells all options",
-                                      argv[0]);
+        /* it, or getopt, has said what is wrong: that is not to scroll away */
+        if (!take(call, option))
+            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE,
+                                      "spotnik %s --help tells all options", argv[0]);
     }
     return -1;
 }
 
-bool spotnik_cli_append(const char *command, const char *text, const char **list, size_t *count, size_t most)
+bool spotnik_cli_append(const char *command, const char *text, const char **list, size_t *count,
+                        size_t most)
 {
     if (*count == most) {
         spotnik_cli_refuse(command, 0, "more than %zu of one kind: '%s'", most, text);
@@ -52,18 +54,20 @@ bool spotnik_cli_append(const char *command, const char *text, const char **list
 bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s,
                           double *seconds_out)
 {
-    if (spotnik_duration_parse(text, seconds_out) || (bare_s && spotnik_number_parse(text, seconds_out)))
+    if (spotnik_duration_parse(text, seconds_out)
+        || (bare_s && spotnik_number_parse(text, seconds_out)))
         if (*seconds_out >= 0)
             return true;
-    spotnik_cli_refuse(command, 0, "%s '%s' is not a duration; write 90s, 12m, 1.5h or 2d%s", option, text,
+    spotnik_cli_refuse(command, 0, "%s '%s' is not a duration; write 90s, 12m, 1.5h or 2d%s",
+                       option, text,
                        strchr(text, ',') ? " (with a decimal point)"
                        : bare_s          ? " or plain seconds"
                                          : "");
     return false;
 }
 
-bool spotnik_cli_number(const char *command, const char *option, const char *text, double least, double most,
-                        double *value_out)
+bool spotnik_cli_number(const char *command, const char *option, const char *text, double least,
+                        double most, double *value_out)
 {
     double value;
 
@@ -71,8 +75,8 @@ bool spotnik_cli_number(const char *command, const char *option, const char *tex
         *value_out = value;
         return true;
     }
-    spotnik_cli_refuse(command, 0, "%s '%s' is not a number in [%g, %g]%s", option, text, least, most,
-                       strchr(text, ',') ? " (decimals are written with a point)" : "");
+    spotnik_cli_refuse(command, 0, "%s '%s' is not a number in [%g, %g]%s", option, text, least,
+                       most, strchr(text, ',') ? " (decimals are written with a point)" : "");
     return false;
 }
 
@@ -81,15 +85,18 @@ bool spotnik_cli_count(const char *command, const char *option, const char *text
 {
     double value;
 
-    if (spotnik_number_parse(text, &value) && value >= least && value <= most && value == floor(value)) {
+    if (spotnik_number_parse(text, &value) && value >= least && value <= most
+        && value == floor(value)) {
         *count_out = (unsigned)value;
         return true;
     }
-    spotnik_cli_refuse(command, 0, "%s '%s' is not a whole number in [%u, %u]", option, text, least, most);
+    spotnik_cli_refuse(command, 0, "%s '%s' is not a whole number in [%u, %u]", option, text, least,
+                       most);
     return false;
 }
 
-bool spotnik_cli_list(const char *text, double least, double *values, size_t most, size_t *count_out)
+bool spotnik_cli_list(const char *text, double least, double *values, size_t most,
+                      size_t *count_out)
 {
     size_t count = 0;
     char *copy = strdup(text), *rest = copy, *item;
@@ -134,7 +141,8 @@ void spotnik_cli_csv_row(const struct spotnik_table *table, size_t row)
 
 int spotnik_cli_json(json_t *json)
 {
-    if (!json || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER))
+    if (!json
+        || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER))
         return spotnik_cli_refuse("", SPOTNIK_EXIT_FAILED, "out of memory for the answer");
     putchar('\n');
     json_decref(json);

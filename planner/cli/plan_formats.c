@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans for the systems that rent machines. Strings go out as JSON strings, which YAML reads as they are. */
+/* Plans for the systems that rent machines. Strings go out as JSON strings, which YAML reads as
+ * they are. */
 #include "plan_args.h"
 #include "plan_output.h"
 
@@ -46,10 +47,11 @@ static unsigned least_of(unsigned machines)
     return machines > 1 ? (machines + 1) / 2 : 1;
 }
 
-static void run_line(const struct spotnik_plan_context *x, const char *peers, unsigned most, char *line,
-                     size_t size)
+static void run_line(const struct spotnik_plan_context *x, const char *peers, unsigned most,
+                     char *line, size_t size)
 {
-    snprintf(line, size, "spotnik run --peers %s -n %u:%u -- %s", peers, least_of(most), most, x->command);
+    snprintf(line, size, "spotnik run --peers %s -n %u:%u -- %s", peers, least_of(most), most,
+             x->command);
 }
 
 int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
@@ -61,13 +63,16 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
         return -1;
     clean_name(x->profile->name, name);
     unsigned machines = spotnik_fleet_machines(fleet);
-    fprintf(out, "# %s, batch %.0f: planned by spotnik\nname: %s\nnum_nodes: %u\nresources:\n  any_of:\n",
-            x->profile->name, fleet->batch, name, machines);
+    fprintf(
+        out,
+        "# %s, batch %.0f: planned by spotnik\nname: %s\nnum_nodes: %u\nresources:\n  any_of:\n",
+        x->profile->name, fleet->batch, name, machines);
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         const char *place = *g->offer->zone ? g->offer->zone : NULL;
         snprintf(infra, sizeof(infra), "%s%s%s%s%s", *g->offer->cloud ? g->offer->cloud : "aws",
-                 *g->offer->region ? "/" : "", g->offer->region, place ? "/" : "", place ? place : "");
+                 *g->offer->region ? "/" : "", g->offer->region, place ? "/" : "",
+                 place ? place : "");
         fputs("    - infra: ", out);
         put_string(infra, out);
         fputs("\n      instance_type: ", out);
@@ -80,7 +85,8 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
             fprintf(out, ": %.0f}\n", g->offer->accelerators);
         }
     }
-    fputs("  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\nrun: ", out);
+    fputs("  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\nrun: ",
+          out);
     run_line(x, "skypilot", machines, line, sizeof(line));
     put_string(line, out);
     fputc('\n', out);
@@ -88,7 +94,8 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
 }
 
 /* Capacity in throughput: one unit is a hundredth of the slowest machine of the fleet. */
-static long weight_of(const struct spotnik_plan_context *x, const struct spotnik_fleet *fleet, size_t i)
+static long weight_of(const struct spotnik_plan_context *x, const struct spotnik_fleet *fleet,
+                      size_t i)
 {
     double slowest_s = 0, own_s = 0;
 
@@ -119,23 +126,25 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         long weight = weight_of(x, fleet, i);
-        json_t *override =
-            json_pack("{s:s, s:f}", "InstanceType", g->offer->instance, "WeightedCapacity", (double)weight);
+        json_t *override = json_pack("{s:s, s:f}", "InstanceType", g->offer->instance,
+                                     "WeightedCapacity", (double)weight);
         if (*g->offer->zone)
             json_object_set_new(override, "AvailabilityZone", json_string(g->offer->zone));
         json_array_append_new(overrides, override);
         total += weight * g->machines;
         on_demand += g->spot ? 0 : weight * g->machines;
     }
-    json_t *json = json_pack(
-        "{s:s, s:{s:I, s:I, s:I, s:s}, s:{s:s}, s:{s:s}, s:b, s:[{s:{s:s, s:s}, s:o}]}", "Type", "maintain",
-        "TargetCapacitySpecification", "TotalTargetCapacity", (json_int_t)total, "OnDemandTargetCapacity",
-        (json_int_t)on_demand, "SpotTargetCapacity", (json_int_t)(total - on_demand),
-        "DefaultTargetCapacityType", total > on_demand ? "spot" : "on-demand", "SpotOptions",
-        "AllocationStrategy", "price-capacity-optimized", "OnDemandOptions", "AllocationStrategy",
-        "lowest-price", "TerminateInstancesWithExpiration", 1, "LaunchTemplateConfigs",
-        "LaunchTemplateSpecification", "LaunchTemplateName", "spotnik", "Version", "$Latest", "Overrides",
-        overrides);
+    json_t *json =
+        json_pack("{s:s, s:{s:I, s:I, s:I, s:s}, s:{s:s}, s:{s:s}, s:b, s:[{s:{s:s, s:s}, s:o}]}",
+                  "Type", "maintain", "TargetCapacitySpecification", "TotalTargetCapacity",
+                  (json_int_t)total, "OnDemandTargetCapacity", (json_int_t)on_demand,
+                  "SpotTargetCapacity", (json_int_t)(total - on_demand),
+                  "DefaultTargetCapacityType", total > on_demand ? "spot" : "on-demand",
+                  "SpotOptions", "AllocationStrategy", "price-capacity-optimized",
+                  "OnDemandOptions", "AllocationStrategy", "lowest-price",
+                  "TerminateInstancesWithExpiration", 1, "LaunchTemplateConfigs",
+                  "LaunchTemplateSpecification", "LaunchTemplateName", "spotnik", "Version",
+                  "$Latest", "Overrides", overrides);
     int rc = json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : -1;
     fputc('\n', out);
     json_decref(json);
@@ -148,14 +157,15 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
     char peers[64];
 
     snprintf(peers, sizeof(peers), "dns://%s", name);
-    fprintf(
-        out,
-        "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n  completions: %u\n"
-        "  parallelism: %u\n  completionMode: Indexed\n  backoffLimit: 1000000\n  template:\n    metadata:\n"
-        "      labels: {app: %s}\n    spec:\n      subdomain: %s\n      restartPolicy: Never\n"
-        "      terminationGracePeriodSeconds: 25\n      nodeSelector:\n        "
-        "node.kubernetes.io/instance-type: ",
-        name, index, g->machines, g->machines, name, name);
+    fprintf(out,
+            "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n  "
+            "completions: %u\n"
+            "  parallelism: %u\n  completionMode: Indexed\n  backoffLimit: 1000000\n  template:\n  "
+            "  metadata:\n"
+            "      labels: {app: %s}\n    spec:\n      subdomain: %s\n      restartPolicy: Never\n"
+            "      terminationGracePeriodSeconds: 25\n      nodeSelector:\n        "
+            "node.kubernetes.io/instance-type: ",
+            name, index, g->machines, g->machines, name, name);
     put_string(g->offer->instance, out);
     fprintf(out, "\n        karpenter.sh/capacity-type: %s\n", g->spot ? "spot" : "on-demand");
     if (*g->offer->zone) {
@@ -163,7 +173,8 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
         put_string(g->offer->zone, out);
         fputc('\n', out);
     }
-    fputs("      containers:\n      - name: worker\n        image: \"registry.example/train:latest\"\n"
+    fputs("      containers:\n      - name: worker\n        image: "
+          "\"registry.example/train:latest\"\n"
           "        command: [\"spotnik\", \"run\", \"--peers\", ",
           out);
     put_string(peers, out);
@@ -171,7 +182,8 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
     put_string(x->command, out);
     fputs("]\n", out);
     if (g->offer->accelerators > 0)
-        fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n", g->offer->accelerators);
+        fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n",
+                g->offer->accelerators);
 }
 
 int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *out)
@@ -200,13 +212,15 @@ int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
         return -1;
     clean_name(x->profile->name, name);
     unsigned machines = spotnik_fleet_machines(fleet);
-    fprintf(out, "#!/bin/bash\n#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n",
+    fprintf(out,
+            "#!/bin/bash\n#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n",
             name, machines);
     if (fleet->groups[0].offer->accelerators > 0)
         fprintf(out, "#SBATCH --gres=gpu:%.0f\n", fleet->groups[0].offer->accelerators);
     if (isfinite(x->wish->deadline_s))
         fprintf(out, "#SBATCH --time=%.0f\n", ceil(x->wish->deadline_s / 60));
-    fputs("#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n#SBATCH --open-mode=append\n",
+    fputs("#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n#SBATCH "
+          "--open-mode=append\n",
           out);
     run_line(x, "slurm", machines, line, sizeof(line));
     fprintf(out,

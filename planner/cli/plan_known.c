@@ -67,10 +67,11 @@ static bool in_place(const struct spotnik_offer *offer, const char *type, const 
                || !strcmp(offer->region, zone));
 }
 
-/* "p3.2xlarge@us-east-1a=FILE": what was seen of a place, until now. Places without a zone take it all the
- * same. */
-static int seen_load(const char *text, const struct spotnik_known *known, struct spotnik_catalog *catalog,
-                     struct spotnik_pool *pool, struct spotnik_fault *fault)
+/* "p3.2xlarge@us-east-1a=FILE": what was seen of a place, until now. Places without a zone take it
+ * all the same. */
+static int seen_load(const char *text, const struct spotnik_known *known,
+                     struct spotnik_catalog *catalog, struct spotnik_pool *pool,
+                     struct spotnik_fault *fault)
 {
     char type[128], *zone;
     const char *path = strchr(text, '=');
@@ -78,7 +79,8 @@ static int seen_load(const char *text, const struct spotnik_known *known, struct
     size_t set = 0;
 
     if (!path || (size_t)(path - text) >= sizeof(type))
-        return spotnik_fault_set(fault, "--availability '%s': write TYPE=FILE or TYPE@ZONE=FILE", text);
+        return spotnik_fault_set(fault, "--availability '%s': write TYPE=FILE or TYPE@ZONE=FILE",
+                                 text);
     snprintf(type, sizeof(type), "%.*s", (int)(path - text), text);
     zone = strchr(type, '@');
     if (zone)
@@ -100,8 +102,8 @@ static int seen_load(const char *text, const struct spotnik_known *known, struct
         pool->outlook = spotnik_outlook_after(pool->weather, &trace, 1, INFINITY);
     spotnik_trace_free(&trace);
     return set ? 0
-               : spotnik_fault_set(fault, "--availability '%s': no %s%s%s in the catalog", text, type,
-                                   zone ? " in " : "", zone ? zone : "");
+               : spotnik_fault_set(fault, "--availability '%s': no %s%s%s in the catalog", text,
+                                   type, zone ? " in " : "", zone ? zone : "");
 }
 
 static int lifetimes_load(const char *path, struct spotnik_survival *survival_out,
@@ -144,7 +146,8 @@ int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *cata
     if (!rc && known->lifetimes) {
         rc = lifetimes_load(known->lifetimes, &known->lives, fault);
         work->lives = &known->lives;
-        work->losses_per_h = isnan(work->losses_per_h) ? 0 : work->losses_per_h; /* lifetimes say it all */
+        /* lifetimes say it all */
+        work->losses_per_h = isnan(work->losses_per_h) ? 0 : work->losses_per_h;
     }
     return rc;
 }

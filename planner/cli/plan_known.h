@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the options of `spotnik plan` tell of spot capacity: traces of places, climates, lifetimes. */
+/* What the options of `spotnik plan` tell of spot capacity: traces of places, climates,
+ * lifetimes. */
 #ifndef SPOTNIK_CLI_PLAN_KNOWN_H
 #define SPOTNIK_CLI_PLAN_KNOWN_H
 

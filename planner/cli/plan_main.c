@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner's commands by themselves, for building and testing the planner without the runtime. */
+/* The planner's commands by themselves, for building and testing the planner without the
+ * runtime. */
 #include "plan_args.h"
 #include "cmd_backtest.h"
 #include "cmd_model.h"

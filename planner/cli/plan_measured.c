@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A status knows the size of the view, and of the last changes when they came and whom they took. So sizes are
- * found from now backwards. */
+/* A status knows the size of the view, and of the last changes when they came and whom they took.
+ * So sizes are found from now backwards. */
 #include "plan_measured.h"
 #include "plan/jsonfile.h"
 
@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define RATE_S 2.0         /* steps_per_s is of the last second or two: before that, another view counted */
+/* steps_per_s is of the last second or two: before that, another view counted */
+#define RATE_S 2.0
 #define DOUBT 1.0          /* what was predicted counts as much as this many recoveries */
 #define MACHINE_H_DOUBT 10 /* of single losses: as if so many hours had passed without one */
 #define RATES 60           /* of a band */
@@ -29,7 +30,8 @@ static double number(const json_t *json, const char *key)
 
 static struct change change_of(const json_t *item, double now_s, double uptime_s, double clock)
 {
-    double detected_s = number(item, "detected_ns") / 1e9, committed_s = number(item, "committed_ns") / 1e9;
+    double detected_s = number(item, "detected_ns") / 1e9,
+           committed_s = number(item, "committed_ns") / 1e9;
     double at_s = detected_s > 0 ? detected_s : committed_s;
 
     return (struct change){ .at_s = fmax(0, uptime_s - (now_s - at_s) * clock),
@@ -65,8 +67,8 @@ static int spot_append(struct spotnik_job_measured *m, double at_s, double size,
     return spotnik_trace_append(&m->spot, at_s, (unsigned)fmax(0, size - on_demand), fault);
 }
 
-/* Sizes over time, and what follows from them. `changes[i].lost` is what single losses took: none when nobody
- * of the place was left. */
+/* Sizes over time, and what follows from them. `changes[i].lost` is what single losses took: none
+ * when nobody of the place was left. */
 static int sizes_follow(struct spotnik_job_measured *m, const struct change *changes, size_t count,
                         double on_demand, struct spotnik_fault *fault)
 {
@@ -91,8 +93,8 @@ static int sizes_follow(struct spotnik_job_measured *m, const struct change *cha
     return rc;
 }
 
-/* Since the founding, by the clocks of founder and reader; a status is read when it is written, or keeps its
- * time. */
+/* Since the founding, by the clocks of founder and reader; a status is read when it is written, or
+ * keeps its time. */
 static double since_founding_s(const char *path, const json_t *json, double clock)
 {
     double born_s = number(json_object_get(json, "lineage"), "born_ms") / 1e3;
@@ -123,10 +125,12 @@ int spotnik_measured_read(const char *path, const json_t *json, double on_demand
     m.uptime_s = uptime_ns / 1e9 * clock;
     m.elapsed_s = fmax(m.uptime_s, since_founding_s(path, json, clock));
     for (size_t i = 0; i < count; i++) {
-        changes[i] = change_of(json_array_get(list, i), number(json, "now_ns") / 1e9, m.uptime_s, clock);
+        changes[i] =
+            change_of(json_array_get(list, i), number(json, "now_ns") / 1e9, m.uptime_s, clock);
         last_s = fmax(last_s, changes[i].at_s + (isnan(changes[i].took_s) ? 0 : changes[i].took_s));
     }
-    if (rate > 0 && m.uptime_s - last_s >= RATE_S * clock && !json_is_true(json_object_get(json, "joining")))
+    if (rate > 0 && m.uptime_s - last_s >= RATE_S * clock
+        && !json_is_true(json_object_get(json, "joining")))
         m.step_s = clock / rate;
     costs_count(&m, changes, count);
     rc = sizes_follow(&m, changes, count, on_demand, fault);
@@ -181,8 +185,8 @@ static double weight_of(double per_h, double losses, double machine_h)
     return exp(losses * log(per_h * fmax(machine_h, 1e-9)) - per_h * machine_h);
 }
 
-/* Rates between `low` and `high`, as likely in every decade, after the losses that were seen: the middle nine
- * tenths. Returns how likely those losses were. */
+/* Rates between `low` and `high`, as likely in every decade, after the losses that were seen: the
+ * middle nine tenths. Returns how likely those losses were. */
 static double band_after(double losses, double machine_h, double *low, double *high)
 {
     double rates[RATES], weights[RATES], total = 0, sum = 0, least = *low, most = *high;
@@ -204,15 +208,17 @@ static double band_after(double losses, double machine_h, double *low, double *h
 static void band_teach(double losses, double machine_h, struct spotnik_pool *pool)
 {
     double any_low = ANY_LEAST_PER_H, any_high = ANY_MOST_PER_H;
-    double band = band_after(losses, machine_h, &pool->low_per_h, &pool->high_per_h) * (1 - pool->doubt);
+    double band =
+        band_after(losses, machine_h, &pool->low_per_h, &pool->high_per_h) * (1 - pool->doubt);
     double any = band_after(losses, machine_h, &any_low, &any_high) * pool->doubt;
 
     if (band + any > 0)
         pool->doubt = any / (band + any);
 }
 
-void spotnik_measured_teach_place(const struct spotnik_job_measured *m, const struct spotnik_work *work,
-                                  unsigned running, unsigned wanted, struct spotnik_offer *offer,
+void spotnik_measured_teach_place(const struct spotnik_job_measured *m,
+                                  const struct spotnik_work *work, unsigned running,
+                                  unsigned wanted, struct spotnik_offer *offer,
                                   struct spotnik_pool *pool)
 {
     struct spotnik_group group = { .offer = offer, .spot = true };

@@ -13,9 +13,12 @@ spotnik_plan_printer spotnik_plan_printer_find(const char *format)
         const char *name;
         spotnik_plan_printer print;
     } formats[] = {
-        { "table", spotnik_plan_print_table },           { "json", spotnik_plan_print_json },
-        { "skypilot", spotnik_plan_print_skypilot },     { "ec2-fleet", spotnik_plan_print_ec2_fleet },
-        { "kubernetes", spotnik_plan_print_kubernetes }, { "slurm", spotnik_plan_print_slurm },
+        { "table", spotnik_plan_print_table },
+        { "json", spotnik_plan_print_json },
+        { "skypilot", spotnik_plan_print_skypilot },
+        { "ec2-fleet", spotnik_plan_print_ec2_fleet },
+        { "kubernetes", spotnik_plan_print_kubernetes },
+        { "slurm", spotnik_plan_print_slurm },
     };
 
     for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
@@ -32,15 +35,17 @@ static void print_row(const struct spotnik_candidate *c, const char *mark, FILE 
     char fleet[192];
 
     spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
-    fprintf(out, "%s%-52s %6.0f  %6.2f [%6.2f, %6.2f]  %8.2f [%8.2f, %8.2f]  %4.0f %%  %s\n", mark, fleet,
-            c->fleet.batch, o->time_mean_s / 3600, o->time_low_s / 3600, o->time_high_s / 3600,
-            o->cost_mean_usd, o->cost_low_usd, o->cost_high_usd, 100 * o->both, c->reason);
+    fprintf(out, "%s%-52s %6.0f  %6.2f [%6.2f, %6.2f]  %8.2f [%8.2f, %8.2f]  %4.0f %%  %s\n", mark,
+            fleet, c->fleet.batch, o->time_mean_s / 3600, o->time_low_s / 3600,
+            o->time_high_s / 3600, o->cost_mean_usd, o->cost_low_usd, o->cost_high_usd,
+            100 * o->both, c->reason);
 }
 
 static void print_drops(const char *what, const struct spotnik_drop *drops, size_t count, FILE *out)
 {
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s: %zu %s (the first: %s)\n", what, drops[i].rows, drops[i].why, drops[i].example);
+        fprintf(out, "%s: %zu %s (the first: %s)\n", what, drops[i].rows, drops[i].why,
+                drops[i].example);
 }
 
 /* What a running job has measured, beside what was thought of it. */
@@ -55,7 +60,8 @@ static void print_measured(const struct spotnik_plan_context *x, FILE *out)
         fprintf(out, "a step takes %.3f s (%.3f predicted), ", m->step_s, m->predicted_s);
     else
         fputs("no step time yet for the members of now, ", out);
-    fprintf(out, "%.0f single losses in %.1f h of spot machines", m->losses, m->spot_machine_s / 3600);
+    fprintf(out, "%.0f single losses in %.1f h of spot machines", m->losses,
+            m->spot_machine_s / 3600);
     if (m->recoveries)
         fprintf(out, ", %u recoveries of %.2f s", m->recoveries, m->recover_s);
     if (m->usd_per_h > 0)
@@ -71,7 +77,8 @@ static void print_wish(const struct spotnik_plan_context *x, FILE *out)
     if (isfinite(x->wish->budget_usd))
         fprintf(out, ", budget $%.2f", x->wish->budget_usd);
     fprintf(out,
-            ", wanted with %.0f %% confidence\nprices: %s; %zu ways to rent, %zu fleets looked at, %u runs "
+            ", wanted with %.0f %% confidence\nprices: %s; %zu ways to rent, %zu fleets looked at, "
+            "%u runs "
             "of each "
             "below\n",
             100 * x->wish->confidence, x->catalog->source, x->plan->offers, x->plan->looked_at,
@@ -81,7 +88,9 @@ static void print_wish(const struct spotnik_plan_context *x, FILE *out)
     print_drops("note", x->plan->alike, x->plan->alike_count, out);
     print_measured(x, out);
     if (x->profile->example)
-        fputs("the profile is the built-in example, not your job: measure yours and give --profile\n", out);
+        fputs(
+            "the profile is the built-in example, not your job: measure yours and give --profile\n",
+            out);
 }
 
 static void print_as_it_runs(const struct spotnik_plan_context *x, FILE *out)
@@ -106,7 +115,8 @@ static void print_rescue(const struct spotnik_plan_context *x, FILE *out)
     spotnik_fleet_describe(&x->plan->rescue.fleet, fleet, sizeof(fleet));
     spotnik_duration_print(x->plan->rescue.every_s, every, sizeof(every));
     fprintf(out,
-            "\nchances count on a new plan every %s: where spot machines will be late, they give way to %s\n",
+            "\nchances count on a new plan every %s: where spot machines will be late, they give "
+            "way to %s\n",
             every, fleet);
 }
 
@@ -119,7 +129,8 @@ static const struct spotnik_candidate *first_with_spot(const struct spotnik_plan
     return NULL;
 }
 
-/* A chance of spot machines is about a place; where nothing is known of the place, that is said, and what follows. */
+/* A chance of spot machines is about a place; where nothing is known of the place, that is said,
+ * and what follows. */
 static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_candidate *c = first_with_spot(x->plan);
@@ -135,11 +146,14 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
     spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
     fprintf(out, "\nwhat the chance of %s rests on:\n", fleet);
     const struct spotnik_offer *offer = c->fleet.groups[i].offer;
-    const char *place = *offer->zone ? offer->zone : *offer->zone_id ? offer->zone_id : offer->region;
+    const char *place = *offer->zone      ? offer->zone
+                        : *offer->zone_id ? offer->zone_id
+                                          : offer->region;
     if (pool.kind == SPOTNIK_POOL_UNKNOWN || pool.kind == SPOTNIK_POOL_BAND)
         fprintf(out,
                 "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
-                "  give --availability %s%s%s=TRACE (docs/reference/traces.md) for a chance of your own\n",
+                "  give --availability %s%s%s=TRACE (docs/reference/traces.md) for a chance of "
+                "your own\n",
                 offer->instance, *place ? " in " : "", place, pool.weather->name, offer->instance,
                 *place ? "@" : "", place);
     if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {
@@ -147,7 +161,8 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
         return;
     }
     for (int third = 0; third < 3; third++)
-        fprintf(out, "  %s third of the runs, machines missing up to %3.0f %% of the time: %3.0f %%\n",
+        fprintf(out,
+                "  %s third of the runs, machines missing up to %3.0f %% of the time: %3.0f %%\n",
                 third == 0   ? "best"
                 : third == 1 ? "next"
                              : "last",
@@ -164,7 +179,8 @@ int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
     for (size_t i = 0; i < rows; i++)
         print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", out);
     if (*x->plan->binding)
-        fprintf(out, "\n%s: %s\n", x->plan->found ? "the best there is, and not sure enough" : "no plan",
+        fprintf(out, "\n%s: %s\n",
+                x->plan->found ? "the best there is, and not sure enough" : "no plan",
                 x->plan->binding);
     print_as_it_runs(x, out);
     print_rescue(x, out);
@@ -173,7 +189,8 @@ int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
 }
 
 /* What the simulation knows of a group's capacity. */
-static void explain_pool(const struct spotnik_plan_context *x, const struct spotnik_group *group, FILE *out)
+static void explain_pool(const struct spotnik_plan_context *x, const struct spotnik_group *group,
+                         FILE *out)
 {
     struct spotnik_pool pool;
 
@@ -187,11 +204,13 @@ static void explain_pool(const struct spotnik_plan_context *x, const struct spot
                 pool.outlook.up ? "there" : "none", pool.weather->name);
         break;
     case SPOTNIK_POOL_RATE:
-        fprintf(out, ", %.5f losses per machine and hour, back when there is capacity", pool.high_per_h);
+        fprintf(out, ", %.5f losses per machine and hour, back when there is capacity",
+                pool.high_per_h);
         break;
     case SPOTNIK_POOL_BAND:
         fprintf(out,
-                ", %.5f to %.5f losses per machine and hour (the Advisor's band; wrong in %.0f %% of runs)",
+                ", %.5f to %.5f losses per machine and hour (the Advisor's band; wrong in %.0f %% "
+                "of runs)",
                 pool.low_per_h, pool.high_per_h, 100 * pool.doubt);
         break;
     case SPOTNIK_POOL_UNKNOWN:
@@ -201,20 +220,22 @@ static void explain_pool(const struct spotnik_plan_context *x, const struct spot
         fputs(", single machines live as in --lifetimes", out);
 }
 
-static void explain_one(const struct spotnik_plan_context *x, const struct spotnik_candidate *c, FILE *out)
+static void explain_one(const struct spotnik_plan_context *x, const struct spotnik_candidate *c,
+                        FILE *out)
 {
     unsigned alive[SPOTNIK_FLEET_GROUPS] = { 0 };
     char fleet[192];
 
     spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
     fprintf(out, "\n%s, batch %.0f\n", fleet, c->fleet.batch);
-    fprintf(
-        out,
-        "  %.1f epochs at this batch (%.1f at %.0f) = %.0f steps of %.3f s, start-up %.0f s: %.2f h without "
-        "losses\n",
-        spotnik_profile_epochs(x->profile, x->wish->work.epochs, c->fleet.batch), x->wish->work.epochs,
-        x->profile->reference_batch, c->estimate.steps, c->estimate.step_s,
-        c->estimate.time_s - c->estimate.steps * c->estimate.step_s, c->estimate.time_s / 3600);
+    fprintf(out,
+            "  %.1f epochs at this batch (%.1f at %.0f) = %.0f steps of %.3f s, start-up %.0f s: "
+            "%.2f h without "
+            "losses\n",
+            spotnik_profile_epochs(x->profile, x->wish->work.epochs, c->fleet.batch),
+            x->wish->work.epochs, x->profile->reference_batch, c->estimate.steps,
+            c->estimate.step_s, c->estimate.time_s - c->estimate.steps * c->estimate.step_s,
+            c->estimate.time_s / 3600);
     for (size_t i = 0; i < c->fleet.group_count; i++) {
         const struct spotnik_group *g = &c->fleet.groups[i];
         alive[i] = g->machines - 1;
@@ -229,14 +250,16 @@ static void explain_one(const struct spotnik_plan_context *x, const struct spotn
             fprintf(out, "; with one less a step takes %.3f s", one_less_s);
         fputc('\n', out);
     }
-    double extra_usd = spotnik_fleet_extra_usd(x->profile, &c->fleet, &x->wish->work, c->outcome.time_mean_s);
+    double extra_usd =
+        spotnik_fleet_extra_usd(x->profile, &c->fleet, &x->wish->work, c->outcome.time_mean_s);
     if (extra_usd > 0)
         fprintf(out, "  data moved and checkpoints kept: $%.2f\n", extra_usd);
-    fprintf(
-        out,
-        "  simulated: %.1f losses, %.2f h, $%.2f; on time in %.0f %%, in budget in %.0f %% of runs\n  %s\n",
-        c->outcome.losses, c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.on_time,
-        100 * c->outcome.in_budget, *c->reason ? c->reason : "chosen: the cheapest that is sure enough");
+    fprintf(out,
+            "  simulated: %.1f losses, %.2f h, $%.2f; on time in %.0f %%, in budget in %.0f %% of "
+            "runs\n  %s\n",
+            c->outcome.losses, c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd,
+            100 * c->outcome.on_time, 100 * c->outcome.in_budget,
+            *c->reason ? c->reason : "chosen: the cheapest that is sure enough");
 }
 
 int spotnik_plan_print_explain(const struct spotnik_plan_context *x, FILE *out)
@@ -260,13 +283,15 @@ static json_t *machines_json(const struct spotnik_fleet *fleet)
 
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
-        json_array_append_new(
-            machines,
-            json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:f, s:b}", "instance", g->offer->instance, "region",
-                      g->offer->region, "zone", g->offer->zone, "accelerator", g->offer->accelerator, "count",
-                      (int)g->machines, "capacity", g->spot ? "spot" : "on-demand", "usd_per_h",
-                      g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h, "kept",
-                      g->running > 0));
+        json_array_append_new(machines,
+                              json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:f, s:b}", "instance",
+                                        g->offer->instance, "region", g->offer->region, "zone",
+                                        g->offer->zone, "accelerator", g->offer->accelerator,
+                                        "count", (int)g->machines, "capacity",
+                                        g->spot ? "spot" : "on-demand", "usd_per_h",
+                                        g->spot ? g->offer->spot_usd_per_h
+                                                : g->offer->on_demand_usd_per_h,
+                                        "kept", g->running > 0));
     }
     return machines;
 }
@@ -275,15 +300,18 @@ static json_t *candidate_json(const struct spotnik_candidate *c)
 {
     const struct spotnik_outcome *o = &c->outcome;
 
-    return json_pack(
-        "{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
-        "machines", machines_json(&c->fleet), "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
-        "time_h_range", limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600), "cost_usd",
-        limit_json(o->cost_mean_usd), "cost_usd_range", limit_json(o->cost_low_usd),
-        limit_json(o->cost_high_usd), "chance_by_thirds", o->third_both[0], o->third_both[1],
-        o->third_both[2], "chance", o->both, "chance_on_time", o->on_time, "chance_in_budget", o->in_budget,
-        "losses", o->losses, "step_s", c->estimate.step_s, "steps", c->estimate.steps, "feasible",
-        (int)c->feasible, "pareto", (int)c->on_front, "why_not", c->reason);
+    return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, "
+                     "s:f, s:b, s:b, s:s}",
+                     "machines", machines_json(&c->fleet), "batch", c->fleet.batch, "time_h",
+                     limit_json(o->time_mean_s / 3600), "time_h_range",
+                     limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600),
+                     "cost_usd", limit_json(o->cost_mean_usd), "cost_usd_range",
+                     limit_json(o->cost_low_usd), limit_json(o->cost_high_usd), "chance_by_thirds",
+                     o->third_both[0], o->third_both[1], o->third_both[2], "chance", o->both,
+                     "chance_on_time", o->on_time, "chance_in_budget", o->in_budget, "losses",
+                     o->losses, "step_s", c->estimate.step_s, "steps", c->estimate.steps,
+                     "feasible", (int)c->feasible, "pareto", (int)c->on_front, "why_not",
+                     c->reason);
 }
 
 static json_t *measured_json(const struct spotnik_standing *standing)
@@ -292,10 +320,11 @@ static json_t *measured_json(const struct spotnik_standing *standing)
 
     if (!standing->has_measured)
         return NULL;
-    return json_pack("{s:f, s:o, s:o, s:f, s:f, s:i, s:f, s:f}", "elapsed_s", m->elapsed_s, "step_s",
-                     m->step_s > 0 ? json_real(m->step_s) : json_null(), "predicted_step_s",
-                     limit_json(m->predicted_s), "losses", m->losses, "spot_machine_h", m->spot_machine_s / 3600,
-                     "recoveries", (int)m->recoveries, "recover_s", m->recover_s, "usd_per_h", m->usd_per_h);
+    return json_pack("{s:f, s:o, s:o, s:f, s:f, s:i, s:f, s:f}", "elapsed_s", m->elapsed_s,
+                     "step_s", m->step_s > 0 ? json_real(m->step_s) : json_null(),
+                     "predicted_step_s", limit_json(m->predicted_s), "losses", m->losses,
+                     "spot_machine_h", m->spot_machine_s / 3600, "recoveries", (int)m->recoveries,
+                     "recover_s", m->recover_s, "usd_per_h", m->usd_per_h);
 }
 
 int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
@@ -304,17 +333,22 @@ int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
 
     for (size_t i = 0; i < x->plan->count; i++)
         json_array_append_new(list, candidate_json(&x->plan->candidates[i]));
-    json_t *json = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o*, s:o*, s:o*, s:o}", "profile", x->profile->name,
-        "prices", x->catalog->source, "example_profile", (int)x->profile->example, "deadline_s",
-        limit_json(x->wish->deadline_s), "budget_usd", limit_json(x->wish->budget_usd), "confidence",
-        x->wish->confidence, "epochs", x->wish->work.epochs, "found", (int)x->plan->found, "binding",
-        x->plan->binding, "looked_at", (json_int_t)x->plan->looked_at, "plan",
-        x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "as_it_runs",
-        x->plan->as_it_runs.fleet.group_count ? candidate_json(&x->plan->as_it_runs) : NULL, "rescue",
-        x->plan->rescue.fleet.group_count ? machines_json(&x->plan->rescue.fleet) : NULL, "measured",
-        measured_json(x->standing), "candidates", list);
-    int rc = json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER) : -1;
+    json_t *json =
+        json_pack("{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o*, s:o*, s:o*, s:o}",
+                  "profile", x->profile->name, "prices", x->catalog->source, "example_profile",
+                  (int)x->profile->example, "deadline_s", limit_json(x->wish->deadline_s),
+                  "budget_usd", limit_json(x->wish->budget_usd), "confidence", x->wish->confidence,
+                  "epochs", x->wish->work.epochs, "found", (int)x->plan->found, "binding",
+                  x->plan->binding, "looked_at", (json_int_t)x->plan->looked_at, "plan",
+                  x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "as_it_runs",
+                  x->plan->as_it_runs.fleet.group_count ? candidate_json(&x->plan->as_it_runs)
+                                                        : NULL,
+                  "rescue",
+                  x->plan->rescue.fleet.group_count ? machines_json(&x->plan->rescue.fleet) : NULL,
+                  "measured", measured_json(x->standing), "candidates", list);
+    int rc =
+        json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER)
+             : -1;
     fputc('\n', out);
     json_decref(json);
     return rc;
@@ -336,8 +370,8 @@ static struct axis axis_of(const struct spotnik_plan *plan, int cost)
     struct axis axis = { INFINITY, -INFINITY };
 
     for (size_t i = 0; i < plan->count; i++) {
-        double value =
-            cost ? plan->candidates[i].outcome.cost_mean_usd : plan->candidates[i].outcome.time_mean_s / 3600;
+        double value = cost ? plan->candidates[i].outcome.cost_mean_usd
+                            : plan->candidates[i].outcome.time_mean_s / 3600;
         axis.low = fmin(axis.low, log10(value));
         axis.high = fmax(axis.high, log10(value));
     }
@@ -363,15 +397,18 @@ static void ticks(FILE *out, const struct axis *axis, int cost)
             double at = place(axis, value, cost ? PLOT_HIGH : PLOT_WIDE);
             if (cost)
                 fprintf(out,
-                        "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#e5e5e5'/><text x='%d' y='%.1f' "
+                        "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#e5e5e5'/><text x='%d' "
+                        "y='%.1f' "
                         "text-anchor='end'>$%g</text>\n",
-                        LEFT, LEFT + PLOT_WIDE, TOP + PLOT_HIGH - at, TOP + PLOT_HIGH - at, LEFT - 6,
-                        TOP + PLOT_HIGH - at + 4, value);
+                        LEFT, LEFT + PLOT_WIDE, TOP + PLOT_HIGH - at, TOP + PLOT_HIGH - at,
+                        LEFT - 6, TOP + PLOT_HIGH - at + 4, value);
             else
                 fprintf(out,
-                        "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#e5e5e5'/><text x='%.1f' y='%d' "
+                        "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#e5e5e5'/><text "
+                        "x='%.1f' y='%d' "
                         "text-anchor='middle'>%g h</text>\n",
-                        LEFT + at, LEFT + at, TOP, TOP + PLOT_HIGH, LEFT + at, TOP + PLOT_HIGH + 16, value);
+                        LEFT + at, LEFT + at, TOP, TOP + PLOT_HIGH, LEFT + at, TOP + PLOT_HIGH + 16,
+                        value);
         }
     }
 }
@@ -389,7 +426,8 @@ static void limit_line(FILE *out, const struct axis *axis, double value, int cos
             y + (cost ? -4 : 12), cost ? "budget" : "deadline");
 }
 
-int spotnik_plan_plot(const struct spotnik_plan_context *x, const char *path, struct spotnik_fault *fault)
+int spotnik_plan_plot(const struct spotnik_plan_context *x, const char *path,
+                      struct spotnik_fault *fault)
 {
     struct axis time = axis_of(x->plan, 0), cost = axis_of(x->plan, 1);
     FILE *out = fopen(path, "w");
@@ -397,21 +435,25 @@ int spotnik_plan_plot(const struct spotnik_plan_context *x, const char *path, st
 
     if (!out)
         return spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno));
-    fprintf(out,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
-            "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' y='20' "
-            "font-size='14'>Expected time and cost: %s</text>\n",
-            WIDE, HIGH, LEFT, x->profile->name);
+    fprintf(
+        out,
+        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
+        "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' y='20' "
+        "font-size='14'>Expected time and cost: %s</text>\n",
+        WIDE, HIGH, LEFT, x->profile->name);
     ticks(out, &time, 0);
     ticks(out, &cost, 1);
     limit_line(out, &time, x->wish->deadline_s / 3600, 0);
     limit_line(out, &cost, x->wish->budget_usd, 1);
     for (size_t i = x->plan->count; i-- > 0;) {
         const struct spotnik_candidate *c = &x->plan->candidates[i];
-        const char *colour = i == 0 && x->plan->found ? "#0a7d32" : c->on_front ? "#1f5fbf" : "#b5b5b5";
+        const char *colour = i == 0 && x->plan->found ? "#0a7d32"
+                             : c->on_front            ? "#1f5fbf"
+                                                      : "#b5b5b5";
         spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
         fprintf(out,
-                "<circle cx='%.1f' cy='%.1f' r='%d' fill='%s'><title>%s, batch %.0f: %.2f h, $%.2f, %.0f %%"
+                "<circle cx='%.1f' cy='%.1f' r='%d' fill='%s'><title>%s, batch %.0f: %.2f h, "
+                "$%.2f, %.0f %%"
                 "</title></circle>\n",
                 LEFT + place(&time, c->outcome.time_mean_s / 3600, PLOT_WIDE),
                 TOP + PLOT_HIGH - place(&cost, c->outcome.cost_mean_usd, PLOT_HIGH),
@@ -419,7 +461,8 @@ int spotnik_plan_plot(const struct spotnik_plan_context *x, const char *path, st
                 c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.both);
     }
     spotnik_fleet_describe(&x->plan->candidates[0].fleet, fleet, sizeof(fleet));
-    fprintf(out, "<text x='%d' y='%d'>%s: %s (green); Pareto front in blue</text>\n</svg>\n", LEFT, HIGH - 20,
-            x->plan->found ? "chosen" : "none feasible; nearest", fleet);
-    return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
+    fprintf(out, "<text x='%d' y='%d'>%s: %s (green); Pareto front in blue</text>\n</svg>\n", LEFT,
+            HIGH - 20, x->plan->found ? "chosen" : "none feasible; nearest", fleet);
+    return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno))
+                       : 0;
 }

@@ -13,11 +13,13 @@ struct spotnik_plan_context {
     const struct spotnik_profile *profile;
     const struct spotnik_wish *wish;
     const struct spotnik_catalog *catalog;
-    const struct spotnik_standing *standing; /* of a job that runs; its path is NULL when none does */
+    /* of a job that runs; its path is NULL when none does */
+    const struct spotnik_standing *standing;
     char command[4096]; /* what the machines run after "spotnik run ... --" */
 };
 
-/* "table", "json", "skypilot", "ec2-fleet", "kubernetes", "slurm"; null when there is no such format. */
+/* "table", "json", "skypilot", "ec2-fleet", "kubernetes", "slurm"; null when there is no such
+ * format. */
 typedef int (*spotnik_plan_printer)(const struct spotnik_plan_context *context, FILE *out);
 spotnik_plan_printer spotnik_plan_printer_find(const char *format);
 

@@ -23,8 +23,8 @@ struct job {
     struct spotnik_fault *fault;
 };
 
-/* Machines of one kind: `there` of `wanted`. None of them is of the fleet when none is wanted; what their place
- * went through is known all the same. */
+/* Machines of one kind: `there` of `wanted`. None of them is of the fleet when none is wanted; what
+ * their place went through is known all the same. */
 struct kind {
     const char *instance, *zone;
     bool spot;
@@ -52,17 +52,17 @@ static int keep(const struct job *job, const struct kind *kind)
     struct spotnik_offer *offer = offer_find(job, kind);
 
     if (!offer)
-        return spotnik_fault_set(job->fault,
-                                 "%s: no %s price for %s%s%s in the catalog, or the profile was not measured on "
-                                 "its accelerator",
-                                 standing->path, kind->spot ? "spot" : "on-demand", kind->instance,
-                                 kind->zone && *kind->zone ? " in " : "", kind->zone ? kind->zone : "");
+        return spotnik_fault_set(
+            job->fault,
+            "%s: no %s price for %s%s%s in the catalog, or the profile was not measured on "
+            "its accelerator",
+            standing->path, kind->spot ? "spot" : "on-demand", kind->instance,
+            kind->zone && *kind->zone ? " in " : "", kind->zone ? kind->zone : "");
     if (standing->place_count == SPOTNIK_RUNNING_MAX)
         return spotnik_fault_set(job->fault, "%s: more than %d kinds of machines", standing->path,
                                  SPOTNIK_RUNNING_MAX);
     standing->places[standing->place_count++] =
-        (struct spotnik_place){ offer, kind->spot, (unsigned)kind->there,
-                                (unsigned)kind->wanted };
+        (struct spotnik_place){ offer, kind->spot, (unsigned)kind->there, (unsigned)kind->wanted };
     if (kind->wanted >= 1)
         job->wish->kept[job->wish->kept_count++] =
             (struct spotnik_group){ offer, spotnik_profile_device(job->profile, offer->accelerator),
@@ -78,9 +78,9 @@ static int handmade_machine(const struct job *job, const json_t *item)
                          .spot = capacity && !strcmp(capacity, "spot") };
 
     if (!kind.instance || !capacity || (!kind.spot && strcmp(capacity, "on-demand")))
-        return spotnik_fault_set(job->fault,
-                                 "%s: machines: 'instance' and 'capacity' (spot or on-demand) are needed",
-                                 job->standing->path);
+        return spotnik_fault_set(
+            job->fault, "%s: machines: 'instance' and 'capacity' (spot or on-demand) are needed",
+            job->standing->path);
     if (spotnik_json_number(job->standing->path, item, "count", 1, 1e6, 1, &kind.there, job->fault))
         return -1;
     kind.wanted = kind.there;
@@ -93,9 +93,12 @@ static int handmade_read(const struct job *job, const json_t *json, struct progr
     json_t *item;
     size_t i;
 
-    if (spotnik_json_number(path, json, "epochs_done", 0, 1e12, NAN, &progress->epochs_done, job->fault)
-        || spotnik_json_number(path, json, "elapsed_s", 0, 1e10, 0, &progress->elapsed_s, job->fault)
-        || spotnik_json_number(path, json, "spent_usd", 0, 1e10, 0, &progress->spent_usd, job->fault))
+    if (spotnik_json_number(path, json, "epochs_done", 0, 1e12, NAN, &progress->epochs_done,
+                            job->fault)
+        || spotnik_json_number(path, json, "elapsed_s", 0, 1e10, 0, &progress->elapsed_s,
+                               job->fault)
+        || spotnik_json_number(path, json, "spent_usd", 0, 1e10, 0, &progress->spent_usd,
+                               job->fault))
         return -1;
     json_array_foreach(json_object_get(json, "machines"), i, item)
     {
@@ -105,8 +108,8 @@ static int handmade_read(const struct job *job, const json_t *json, struct progr
     return 0;
 }
 
-/* "4" or "2/4", two of four; without anything, all that are left over. Of a group that waits for some, those that
- * start are no members yet. */
+/* "4" or "2/4", two of four; without anything, all that are left over. Of a group that waits for
+ * some, those that start are no members yet. */
 static bool count_read(char *text, double left, struct kind *kind)
 {
     char *wanted = text ? strchr(text, '/') : NULL;
@@ -142,12 +145,16 @@ static int running_read(const struct job *job, const char *text, double *left)
         *zone++ = '\0';
     if (count)
         *count++ = '\0';
-    struct kind kind = { .instance = copy, .zone = zone, .spot = capacity && !strcmp(capacity, "spot") };
-    if (!capacity || (!kind.spot && strcmp(capacity, "on-demand")) || !count_read(count, *left, &kind))
-        return spotnik_fault_set(job->fault,
-                                 "--running '%s' is not TYPE[@ZONE]=spot|on-demand[:N[/WANTED]] with at most the "
-                                 "%.0f members that %s leaves over",
-                                 text, *left, job->standing->path);
+    struct kind kind = { .instance = copy,
+                         .zone = zone,
+                         .spot = capacity && !strcmp(capacity, "spot") };
+    if (!capacity || (!kind.spot && strcmp(capacity, "on-demand"))
+        || !count_read(count, *left, &kind))
+        return spotnik_fault_set(
+            job->fault,
+            "--running '%s' is not TYPE[@ZONE]=spot|on-demand[:N[/WANTED]] with at most the "
+            "%.0f members that %s leaves over",
+            text, *left, job->standing->path);
     *left -= kind.there;
     return keep(job, &kind);
 }
@@ -167,10 +174,11 @@ static int running_all(const struct job *job, double members)
     double left = members;
 
     if (!standing->running_count)
-        return spotnik_fault_set(job->fault,
-                                 "%s: the job has %.0f members, but not what they are rented as; say so with "
-                                 "--running TYPE=spot or --running TYPE=on-demand",
-                                 standing->path, members);
+        return spotnik_fault_set(
+            job->fault,
+            "%s: the job has %.0f members, but not what they are rented as; say so with "
+            "--running TYPE=spot or --running TYPE=on-demand",
+            standing->path, members);
     for (size_t i = 0; i < standing->running_count; i++)
         if (running_read(job, standing->running[i], &left))
             return -1;
@@ -189,8 +197,8 @@ static int running_all(const struct job *job, double members)
                     : 0;
 }
 
-/* Of a machine, by listed prices: of what is there, else of what is wanted; where all is of one kind and its
- * members know their price, that. */
+/* Of a machine, by listed prices: of what is there, else of what is wanted; where all is of one
+ * kind and its members know their price, that. */
 static double machine_usd_per_h(const struct job *job, double told_usd_per_h)
 {
     const struct spotnik_standing *standing = job->standing;
@@ -199,7 +207,8 @@ static double machine_usd_per_h(const struct job *job, double told_usd_per_h)
 
     for (size_t i = 0; i < standing->place_count; i++) {
         const struct spotnik_place *place = &standing->places[i];
-        double *price = place->spot ? &place->offer->spot_usd_per_h : &place->offer->on_demand_usd_per_h;
+        double *price =
+            place->spot ? &place->offer->spot_usd_per_h : &place->offer->on_demand_usd_per_h;
         if (standing->place_count == 1 && told_usd_per_h > 0)
             *price = told_usd_per_h;
         unsigned count = any ? place->there : place->wanted;
@@ -221,12 +230,13 @@ static int runtime_read(const struct job *job, const json_t *json, struct progre
         return -1;
     for (size_t i = 0; i < standing->place_count; i++)
         on_demand += standing->places[i].spot ? 0 : standing->places[i].there;
-    if (spotnik_measured_read(standing->path, json, on_demand, standing->clock, measured, job->fault))
+    if (spotnik_measured_read(standing->path, json, on_demand, standing->clock, measured,
+                              job->fault))
         return -1;
     standing->has_measured = true;
     if (!anybody(standing))
         spotnik_measured_end(standing->path, standing->clock, measured);
-    double batch = standing->batch > 0  ? standing->batch
+    double batch = standing->batch > 0   ? standing->batch
                    : measured->batch > 0 ? measured->batch
                                          : job->profile->reference_batch;
     /* an epoch at this batch is worth less where larger batches need more of them */
@@ -251,8 +261,8 @@ static void teach(const struct job *job)
     for (size_t i = 0; i < standing->place_count; i++) {
         const struct spotnik_place *place = &standing->places[i];
         if (place->spot)
-            spotnik_measured_teach_place(&standing->measured, &job->wish->work, place->there, place->wanted,
-                                         place->offer, &standing->pools[i]);
+            spotnik_measured_teach_place(&standing->measured, &job->wish->work, place->there,
+                                         place->wanted, place->offer, &standing->pools[i]);
     }
 }
 
@@ -262,7 +272,8 @@ static int subtract(const struct spotnik_standing *standing, const struct progre
     const char *path = standing->path;
 
     if (progress->epochs_done >= wish->work.epochs)
-        return spotnik_fault_set(fault, "%s: %g epochs are done, %g were wanted: nothing is left to plan",
+        return spotnik_fault_set(fault,
+                                 "%s: %g epochs are done, %g were wanted: nothing is left to plan",
                                  path, progress->epochs_done, wish->work.epochs);
     if (progress->elapsed_s >= wish->deadline_s)
         return spotnik_fault_set(fault, "%s: the deadline binds: it passed %.0f s ago", path,
@@ -285,9 +296,9 @@ int spotnik_standing_apply(struct spotnik_standing *standing, struct spotnik_pro
     json_t *json;
 
     if (!standing->path && standing->running_count)
-        return spotnik_fault_set(fault,
-                                 "--running says what the members of a running job are rented as: give its "
-                                 "status too, with --from-status (the output of `spotnik status --json`)");
+        return spotnik_fault_set(
+            fault, "--running says what the members of a running job are rented as: give its "
+                   "status too, with --from-status (the output of `spotnik status --json`)");
     if (!standing->path)
         return 0;
     if (spotnik_json_load(standing->path, &json, fault))

@@ -11,7 +11,8 @@
 
 int spotnik_price_cache_path(char *path, size_t size, bool make, struct spotnik_fault *fault)
 {
-    const char *own = getenv("SPOTNIK_PRICES"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = getenv("SPOTNIK_PRICES"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     char folder[900];
 
     if (own && *own)
@@ -19,8 +20,8 @@ int spotnik_price_cache_path(char *path, size_t size, bool make, struct spotnik_
                    ? 0
                    : spotnik_fault_set(fault, "SPOTNIK_PRICES is too long");
     if ((!cache || !*cache) && (!home || !*home))
-        return spotnik_fault_set(fault,
-                                 "neither SPOTNIK_PRICES, XDG_CACHE_HOME nor HOME say where prices are kept");
+        return spotnik_fault_set(
+            fault, "neither SPOTNIK_PRICES, XDG_CACHE_HOME nor HOME say where prices are kept");
     int used = cache && *cache ? snprintf(folder, sizeof(folder), "%s", cache)
                                : snprintf(folder, sizeof(folder), "%s/.cache", home);
     if (used < 0 || (size_t)used + 24 > sizeof(folder))
@@ -71,7 +72,8 @@ int spotnik_price_cache_load(struct spotnik_catalog *catalog, double most_s, boo
     if (age_s > most_s)
         return spotnik_fault_set(
             fault,
-            "the prices in %s are %s old; `spotnik prices update` gets today's, or take them as they "
+            "the prices in %s are %s old; `spotnik prices update` gets today's, or take them as "
+            "they "
             "are with --prices-age %.0fd, or the built-in ones with --prices builtin",
             path, age, age_s / 86400 + 1);
     *there_out = true;

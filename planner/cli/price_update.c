@@ -106,7 +106,8 @@ static int defaults_read(const struct spotnik_price_update *update, const char *
     }
     if (catalog->count)
         return 0;
-    return spotnik_fault_set(fault, "none of the lists could be used; see above, or give files with --from");
+    return spotnik_fault_set(
+        fault, "none of the lists could be used; see above, or give files with --from");
 }
 
 int spotnik_price_update(const struct spotnik_price_update *update, const char *prices,
@@ -120,6 +121,7 @@ int spotnik_price_update(const struct spotnik_price_update *update, const char *
         rc = source_read(catalog, update->sources[i], prices, fault);
     if (!rc && !catalog->count)
         return spotnik_fault_set(
-            fault, "no source has a price; the Spot Advisor and zones only add to lists before them");
+            fault,
+            "no source has a price; the Spot Advisor and zones only add to lists before them");
     return rc;
 }

@@ -15,9 +15,9 @@ struct spotnik_price_update {
     const char *mirror; /* null: the lists' own hosts */
 };
 
-/* Reads all sources, or the default lists of the clouds, into `catalog`. Pages are kept beside `prices`. A
- * default list that is missing or broken is left out, loudly; one that was asked for is a fault, and so is a
- * network that is not there, or no price at all. */
+/* Reads all sources, or the default lists of the clouds, into `catalog`. Pages are kept beside
+ * `prices`. A default list that is missing or broken is left out, loudly; one that was asked for is
+ * a fault, and so is a network that is not there, or no price at all. */
 int spotnik_price_update(const struct spotnik_price_update *update, const char *prices,
                          struct spotnik_catalog *catalog, struct spotnik_fault *fault);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of the job in a folder of its own: start, wait until all are in, look, wait, look again, end. */
+/* One run of the job in a folder of its own: start, wait until all are in, look, wait, look again,
+ * end. */
 #include "probe.h"
 #include "hostload.h"
 
@@ -50,7 +51,8 @@ static void doze(double seconds)
     poll(NULL, 0, (int)(seconds * 1000));
 }
 
-/* Runs this program with other words; its output goes to `to`, its complaints to the file, or both there. */
+/* Runs this program with other words; its output goes to `to`, its complaints to the file, or both
+ * there. */
 static pid_t start(const char *complaints, char *const *words, int to)
 {
     pid_t pid = fork();
@@ -107,8 +109,8 @@ static int bench_make(struct bench *bench, struct spotnik_fault *fault)
     snprintf(bench->folder, sizeof(bench->folder), "%.200s/spotnik-profile-XXXXXX",
              base && *base ? base : "/tmp");
     if (!mkdtemp(bench->folder))
-        return spotnik_fault_set(fault, "%s: %s; set TMPDIR to a folder that can be written", bench->folder,
-                                 strerror(errno));
+        return spotnik_fault_set(fault, "%s: %s; set TMPDIR to a folder that can be written",
+                                 bench->folder, strerror(errno));
     snprintf(bench->peers, sizeof(bench->peers), "file:%s/peers", bench->folder);
     snprintf(bench->key, sizeof(bench->key), "%s/key", bench->folder);
     snprintf(bench->log, sizeof(bench->log), "%s/log", bench->folder);
@@ -122,7 +124,8 @@ static int bench_make(struct bench *bench, struct spotnik_fault *fault)
 
 static void bench_remove(const struct bench *bench)
 {
-    char *const words[] = { (char *)"rm", (char *)"-rf", (char *)"--", (char *)bench->folder, NULL };
+    char *const words[] = { (char *)"rm", (char *)"-rf", (char *)"--", (char *)bench->folder,
+                            NULL };
     pid_t pid = fork();
 
     if (pid == 0) {
@@ -133,7 +136,8 @@ static void bench_remove(const struct bench *bench)
         finish(pid);
 }
 
-/* A copy of `word` with every "{batch}" replaced; freed with the process that execs, or by the caller. */
+/* A copy of `word` with every "{batch}" replaced; freed with the process that execs, or by the
+ * caller. */
 static char *word_fill(const char *word, const char *batch)
 {
     char *filled = malloc(strlen(word) * (strlen(batch) + 1) + 1), *to = filled;
@@ -177,7 +181,8 @@ static int job_start(struct bench *bench, const struct spotnik_probe_order *orde
     bench->run = start(bench->log, words, -1);
     while (used-- > first)
         free(words[used]);
-    return bench->run > 0 ? 0 : spotnik_fault_set(fault, "cannot start the job: %s", strerror(errno));
+    return bench->run > 0 ? 0
+                          : spotnik_fault_set(fault, "cannot start the job: %s", strerror(errno));
 }
 
 static void job_end(struct bench *bench)
@@ -201,8 +206,10 @@ static bool job_runs(struct bench *bench)
 /* The status of some member at `peers`; NULL when nobody answers (yet). */
 static json_t *ask(const struct bench *bench, const char *peers)
 {
-    char *const words[] = { (char *)"spotnik", (char *)"status",     (char *)"--json",   (char *)"--peers",
-                            (char *)peers,     (char *)"--key-file", (char *)bench->key, NULL };
+    char *const words[] = { (char *)"spotnik",  (char *)"status",
+                            (char *)"--json",   (char *)"--peers",
+                            (char *)peers,      (char *)"--key-file",
+                            (char *)bench->key, NULL };
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC))
@@ -245,21 +252,27 @@ static bool look(const struct bench *bench, struct look *look_out)
 }
 
 /* Until all workers are members and have warmed up. */
-static int job_wait(struct bench *bench, const struct spotnik_probe_order *order, struct look *look_out,
-                    struct spotnik_fault *fault)
+static int job_wait(struct bench *bench, const struct spotnik_probe_order *order,
+                    struct look *look_out, struct spotnik_fault *fault)
 {
-    for (double until_s = now_s() + START_LIMIT_S; now_s() < until_s; doze(LOOK_AGAIN_MS / 1000.0)) {
+    for (double until_s = now_s() + START_LIMIT_S; now_s() < until_s;
+         doze(LOOK_AGAIN_MS / 1000.0)) {
         if (!job_runs(bench))
-            return complain(bench, "the job ended before it could be measured; give it more steps", fault);
-        if (look(bench, look_out) && look_out->size == order->workers && look_out->steps >= WARM_STEPS)
+            return complain(bench, "the job ended before it could be measured; give it more steps",
+                            fault);
+        if (look(bench, look_out) && look_out->size == order->workers
+            && look_out->steps >= WARM_STEPS)
             return 0;
     }
-    return complain(bench, "the workers do not step together; does the command call spotnik_join()?", fault);
+    return complain(bench,
+                    "the workers do not step together; does the command call spotnik_join()?",
+                    fault);
 }
 
-/* What the same member says after `seconds`, or a little later: it is not always the one that answers. */
-static int look_later(struct bench *bench, const struct spotnik_probe_order *order, const struct look *from,
-                      struct look *to, struct spotnik_fault *fault)
+/* What the same member says after `seconds`, or a little later: it is not always the one that
+ * answers. */
+static int look_later(struct bench *bench, const struct spotnik_probe_order *order,
+                      const struct look *from, struct look *to, struct spotnik_fault *fault)
 {
     doze(order->seconds);
     for (double until_s = now_s() + LOSS_LIMIT_S; job_runs(bench) && now_s() < until_s;
@@ -267,10 +280,12 @@ static int look_later(struct bench *bench, const struct spotnik_probe_order *ord
         if (look(bench, to) && (to->pid == from->pid || to->size != order->workers))
             break;
     if (!job_runs(bench) || to->pid != from->pid || to->size != order->workers)
-        return complain(bench, "the job ended, or lost a worker, while it was measured; give it more steps",
-                        fault);
+        return complain(
+            bench, "the job ended, or lost a worker, while it was measured; give it more steps",
+            fault);
     if (to->steps - from->steps < 2)
-        return spotnik_fault_set(fault, "%.0f steps in %.1f s are too few to measure; give more --seconds",
+        return spotnik_fault_set(fault,
+                                 "%.0f steps in %.1f s are too few to measure; give more --seconds",
                                  to->steps - from->steps, to->now_s - from->now_s);
     return 0;
 }
@@ -293,8 +308,9 @@ static struct spotnik_probe between(const struct look *from, const struct look *
 }
 
 /* Again while the host is busy with something else; the quietest time counts. */
-static int measure(struct bench *bench, const struct spotnik_probe_order *order, const struct look *from,
-                   struct spotnik_probe *probe, struct spotnik_fault *fault)
+static int measure(struct bench *bench, const struct spotnik_probe_order *order,
+                   const struct look *from, struct spotnik_probe *probe,
+                   struct spotnik_fault *fault)
 {
     double most = SPOTNIK_PROBE_OTHERS_MOST * spotnik_host_processors();
     struct look start = *from, end;
@@ -314,8 +330,10 @@ static int measure(struct bench *bench, const struct spotnik_probe_order *order,
     return 0;
 }
 
-/* The newest change of the view that lost (or joined) somebody after `since_s`; false when there is none. */
-static bool change_find(const json_t *json, const char *kind, double since_s, double *seen_s, double *took_s)
+/* The newest change of the view that lost (or joined) somebody after `since_s`; false when there is
+ * none. */
+static bool change_find(const json_t *json, const char *kind, double since_s, double *seen_s,
+                        double *took_s)
 {
     json_t *list = json_object_get(json, "recoveries"), *item;
     bool found = false;
@@ -323,7 +341,8 @@ static bool change_find(const json_t *json, const char *kind, double since_s, do
 
     json_array_foreach(list, i, item)
     {
-        double detected = number(item, "detected_ns") / 1e9, committed = number(item, "committed_ns") / 1e9;
+        double detected = number(item, "detected_ns") / 1e9,
+               committed = number(item, "committed_ns") / 1e9;
         if (!(number(item, kind) > 0) || detected < since_s || !(committed > detected))
             continue;
         *seen_s = detected;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the user's job for some seconds on this machine and reads from its own status where its time goes. The
- * job is run by `spotnik run`, asked by `spotnik status`: nothing here knows the runtime but by those two. */
+/* Runs the user's job for some seconds on this machine and reads from its own status where its time
+ * goes. The job is run by `spotnik run`, asked by `spotnik status`: nothing here knows the runtime
+ * but by those two. */
 #ifndef SPOTNIK_CLI_PROBE_H
 #define SPOTNIK_CLI_PROBE_H
 
@@ -9,10 +10,12 @@
 #include <stdbool.h>
 
 struct spotnik_probe_order {
-    char *const *command; /* "{batch}" in a word becomes the batch, which is also in SPOTNIK_BATCH */
+    /* "{batch}" in a word becomes the batch, which is also in SPOTNIK_BATCH */
+    char *const *command;
     unsigned workers;
     double batch, seconds; /* seconds to measure, after the first steps */
-    bool lose_one;         /* kill a worker at the end, and see what its loss and its successor cost */
+    /* kill a worker at the end, and see what its loss and its successor cost */
+    bool lose_one;
 };
 
 struct spotnik_probe {
@@ -28,8 +31,8 @@ struct spotnik_probe {
 /* Others may have so much of all processors before a measurement is taken again. */
 #define SPOTNIK_PROBE_OTHERS_MOST 0.05
 
-/* Blocks for as long as the order says and a few seconds more, three times as long on a busy host: the quietest
- * of the three counts. The fault tells what the job printed last. */
+/* Blocks for as long as the order says and a few seconds more, three times as long on a busy host:
+ * the quietest of the three counts. The fault tells what the job printed last. */
 int spotnik_probe_run(const struct spotnik_probe_order *order, struct spotnik_probe *probe_out,
                       struct spotnik_fault *fault);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grid of runs, and the numbers that the planner's formulas take from it: compute time against batch from
- * the smallest number of workers, the link from what larger rings wait for. Every point is kept as measured
- * beside the formulas. */
+/* The grid of runs, and the numbers that the planner's formulas take from it: compute time against
+ * batch from the smallest number of workers, the link from what larger rings wait for. Every point
+ * is kept as measured beside the formulas. */
 #include "profile_measure.h"
 #include "hostload.h"
 #include "plan/curvefit.h"
@@ -21,7 +21,8 @@
 struct grid {
     const struct spotnik_profile_order *order;
     struct spotnik_probe rounds[SPOTNIK_ROUNDS_MAX][SPOTNIK_GRID_MAX][SPOTNIK_GRID_MAX];
-    struct spotnik_probe at[SPOTNIK_GRID_MAX][SPOTNIK_GRID_MAX]; /* [workers][batch]: medians of the rounds */
+    /* [workers][batch]: medians of the rounds */
+    struct spotnik_probe at[SPOTNIK_GRID_MAX][SPOTNIK_GRID_MAX];
     struct spotnik_probe loss;
     double error; /* half of how far rounds are apart, relative, where that is most */
     unsigned busy, runs;
@@ -29,9 +30,10 @@ struct grid {
 
 static void run_tell(const struct spotnik_probe_order *one, const struct spotnik_probe *probe)
 {
-    fprintf(stderr, "%u workers, batch %.0f: %.2f ms a step (computes %.2f, waits %.2f), %.0f steps\n",
-            one->workers, one->batch, 1e3 * probe->step_s, 1e3 * probe->compute_s, 1e3 * probe->exposed_s,
-            probe->steps);
+    fprintf(stderr,
+            "%u workers, batch %.0f: %.2f ms a step (computes %.2f, waits %.2f), %.0f steps\n",
+            one->workers, one->batch, 1e3 * probe->step_s, 1e3 * probe->compute_s,
+            1e3 * probe->exposed_s, probe->steps);
 }
 
 static bool run_disturbed(const struct spotnik_probe *probe)
@@ -40,7 +42,8 @@ static bool run_disturbed(const struct spotnik_probe *probe)
 
     if (!(probe->others > SPOTNIK_PROBE_OTHERS_MOST * processors))
         return false;
-    fprintf(stderr, "  the host was busy with something else: %.1f of %.0f processors, three times\n",
+    fprintf(stderr,
+            "  the host was busy with something else: %.1f of %.0f processors, three times\n",
             probe->others, processors);
     return true;
 }
@@ -106,16 +109,17 @@ static struct spotnik_probe probe_median(struct grid *grid, size_t i, size_t j)
 static void grid_warn(const struct grid *grid)
 {
     if (grid->busy)
-        fprintf(
-            stderr,
-            "warning: the host was busy during %u of %u runs; steps on a quiet host are shorter than these. "
-            "Profile again in quiet before you rely on a plan\n",
-            grid->busy, grid->runs);
+        fprintf(stderr,
+                "warning: the host was busy during %u of %u runs; steps on a quiet host are "
+                "shorter than these. "
+                "Profile again in quiet before you rely on a plan\n",
+                grid->busy, grid->runs);
     if (grid->order->rounds > 1)
         fprintf(stderr, "steps differ by up to +-%.1f %% between %u rounds%s\n", 100 * grid->error,
                 grid->order->rounds,
-                grid->error > 0.05 ? ": a plan from them is no better; a quieter host, or more --seconds"
-                                   : "");
+                grid->error > 0.05
+                    ? ": a plan from them is no better; a quieter host, or more --seconds"
+                    : "");
 }
 
 static int grid_run(struct grid *grid, struct spotnik_fault *fault)
@@ -158,7 +162,8 @@ static void device_fit(const struct grid *grid, struct spotnik_device *device)
     device->batch_most = 1e9;
 }
 
-/* The slowest of the links that larger rings show: bytes over the time that they wait beyond their hops. */
+/* The slowest of the links that larger rings show: bytes over the time that they wait beyond their
+ * hops. */
 static double link_fit(const struct grid *grid)
 {
     const struct spotnik_profile_order *order = grid->order;
@@ -190,8 +195,8 @@ static void points_keep(const struct grid *grid, struct spotnik_profile *p)
     }
 }
 
-int spotnik_profile_measure(const struct spotnik_profile_order *order, struct spotnik_profile *profile_out,
-                            struct spotnik_fault *fault)
+int spotnik_profile_measure(const struct spotnik_profile_order *order,
+                            struct spotnik_profile *profile_out, struct spotnik_fault *fault)
 {
     static struct grid grid;
     struct spotnik_profile p;

@@ -14,14 +14,15 @@ struct spotnik_profile_order {
     size_t worker_count, batch_count;
     double seconds, samples_per_epoch;
     unsigned
-        rounds; /* rounds of the whole grid; medians count, and their spread is the profile's error */
+        /* rounds of the whole grid; medians count, and their spread is the profile's error */
+        rounds;
 };
 
 #define SPOTNIK_ROUNDS_MAX 9
 
-/* Runs the job with every number of workers and every batch, and that some rounds; what each run showed goes to
- * stderr, and so does a warning when the host was busy with something else. */
-int spotnik_profile_measure(const struct spotnik_profile_order *order, struct spotnik_profile *profile_out,
-                            struct spotnik_fault *fault);
+/* Runs the job with every number of workers and every batch, and that some rounds; what each run
+ * showed goes to stderr, and so does a warning when the host was busy with something else. */
+int spotnik_profile_measure(const struct spotnik_profile_order *order,
+                            struct spotnik_profile *profile_out, struct spotnik_fault *fault);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Relative errors are made least: losses and times span decades. Without two batches gamma2 cannot be told from gamma3
- * and is nought; without a column of coefficients the loss has none (gamma4 is -1). */
+/* Relative errors are made least: losses and times span decades. Without two batches gamma2 cannot
+ * be told from gamma3 and is nought; without a column of coefficients the loss has none (gamma4 is
+ * -1). */
 #include "spotdnn_fit.h"
 #include "plan/curvefit.h"
 #include "plan/table.h"
@@ -40,13 +41,16 @@ static double time_of(const struct spotnik_spotdnn_model *m, const struct row *r
     return spotnik_spotdnn_iteration_s(m, &type, row->workers);
 }
 
-static double predicted(const struct rows *rows, const struct spotnik_spotdnn_model *m, const struct row *row)
+static double predicted(const struct rows *rows, const struct spotnik_spotdnn_model *m,
+                        const struct row *row)
 {
     return rows->loss ? loss_of(m, row) : time_of(m, row);
 }
 
-/* Parameters in the order in which they are fitted; gammas that must not be below nought are squares. */
-static size_t model_unpack(const struct rows *rows, const double *p, struct spotnik_spotdnn_model *m)
+/* Parameters in the order in which they are fitted; gammas that must not be below nought are
+ * squares. */
+static size_t model_unpack(const struct rows *rows, const double *p,
+                           struct spotnik_spotdnn_model *m)
 {
     size_t used = 0;
 
@@ -103,15 +107,16 @@ static void residuals(void *context, const double *parameters, double *out)
         out[i] = predicted(rows, &m, &rows->list[i]) / rows->list[i].seen - 1;
 }
 
-static int cell(const struct spotnik_table *table, size_t row, const char *name, double least, double *value,
-                struct spotnik_fault *fault)
+static int cell(const struct spotnik_table *table, size_t row, const char *name, double least,
+                double *value, struct spotnik_fault *fault)
 {
     int column = spotnik_table_find(table, name);
 
     return column < 0 ? 0 : spotnik_table_number(table, row, column, least, 1e12, value, fault);
 }
 
-static int rows_read(const struct spotnik_table *table, struct rows *rows, struct spotnik_fault *fault)
+static int rows_read(const struct spotnik_table *table, struct rows *rows,
+                     struct spotnik_fault *fault)
 {
     static const char *const of_loss[] = { "workers", "batch", "iterations", "loss" },
                              *const of_time[] = { "workers", "alone_s", "iteration_s", "workers" };
@@ -128,7 +133,8 @@ static int rows_read(const struct spotnik_table *table, struct rows *rows, struc
     rows->one_batch = true;
     for (size_t i = 0; i < rows->count; i++) {
         struct row *row = &rows->list[i];
-        if (cell(table, i, "workers", 1, &row->workers, fault) || cell(table, i, "batch", 1, &row->batch, fault)
+        if (cell(table, i, "workers", 1, &row->workers, fault)
+            || cell(table, i, "batch", 1, &row->batch, fault)
             || cell(table, i, "iterations", 0, &row->iterations, fault)
             || cell(table, i, "coefficient", 0, &row->coefficient, fault)
             || cell(table, i, "alone_s", 1e-9, &row->alone_s, fault)
@@ -139,20 +145,22 @@ static int rows_read(const struct spotnik_table *table, struct rows *rows, struc
     return 0;
 }
 
-static int rows_fit(const char *path, struct rows *rows, double *error_pct_out, struct spotnik_fault *fault)
+static int rows_fit(const char *path, struct rows *rows, double *error_pct_out,
+                    struct spotnik_fault *fault)
 {
     double p[PARAMETERS_MOST], sum = 0;
     size_t count = model_pack(rows, p);
     struct spotnik_spotdnn_model fitted;
 
     if (rows->count < count)
-        return spotnik_fault_set(fault, "%s: %zu rows; %zu constants need as many at least", path, rows->count,
-                                 count);
+        return spotnik_fault_set(fault, "%s: %zu rows; %zu constants need as many at least", path,
+                                 rows->count, count);
     if (spotnik_curve_fit(residuals, rows, p, count, rows->count))
-        return spotnik_fault_set(fault,
-                                 "%s: no constants fit these rows; are there rows of several numbers of workers, and "
-                                 "losses that fall?",
-                                 path);
+        return spotnik_fault_set(
+            fault,
+            "%s: no constants fit these rows; are there rows of several numbers of workers, and "
+            "losses that fall?",
+            path);
     model_unpack(rows, p, &fitted);
     rows->model = fitted;
     for (size_t i = 0; i < rows->count; i++)
@@ -161,8 +169,8 @@ static int rows_fit(const char *path, struct rows *rows, double *error_pct_out, 
     return 0;
 }
 
-int spotnik_spotdnn_fit(const char *path, struct spotnik_spotdnn_model *model, double *error_pct_out,
-                        size_t *rows_out, struct spotnik_fault *fault)
+int spotnik_spotdnn_fit(const char *path, struct spotnik_spotdnn_model *model,
+                        double *error_pct_out, size_t *rows_out, struct spotnik_fault *fault)
 {
     struct rows rows = { .model = *model };
     struct spotnik_table *table;

@@ -5,9 +5,10 @@
 
 #include "plan/model_spotdnn.h"
 
-/* Fits what the columns tell of: the loss (`workers`, `batch`, `iterations`, `loss`, perhaps `coefficient`), or the
- * bandwidth (`workers`, `alone_s`, `iteration_s`). What they do not tell stays as it is in *model. */
-int spotnik_spotdnn_fit(const char *path, struct spotnik_spotdnn_model *model, double *error_pct_out,
-                        size_t *rows_out, struct spotnik_fault *fault);
+/* Fits what the columns tell of: the loss (`workers`, `batch`, `iterations`, `loss`, perhaps
+ * `coefficient`), or the bandwidth (`workers`, `alone_s`, `iteration_s`). What they do not tell
+ * stays as it is in *model. */
+int spotnik_spotdnn_fit(const char *path, struct spotnik_spotdnn_model *model,
+                        double *error_pct_out, size_t *rows_out, struct spotnik_fault *fault);
 
 #endif

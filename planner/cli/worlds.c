@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int place_load(const char *path, double length_s, double stride_s, struct spotnik_windows *windows_out,
-                      struct spotnik_fault *fault)
+static int place_load(const char *path, double length_s, double stride_s,
+                      struct spotnik_windows *windows_out, struct spotnik_fault *fault)
 {
     struct spotnik_windows raw;
 
@@ -33,14 +33,16 @@ int spotnik_worlds_load(char const *const *paths, size_t count, double length_s,
             worlds_out->count = windows->count;
         worlds_out->tick_s = worlds_out->places[0].tick_s;
         if (fabs(windows->tick_s - worlds_out->tick_s) > 1e-6)
-            return spotnik_fault_set(
-                fault, "%s has a value every %g s, %s one every %g s; places need the same, so convert one",
-                paths[i], windows->tick_s, paths[0], worlds_out->tick_s);
+            return spotnik_fault_set(fault,
+                                     "%s has a value every %g s, %s one every %g s; places need "
+                                     "the same, so convert one",
+                                     paths[i], windows->tick_s, paths[0], worlds_out->tick_s);
     }
     return 0;
 }
 
-void spotnik_worlds_at(const struct spotnik_worlds *worlds, size_t i, struct spotnik_window *places_out)
+void spotnik_worlds_at(const struct spotnik_worlds *worlds, size_t i,
+                       struct spotnik_window *places_out)
 {
     for (size_t place = 0; place < worlds->place_count; place++)
         places_out[place] = worlds->places[place].windows[i];

@@ -14,14 +14,15 @@ struct spotnik_worlds {
     double tick_s;
 };
 
-/* Reads a trace for each place; one that is longer than `length_s` is cut into windows, one every `stride_s`.
- * Places with different ticks are a fault. Free it also after a fault. */
+/* Reads a trace for each place; one that is longer than `length_s` is cut into windows, one every
+ * `stride_s`. Places with different ticks are a fault. Free it also after a fault. */
 int spotnik_worlds_load(char const *const *paths, size_t count, double length_s, double stride_s,
                         struct spotnik_worlds *worlds_out, struct spotnik_fault *fault);
 /* Window `i` of every place. */
-void spotnik_worlds_at(const struct spotnik_worlds *worlds, size_t i, struct spotnik_window *places_out);
-/* A window that has spot where any of the places has: what no policy can do better than. The caller frees its
- * machines; no ticks: out of memory. */
+void spotnik_worlds_at(const struct spotnik_worlds *worlds, size_t i,
+                       struct spotnik_window *places_out);
+/* A window that has spot where any of the places has: what no policy can do better than. The caller
+ * frees its machines; no ticks: out of memory. */
 struct spotnik_window spotnik_window_any(const struct spotnik_window *places, size_t count);
 void spotnik_worlds_free(struct spotnik_worlds *worlds);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of accelerators. Figures are those of the makers' data sheets, without sparsity, for one
- * device as clouds count them (a K80 board is two, an M60 board too). */
+/* The table of accelerators. Figures are those of the makers' data sheets, without sparsity, for
+ * one device as clouds count them (a K80 board is two, an M60 board too). */
 #include "plan/accelerators.h"
 
 #include <ctype.h>
@@ -14,7 +14,8 @@ static const struct spotnik_accelerator table[] = {
     { "M60", "M60", 8, 4.8, 0, 0, "tesla-m60" },
     { "P4", "P4", 8, 5.5, 0, 0, "tesla-p4 nvidia-tesla-p4" },
     { "P100", "P100", 16, 9.5, 19, 0, "tesla-p100 nvidia-tesla-p100 P100-PCIE-16GB" },
-    { "V100", "V100", 16, 15.7, 125, 0, "tesla-v100 nvidia-tesla-v100 V100-16GB V100-SXM2 V100-SXM2-16GB" },
+    { "V100", "V100", 16, 15.7, 125, 0,
+      "tesla-v100 nvidia-tesla-v100 V100-16GB V100-SXM2 V100-SXM2-16GB" },
     { "V100-32GB", "V100", 32, 15.7, 125, 0, "V100-SXM2-32GB V100-SXM3-32GB" },
     { "T4", "T4", 16, 8.1, 65, 0, "tesla-t4 nvidia-tesla-t4" },
     { "T4g", "T4", 16, 8.1, 65, 0, "" },
@@ -25,8 +26,10 @@ static const struct spotnik_accelerator table[] = {
     { "A30", "A30", 24, 10.3, 165, 0, "" },
     { "A40", "A40", 48, 37.4, 150, 0, "" },
     { "RTXA6000", "RTXA6000", 48, 38.7, 155, 0, "A6000 RTX-A6000" },
-    { "A100", "A100", 40, 19.5, 312, 0, "A100-40GB nvidia-tesla-a100 A100-SXM4-40GB A100-PCIE-40GB" },
-    { "A100-80GB", "A100", 80, 19.5, 312, 0, "nvidia-a100-80gb A100-SXM4-80GB A100-80GB-SXM A100-SXM-80GB" },
+    { "A100", "A100", 40, 19.5, 312, 0,
+      "A100-40GB nvidia-tesla-a100 A100-SXM4-40GB A100-PCIE-40GB" },
+    { "A100-80GB", "A100", 80, 19.5, 312, 0,
+      "nvidia-a100-80gb A100-SXM4-80GB A100-80GB-SXM A100-SXM-80GB" },
     { "L4", "L4", 24, 30.3, 121, 242, "nvidia-l4" },
     { "L40", "L40", 48, 90.5, 181, 362, "" },
     { "L40S", "L40S", 48, 91.6, 362, 733, "" },
@@ -94,7 +97,8 @@ static bool tpu_split(const char *name, char generation[24], double *size_out)
 {
     const char *last = strrchr(name, '-');
 
-    if (strncasecmp(name, "tpu-", 4) || !last || last == name + 3 || !isdigit((unsigned char)last[1]))
+    if (strncasecmp(name, "tpu-", 4) || !last || last == name + 3
+        || !isdigit((unsigned char)last[1]))
         return false;
     snprintf(generation, 24, "%.*s", (int)(last - name), name);
     *size_out = atof(last + 1);
@@ -114,7 +118,8 @@ const struct spotnik_accelerator *spotnik_accelerator_find(const char *name)
 
 bool spotnik_accelerator_alike(const char *one, const char *other)
 {
-    const struct spotnik_accelerator *a = spotnik_accelerator_find(one), *b = spotnik_accelerator_find(other);
+    const struct spotnik_accelerator *a = spotnik_accelerator_find(one),
+                                     *b = spotnik_accelerator_find(other);
 
     return a && b && !strcmp(a->chip, b->chip);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job simulator: an event loop over one window. It decides nothing about spot or on-demand beyond the
- * three rules in the header; policies do. */
+/* The job simulator: an event loop over one window. It decides nothing about spot or on-demand
+ * beyond the three rules in the header; policies do. */
 #include "plan/backtest.h"
 
 #include <math.h>
@@ -18,8 +18,10 @@ struct run {
     const struct spotnik_policy *policy;
     struct spotnik_job_result result;
     double tick_s, now_s, work_left_s, run_started_s;
-    double starts_in_s[SPOTNIK_BOTH]; /* by SPOTNIK_SPOT and SPOTNIK_ON_DEMAND: until it works; 0: it does */
-    unsigned held, goal;              /* sets; what is not in `goal` goes once something in it is up */
+    /* by SPOTNIK_SPOT and SPOTNIK_ON_DEMAND: until it works; 0: it does */
+    double starts_in_s[SPOTNIK_BOTH];
+    /* sets; what is not in `goal` goes once something in it is up */
+    unsigned held, goal;
     bool committed, available;
     double usual, usual_until_s; /* the usual price, and when it is looked at again */
 };
@@ -29,19 +31,21 @@ int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotni
     double least_s = terms->work_s + 2 * terms->changeover_s;
 
     if (!(terms->work_s > 0) || !(terms->deadline_s > 0) || !(terms->changeover_s >= 0))
-        return spotnik_fault_set(fault, "work and deadline must be above zero, the changeover not below it");
+        return spotnik_fault_set(
+            fault, "work and deadline must be above zero, the changeover not below it");
     if (!(terms->price_ratio > 0))
         return spotnik_fault_set(fault, "the price ratio (on-demand / spot) must be above zero");
     if (terms->pair_speed != 0 && !(terms->pair_speed >= 1 && terms->pair_speed <= 2))
-        return spotnik_fault_set(fault, "two machines are as fast as 1 to 2 (0: one at a time), not %g",
+        return spotnik_fault_set(fault,
+                                 "two machines are as fast as 1 to 2 (0: one at a time), not %g",
                                  terms->pair_speed);
     if (terms->deadline_s < least_s)
         return spotnik_fault_set(
             fault,
             "the deadline binds: %.2f h of work and two changeovers of %.2f h need %.2f h, "
             "the deadline is %.2f h; nearest feasible: --deadline %.2fh",
-            terms->work_s / 3600, terms->changeover_s / 3600, least_s / 3600, terms->deadline_s / 3600,
-            ceil(least_s / 36) / 100);
+            terms->work_s / 3600, terms->changeover_s / 3600, least_s / 3600,
+            terms->deadline_s / 3600, ceil(least_s / 36) / 100);
     return 0;
 }
 
@@ -51,7 +55,8 @@ static double price_at(const struct run *run, double now_s, double *stays_s)
     const struct spotnik_job_terms *terms = run->terms;
 
     if (terms->prices)
-        return spotnik_prices_at(terms->prices, terms->prices_from_s + now_s + TIME_EPSILON_S, stays_s);
+        return spotnik_prices_at(terms->prices, terms->prices_from_s + now_s + TIME_EPSILON_S,
+                                 stays_s);
     if (stays_s)
         *stays_s = INFINITY;
     return 1;
@@ -67,11 +72,12 @@ static bool place_has_spot(const struct run *run, size_t place, double now_s)
     return window->machines[tick < window->ticks ? tick : window->ticks - 1] > 0;
 }
 
-/* When staying without spot will have cost as much as a move: on-demand instead of spot, or time that will
- * have to be made up for by it. */
+/* When staying without spot will have cost as much as a move: on-demand instead of spot, or time
+ * that will have to be made up for by it. */
 static double move_pays_s(const struct run *run)
 {
-    double dearer = run->terms->price_ratio - 1, costs = 3600 * run->terms->move_cost + run->terms->move_s;
+    double dearer = run->terms->price_ratio - 1,
+           costs = 3600 * run->terms->move_cost + run->terms->move_s;
 
     if (run->place_count == 1 || run->left_alone_s < 0 || run->work_left_s * dearer <= costs)
         return INFINITY; /* also where the work that is left could never pay for it */
@@ -156,7 +162,8 @@ static double speed(const struct run *run, unsigned set)
 static void run_pass(struct run *run, double stretch_s)
 {
     unsigned working = ready(run);
-    double work_s = speed(run, working) * stretch_s, each_s = working == SPOTNIK_BOTH ? work_s / 2 : work_s;
+    double work_s = speed(run, working) * stretch_s,
+           each_s = working == SPOTNIK_BOTH ? work_s / 2 : work_s;
 
     run->result.spot_work_s += working & SPOTNIK_SPOT ? each_s : 0;
     run->result.on_demand_work_s += working & SPOTNIK_ON_DEMAND ? each_s : 0;
@@ -166,14 +173,15 @@ static void run_pass(struct run *run, double stretch_s)
         run->result.spot_billed_s += stretch_s;
         run->result.spot_paid_s +=
             run->terms->prices
-                ? spotnik_prices_paid(run->terms->prices, run->terms->prices_from_s + run->now_s, stretch_s)
+                ? spotnik_prices_paid(run->terms->prices, run->terms->prices_from_s + run->now_s,
+                                      stretch_s)
                 : stretch_s;
     }
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
         run->starts_in_s[kind] = fmax(0, run->starts_in_s[kind] - stretch_s);
     if (run->policy->observe)
-        run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, stretch_s,
-                             false);
+        run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s,
+                             stretch_s, false);
     run->now_s += stretch_s;
 }
 
@@ -200,7 +208,8 @@ static void run_hold(struct run *run, unsigned set)
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++) {
         if (!(set & ~run->held & kind))
             continue;
-        run->starts_in_s[kind] = kind == SPOTNIK_SPOT ? spot_start_s(run) : run->terms->changeover_s;
+        run->starts_in_s[kind] =
+            kind == SPOTNIK_SPOT ? spot_start_s(run) : run->terms->changeover_s;
         run->result.changeovers++;
         if (kind == SPOTNIK_SPOT)
             spot_begin(run);
@@ -227,7 +236,8 @@ static void run_look(struct run *run)
 
     if (available != run->available) {
         if (run->policy->observe)
-            run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, 0, true);
+            run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s,
+                                 0, true);
         run->available = available;
         run->run_started_s = run->now_s;
     }
@@ -252,7 +262,8 @@ static void run_obey(struct run *run, unsigned set)
         return;
     double start_s = set & ~run->held & SPOTNIK_SPOT ? spot_start_s(run)
                      : run->held & SPOTNIK_SPOT      ? fmax(d_s, run->starts_in_s[SPOTNIK_SPOT])
-                                                     : d_s; /* until spot works, the move included */
+                                                /* until spot works, the move included */
+                                                : d_s;
     if ((leaves || alone) && slack_s(run) < d_s + (covered ? 0 : start_s))
         return;
     if (!elastic(run) && set == SPOTNIK_BOTH)
@@ -262,12 +273,13 @@ static void run_obey(struct run *run, unsigned set)
     run_hold(run, waits ? set | ready(run) : set);
 }
 
-/* The mean price of a week until now, while it might be paid at all; before that, that of the moment. */
+/* The mean price of a week until now, while it might be paid at all; before that, that of the
+ * moment. */
 static double usual_price(const struct run *run)
 {
     const struct spotnik_job_terms *terms = run->terms;
-    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S), total = 0,
-           passed_s = 0;
+    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S),
+           total = 0, passed_s = 0;
     double cap = terms->cap > 0 ? terms->cap : INFINITY;
 
     if (!terms->prices)
@@ -332,7 +344,8 @@ static void run_step(struct run *run)
         run->usual_until_s = run->now_s + USUAL_EVERY_S;
     }
     double stretch_s = run_decide(run), now = speed(run, ready(run));
-    double tick_end_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s - run->now_s;
+    double tick_end_s =
+        (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s - run->now_s;
 
     stretch_s = fmin(stretch_s, tick_end_s);
     if (run->terms->cap > 0) { /* a price may take the machine away, or give it back */
@@ -356,14 +369,15 @@ static int places_check(const struct spotnik_window *places, size_t count, doubl
     if (spotnik_job_terms_check(terms, fault))
         return -1;
     if (count > 1 && terms->pair_speed > 1)
-        return spotnik_fault_set(
-            fault, "machines of two places share no step: with several places --pair-speed is 0 or 1, not %g",
-            terms->pair_speed);
+        return spotnik_fault_set(fault,
+                                 "machines of two places share no step: with several places "
+                                 "--pair-speed is 0 or 1, not %g",
+                                 terms->pair_speed);
     for (size_t i = 0; i < count; i++)
         if ((double)places[i].ticks * tick_s < terms->deadline_s)
-            return spotnik_fault_set(fault,
-                                     "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
-                                     (double)places[i].ticks * tick_s / 3600, terms->deadline_s / 3600);
+            return spotnik_fault_set(
+                fault, "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
+                (double)places[i].ticks * tick_s / 3600, terms->deadline_s / 3600);
     return 0;
 }
 
@@ -375,7 +389,8 @@ int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
 }
 
 int spotnik_backtest_run_places(const struct spotnik_window *places, size_t count, double tick_s,
-                                const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                                const struct spotnik_job_terms *terms,
+                                const struct spotnik_policy *policy,
                                 struct spotnik_job_result *result_out, struct spotnik_fault *fault)
 {
     struct run run = { .places = places,
@@ -402,5 +417,6 @@ int spotnik_backtest_run_places(const struct spotnik_window *places, size_t coun
 
 double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio)
 {
-    return (result->spot_paid_s + price_ratio * result->on_demand_billed_s) / 3600 + result->moves_paid;
+    return (result->spot_paid_s + price_ratio * result->on_demand_billed_s) / 3600
+           + result->moves_paid;
 }

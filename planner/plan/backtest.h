@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job of a fixed amount of work, a deadline, and machines that are one spot, one on-demand, or none: what
- * Can't Be Late (Wu et al., NSDI'24) simulates, in continuous time. Availability changes at tick boundaries;
- * everything else (the end of a changeover, the safety net, the end of the work) happens when it happens, not
- * at the next tick.
+/* One job of a fixed amount of work, a deadline, and machines that are one spot, one on-demand, or
+ * none: what Can't Be Late (Wu et al., NSDI'24) simulates, in continuous time. Availability changes
+ * at tick boundaries; everything else (the end of a changeover, the safety net, the end of the
+ * work) happens when it happens, not at the next tick.
  *
  * Rules that hold for every policy, so that no policy can miss the deadline:
  *   thrifty      nothing runs once the work is done;
  *   safety net   a job that holds nothing and has no slack to lose goes to on-demand;
  *   guard        on-demand is left only while there is time to come back to it.
- * A machine that is started is paid for at once and works one changeover later. Published policies have one
- * machine at a time (pair_speed 0): moving drops the old machine first, and the net and the guard keep two
- * changeovers. An elastic job (pair_speed 1 to 2) may hold both: the old machine works on while its successor
- * starts, a start that fails costs money but no time, and two that are up work pair_speed machines' worth.
+ * A machine that is started is paid for at once and works one changeover later. Published policies
+ * have one machine at a time (pair_speed 0): moving drops the old machine first, and the net and
+ * the guard keep two changeovers. An elastic job (pair_speed 1 to 2) may hold both: the old machine
+ * works on while its successor starts, a start that fails costs money but no time, and two that are
+ * up work pair_speed machines' worth.
  *
- * Several places (regions): the job's state is at one of them, at first the first. Spot is held at the place
- * of the state, or the state moves: that is paid for when the move begins, and the start takes move_s longer. A
- * policy sees one availability: spot here, or, once spot has been away from here for so long that its saving would
- * have paid for a move, spot anywhere. So a move costs no more than the wait before it (the rule of the ski
- * rental), and nothing has to be known of other places. */
+ * Several places (regions): the job's state is at one of them, at first the first. Spot is held at
+ * the place of the state, or the state moves: that is paid for when the move begins, and the start
+ * takes move_s longer. A policy sees one availability: spot here, or, once spot has been away from
+ * here for so long that its saving would have paid for a move, spot anywhere. So a move costs no
+ * more than the wait before it (the rule of the ski rental), and nothing has to be known of other
+ * places. */
 #ifndef SPOTNIK_PLAN_BACKTEST_H
 #define SPOTNIK_PLAN_BACKTEST_H
 
@@ -32,14 +34,18 @@ enum spotnik_machine { SPOTNIK_IDLE, SPOTNIK_SPOT, SPOTNIK_ON_DEMAND, SPOTNIK_BO
 struct spotnik_job_terms {
     double work_s, deadline_s, changeover_s;
     double price_ratio; /* on-demand price / spot price */
-    double pair_speed;  /* of a spot and an on-demand machine together, in machines; 0: one at a time */
-    double notice_s;    /* warning before spot is lost; 0: none */
-    /* NULL: the spot price is 1 throughout. Else in the same money as on-demand, which costs price_ratio. */
+    /* of a spot and an on-demand machine together, in machines; 0: one at a time */
+    double pair_speed;
+    double notice_s; /* warning before spot is lost; 0: none */
+    /* NULL: the spot price is 1 throughout. Else in the same money as on-demand, which costs
+     * price_ratio. */
     const struct spotnik_prices *prices;
     double prices_from_s; /* where in `prices` the job starts */
     double price_typical; /* of spot while it is at most the cap; 0: 1. What a policy plans with */
-    double cap;           /* spot is taken back above this price (the most one offers to pay); 0: never */
-    double move_s, move_cost; /* of the state to another place: time, and money (in the unit of prices) */
+    /* spot is taken back above this price (the most one offers to pay); 0: never */
+    double cap;
+    /* of the state to another place: time, and money (in the unit of prices) */
+    double move_s, move_cost;
 };
 
 /* What a policy may know at one moment. */
@@ -51,7 +57,8 @@ struct spotnik_job_view {
     enum spotnik_machine starting; /* held, but not up yet */
     bool available;
     bool warned; /* spot will be gone within the notice */
-    double price, price_usual; /* of spot: now, and the mean of the week before; both 1 without a history */
+    /* of spot: now, and the mean of the week before; both 1 without a history */
+    double price, price_usual;
 };
 
 struct spotnik_choice {
@@ -59,8 +66,8 @@ struct spotnik_choice {
     double again_s; /* ask again after this long at the latest */
 };
 
-/* A policy: one object for many windows. `start` (may be null) forgets the last window; `observe` (may be
- * null) is told every stretch of constant availability before the policy is asked again. */
+/* A policy: one object for many windows. `start` (may be null) forgets the last window; `observe`
+ * (may be null) is told every stretch of constant availability before the policy is asked again. */
 struct spotnik_policy {
     const char *name;
     void *self;
@@ -74,7 +81,7 @@ struct spotnik_job_result {
     double on_demand_billed_s, spot_billed_s; /* machine time paid for */
     double spot_paid_s;                       /* the spot price, integrated over the time billed */
     double finish_s;
-    double moves_paid;                        /* the cost of all moves */
+    double moves_paid; /* the cost of all moves */
     unsigned changeovers, revocations, moves;
     bool missed;
 };
@@ -84,10 +91,11 @@ int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
                          const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
                          struct spotnik_job_result *result_out, struct spotnik_fault *fault);
 
-/* The same with several places, whose windows begin at the same instant; the shortest counts. Two machines
- * of different places share no step: a pair_speed above 1 is a fault. */
+/* The same with several places, whose windows begin at the same instant; the shortest counts. Two
+ * machines of different places share no step: a pair_speed above 1 is a fault. */
 int spotnik_backtest_run_places(const struct spotnik_window *places, size_t count, double tick_s,
-                                const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                                const struct spotnik_job_terms *terms,
+                                const struct spotnik_policy *policy,
                                 struct spotnik_job_result *result_out, struct spotnik_fault *fault);
 
 /* Cost in hours of spot price (in the money of the price history when there is one). */

@@ -23,8 +23,8 @@ static size_t decile_of(double chance)
 }
 
 /* The 2.5 % and 97.5 % quantiles over draws of as many blocks as there are. */
-static int interval(const struct tally *blocks, size_t count, unsigned draws, struct spotnik_prng *prng,
-                    struct spotnik_decile *decile)
+static int interval(const struct tally *blocks, size_t count, unsigned draws,
+                    struct spotnik_prng *prng, struct spotnik_decile *decile)
 {
     double *shares = malloc(draws * sizeof(*shares));
 
@@ -90,8 +90,9 @@ static int decile_judge(struct spotnik_decile *decile, const struct tally *block
     return 0;
 }
 
-int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count, unsigned draws,
-                              uint64_t seed, struct spotnik_reliability *reliability_out)
+int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count,
+                              unsigned draws, uint64_t seed,
+                              struct spotnik_reliability *reliability_out)
 {
     struct spotnik_reliability r = { .starts = count };
     struct spotnik_prng prng;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does what is called p per cent come true p times in a hundred? Many starts in traces, each with the
- * chance that was stated before and what then came; by deciles of the chance, with an interval for how
- * often they came true. Windows of one trace overlap, and good days follow good days: the interval comes
- * from drawing whole blocks (some days of one trace) with replacement, not single starts. */
+/* Does what is called p per cent come true p times in a hundred? Many starts in traces, each with
+ * the chance that was stated before and what then came; by deciles of the chance, with an interval
+ * for how often they came true. Windows of one trace overlap, and good days follow good days: the
+ * interval comes from drawing whole blocks (some days of one trace) with replacement, not single
+ * starts. */
 #ifndef SPOTNIK_PLAN_CALIBRATION_H
 #define SPOTNIK_PLAN_CALIBRATION_H
 
@@ -20,12 +21,15 @@ struct spotnik_forecast {
 
 struct spotnik_decile {
     size_t starts, blocks;
-    double stated, came_true, low, high; /* means; the 95 % interval of came_true; NAN without starts */
-    bool holds;                          /* stated lies in the interval, and within 10 points of came_true */
+    /* means; the 95 % interval of came_true; NAN without starts */
+    double stated, came_true, low, high;
+    /* stated lies in the interval, and within 10 points of came_true */
+    bool holds;
 };
 
 struct spotnik_reliability {
-    size_t starts, blocks, judged, held; /* deciles with enough blocks for an interval, and those that hold */
+    /* deciles with enough blocks for an interval, and those that hold */
+    size_t starts, blocks, judged, held;
     double stated, came_true, brier, brier_constant;
     struct spotnik_decile deciles[SPOTNIK_DECILES];
 };
@@ -33,7 +37,8 @@ struct spotnik_reliability {
 #define SPOTNIK_BLOCKS_LEAST 5 /* fewer in a decile give no interval */
 
 /* Returns -1 when there is no memory. */
-int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count, unsigned draws,
-                              uint64_t seed, struct spotnik_reliability *reliability_out);
+int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count,
+                              unsigned draws, uint64_t seed,
+                              struct spotnik_reliability *reliability_out);
 
 #endif

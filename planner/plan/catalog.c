@@ -35,7 +35,8 @@ void spotnik_catalog_free(struct spotnik_catalog *catalog)
 
 static bool same_place(const struct spotnik_offer *offer, const char *region, const char *instance)
 {
-    return !strcmp(offer->instance, instance) && (!*offer->region || !strcmp(offer->region, region));
+    return !strcmp(offer->instance, instance)
+           && (!*offer->region || !strcmp(offer->region, region));
 }
 
 static bool facts_known(const struct spotnik_offer *offer)
@@ -66,9 +67,9 @@ static size_t first_of(const struct spotnik_catalog *catalog, const char *instan
     return low;
 }
 
-/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over. It is
- * read as a range; no data say how well it tells the hours to come, so that the doubt is a choice, and
- * grows with the band. */
+/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over.
+ * It is read as a range; no data say how well it tells the hours to come, so that the doubt is a
+ * choice, and grows with the band. */
 struct band {
     double least_pct, most_pct, doubt;
 };
@@ -106,8 +107,8 @@ static const struct band *band_up_to(double most_pct)
     return &bands[i];
 }
 
-static int advise_json(struct spotnik_catalog *catalog, const char *path, const char *bytes, size_t size,
-                       struct spotnik_fault *fault)
+static int advise_json(struct spotnik_catalog *catalog, const char *path, const char *bytes,
+                       size_t size, struct spotnik_fault *fault)
 {
     const char *region, *instance;
     json_t *json, *systems, *machine;
@@ -117,7 +118,8 @@ static int advise_json(struct spotnik_catalog *catalog, const char *path, const 
     json_t *regions = json_object_get(json, "spot_advisor");
     if (!json_is_object(regions)) {
         json_decref(json);
-        return spotnik_fault_set(fault, "%s: no object 'spot_advisor'; not a Spot Advisor file", path);
+        return spotnik_fault_set(fault, "%s: no object 'spot_advisor'; not a Spot Advisor file",
+                                 path);
     }
     json_object_foreach(regions, region, systems)
     {
@@ -133,8 +135,8 @@ static int advise_json(struct spotnik_catalog *catalog, const char *path, const 
     return 0;
 }
 
-static int advise_csv(struct spotnik_catalog *catalog, const char *path, const char *bytes, size_t size,
-                      struct spotnik_fault *fault)
+static int advise_csv(struct spotnik_catalog *catalog, const char *path, const char *bytes,
+                      size_t size, struct spotnik_fault *fault)
 {
     static const char *const names[] = { "region", "os", "instance_type", "interruption_max_pct",
                                          "savings_pct" };
@@ -160,8 +162,8 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, const c
     return rc;
 }
 
-int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes,
-                                 size_t size, struct spotnik_fault *fault)
+int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name,
+                                 const char *bytes, size_t size, struct spotnik_fault *fault)
 {
     char first = bytes[strspn(bytes, " \t\r\n")];
 
@@ -170,7 +172,8 @@ int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *na
                                         : advise_csv(catalog, name, bytes, size, fault);
 }
 
-int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
+int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path,
+                           struct spotnik_fault *fault)
 {
     char *bytes;
     size_t size;
@@ -206,7 +209,9 @@ int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignm
         offer->spot_prices = prices;
         known = true;
     }
-    return known ? 0 : spotnik_fault_set(fault, "'%s': no such instance type in the catalog", assignment);
+    return known
+               ? 0
+               : spotnik_fault_set(fault, "'%s': no such instance type in the catalog", assignment);
 }
 
 static void facts_copy(struct spotnik_offer *to, const struct spotnik_offer *from)
@@ -251,8 +256,8 @@ void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, 
     drop->rows++;
 }
 
-size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance,
-                             bool on_demand, double usd_per_h)
+size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region,
+                             const char *instance, bool on_demand, double usd_per_h)
 {
     size_t set = 0;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A few instance types with list prices, so that a first command works without files. `spotnik prices
- * update` or --prices have those of today: prices change, and these carry their date in every output. */
+/* A few instance types with list prices, so that a first command works without files. `spotnik
+ * prices update` or --prices have those of today: prices change, and these carry their date in
+ * every output. */
 #include "plan/catalog.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@
 
 const char spotnik_catalog_builtin_date[] = "2026-07, spot of 2025-06 (AWS, us-east-1)";
 
-/* On-demand of July 2026; spot by the savings that the Spot Advisor told in June 2025, where it did. */
+/* On-demand of July 2026; spot by the savings that the Spot Advisor told in June 2025, where it
+ * did. */
 static const struct {
     const char *type;
     double on_demand_usd_per_h, spot_usd_per_h;
@@ -56,7 +58,8 @@ int spotnik_catalog_builtin(struct spotnik_catalog *catalog_out, struct spotnik_
             return -1;
         }
     }
-    snprintf(catalog.source, sizeof(catalog.source), "built-in table of %s", spotnik_catalog_builtin_date);
+    snprintf(catalog.source, sizeof(catalog.source), "built-in table of %s",
+             spotnik_catalog_builtin_date);
     *catalog_out = catalog;
     return 0;
 }

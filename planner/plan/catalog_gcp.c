@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GCP sells accelerators beside the machines that hold them, and lists them so: rows without an instance
- * type are accelerators alone. Here each finds its host in its zone, and both prices are added. Some
- * accelerators have machines of their own (a2, a3, a4, g2); the others go with the cheapest n1 that has
- * enough vCPUs. The host of a TPU costs nothing. */
+/* GCP sells accelerators beside the machines that hold them, and lists them so: rows without an
+ * instance type are accelerators alone. Here each finds its host in its zone, and both prices are
+ * added. Some accelerators have machines of their own (a2, a3, a4, g2); the others go with the
+ * cheapest n1 that has enough vCPUs. The host of a TPU costs nothing. */
 #include "plan/catalog.h"
 
 #include <ctype.h>
@@ -20,7 +20,8 @@ static int by_zone(const void *left, const void *right)
 
 static bool is_tpu(const char *accelerator)
 {
-    return (accelerator[0] | 0x20) == 't' && (accelerator[1] | 0x20) == 'p' && (accelerator[2] | 0x20) == 'u';
+    return (accelerator[0] | 0x20) == 't' && (accelerator[1] | 0x20) == 'p'
+           && (accelerator[2] | 0x20) == 'u';
 }
 
 /* vCPUs that n accelerators of a kind want, as SkyPilot rents them. */
@@ -39,10 +40,12 @@ static bool fits(const struct spotnik_offer *host, const struct spotnik_offer *p
     struct spotnik_offer own = { .vcpus = 0 };
 
     if (spotnik_catalog_host_only(host->instance))
-        return spotnik_catalog_fact(host->instance, &own) && !strcmp(own.accelerator, part->accelerator)
+        return spotnik_catalog_fact(host->instance, &own)
+               && !strcmp(own.accelerator, part->accelerator)
                && own.accelerators == part->accelerators;
     double vcpus = vcpus_wanted(part->accelerator, part->accelerators);
-    return !strncmp(host->instance, "n1-", 3) && host->vcpus >= vcpus && host->memory_gib >= 3.7 * vcpus;
+    return !strncmp(host->instance, "n1-", 3) && host->vcpus >= vcpus
+           && host->memory_gib >= 3.7 * vcpus;
 }
 
 /* Machines of their own come first, whatever they cost; of several the cheapest. */
@@ -71,8 +74,9 @@ static const struct spotnik_offer *host_find(const struct spotnik_offer *hosts, 
     return best;
 }
 
-static int part_join(struct spotnik_catalog *catalog, const struct spotnik_offer *hosts, size_t host_count,
-                     const struct spotnik_offer *part, struct spotnik_fault *fault)
+static int part_join(struct spotnik_catalog *catalog, const struct spotnik_offer *hosts,
+                     size_t host_count, const struct spotnik_offer *part,
+                     struct spotnik_fault *fault)
 {
     struct spotnik_offer whole = *part;
 
@@ -100,8 +104,8 @@ static int part_join(struct spotnik_catalog *catalog, const struct spotnik_offer
     return spotnik_catalog_add(catalog, &whole, fault);
 }
 
-int spotnik_catalog_gcp_join(struct spotnik_catalog *catalog, struct spotnik_offer *rows, size_t count,
-                             struct spotnik_fault *fault)
+int spotnik_catalog_gcp_join(struct spotnik_catalog *catalog, struct spotnik_offer *rows,
+                             size_t count, struct spotnik_fault *fault)
 {
     struct spotnik_offer *hosts = malloc((count + 1) * sizeof(*hosts));
     size_t host_count = 0;

@@ -55,14 +55,15 @@ static void columns_find(const struct spotnik_table *table, int columns[COLUMNS]
         columns[INSTANCE] = spotnik_table_find(table, "instance");
 }
 
-static void text_take(const struct spotnik_table *table, size_t row, int column, char *to, size_t size)
+static void text_take(const struct spotnik_table *table, size_t row, int column, char *to,
+                      size_t size)
 {
     snprintf(to, size, "%s", column < 0 ? "" : spotnik_table_text(table, row, column));
 }
 
 /* A number, or `otherwise` when the column or the field is not there. */
-static int number_take(const struct spotnik_table *table, size_t row, int column, double least, double most,
-                       double otherwise, double *to, struct spotnik_fault *fault)
+static int number_take(const struct spotnik_table *table, size_t row, int column, double least,
+                       double most, double otherwise, double *to, struct spotnik_fault *fault)
 {
     *to = otherwise;
     if (column < 0 || spotnik_table_empty(table, row, column))
@@ -114,7 +115,8 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
         || number_take(table, row, columns[VCPUS], 0, 1e5, 0, &offer->vcpus, fault)
         || number_take(table, row, columns[MEMORY], 0, 1e6, 0, &offer->memory_gib, fault)
         || number_take(table, row, columns[LOSSES], 0, 1e6, NAN, &offer->losses_per_h, fault)
-        || number_take(table, row, columns[LOSSES_MOST], 0, 1e6, 0, &offer->losses_most_per_h, fault)
+        || number_take(table, row, columns[LOSSES_MOST], 0, 1e6, 0, &offer->losses_most_per_h,
+                       fault)
         || number_take(table, row, columns[DOUBT], 0, 1, 0, &offer->losses_doubt, fault)
         || number_take(table, row, columns[LINK], 0, 1e6, NAN, &offer->link_gbps, fault)
         || price_take(table, row, columns[PRICE], &offer->on_demand_usd_per_h, fault)
@@ -123,7 +125,8 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
     return 0;
 }
 
-/* Without a price there is nothing to rent; without a name, only GCP's accelerators are something. */
+/* Without a price there is nothing to rent; without a name, only GCP's accelerators are
+ * something. */
 static bool offer_is_one(struct spotnik_catalog *catalog, const struct spotnik_offer *offer)
 {
     bool priced = !isnan(offer->on_demand_usd_per_h) || !isnan(offer->spot_usd_per_h);
@@ -179,7 +182,8 @@ int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_t
     return rc;
 }
 
-int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
+int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path,
+                         struct spotnik_fault *fault)
 {
     struct spotnik_table *table;
 
@@ -222,5 +226,7 @@ int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *pat
     }
     fputc('\n', out);
     bool bad = ferror(out) != 0;
-    return fclose(out) || bad ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
+    return fclose(out) || bad
+               ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno))
+               : 0;
 }

@@ -20,8 +20,8 @@ struct exposure {
     double ends[2][SPOTNIK_CLIMATE_BUCKETS], hours[2][SPOTNIK_CLIMATE_BUCKETS];
 };
 
-/* One window; its first and last stretches have no known start and end: the first is left out, the last is
- * censored. */
+/* One window; its first and last stretches have no known start and end: the first is left out, the
+ * last is censored. */
 static void expose(const struct spotnik_window *window, double tick_s, struct exposure *seen)
 {
     double age_s = -1;
@@ -40,7 +40,8 @@ static void expose(const struct spotnik_window *window, double tick_s, struct ex
     }
 }
 
-void spotnik_climate_learn(const struct spotnik_windows *windows, struct spotnik_climate *climate_out)
+void spotnik_climate_learn(const struct spotnik_windows *windows,
+                           struct spotnik_climate *climate_out)
 {
     struct exposure seen = { 0 };
 

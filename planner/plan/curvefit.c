@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct spotnik_line spotnik_line_fit(const double *x, const double *y, const double *weight, size_t count)
+struct spotnik_line spotnik_line_fit(const double *x, const double *y, const double *weight,
+                                     size_t count)
 {
     double sw = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
 
@@ -44,8 +45,8 @@ static int trampoline(void *p, int m, int n, const double *x, double *fvec, int 
     return 0;
 }
 
-int spotnik_curve_fit(spotnik_residuals residuals, void *context, double *parameters, size_t parameter_count,
-                      size_t residual_count)
+int spotnik_curve_fit(spotnik_residuals residuals, void *context, double *parameters,
+                      size_t parameter_count, size_t residual_count)
 {
     int n = (int)parameter_count, m = (int)residual_count, work_size = m * n + 5 * n + m;
     struct call call = { residuals, context };

@@ -30,7 +30,8 @@ static inline double spotnik_draw_trials(struct spotnik_prng *prng, double chanc
 }
 
 /* An index below `count`, by weights that need not add up to one. */
-static inline size_t spotnik_draw_index(struct spotnik_prng *prng, const double *weights, size_t count)
+static inline size_t spotnik_draw_index(struct spotnik_prng *prng, const double *weights,
+                                        size_t count)
 {
     double total = 0;
 

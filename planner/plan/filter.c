@@ -9,7 +9,8 @@
 static bool passes(const struct spotnik_patterns *patterns, const char *one, const char *other)
 {
     for (size_t i = 0; i < patterns->count; i++)
-        if (!fnmatch(patterns->list[i], one, 0) || (*other && !fnmatch(patterns->list[i], other, 0)))
+        if (!fnmatch(patterns->list[i], one, 0)
+            || (*other && !fnmatch(patterns->list[i], other, 0)))
             return true;
     return !patterns->count;
 }
@@ -44,8 +45,9 @@ static const char *reason(const struct spotnik_filter *filter, const struct spot
         return "offers by --accelerator";
     if (filter->accelerator_gib > 0 && !own)
         return "offers by --gpu-memory, whose memory is not known";
-    return filter->accelerator_gib > 0 && own->memory_gib < filter->accelerator_gib ? "offers by --gpu-memory"
-                                                                                    : NULL;
+    return filter->accelerator_gib > 0 && own->memory_gib < filter->accelerator_gib
+               ? "offers by --gpu-memory"
+               : NULL;
 }
 
 int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik_filter *filter,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which offers may be looked at. Patterns are those of the shell ("us-*", "p4d.*"); of a kind that is not
- * given, all may. */
+/* Which offers may be looked at. Patterns are those of the shell ("us-*", "p4d.*"); of a kind that
+ * is not given, all may. */
 #ifndef SPOTNIK_PLAN_FILTER_H
 #define SPOTNIK_PLAN_FILTER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business, runs are
- * fleet_run.c's. */
+/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business,
+ * runs are fleet_run.c's. */
 #include "plan/fleet.h"
 #include "plan/model_speed.h"
 
@@ -35,7 +35,8 @@ double spotnik_fleet_usd_per_h(const struct spotnik_fleet *fleet)
 
 static double devices_of(const struct spotnik_group *group)
 {
-    return group->offer->accelerators > 0 ? group->offer->accelerators : fmax(1, group->offer->vcpus);
+    return group->offer->accelerators > 0 ? group->offer->accelerators
+                                          : fmax(1, group->offer->vcpus);
 }
 
 static double link_of(const struct spotnik_profile *profile, const struct spotnik_group *group)
@@ -45,7 +46,8 @@ static double link_of(const struct spotnik_profile *profile, const struct spotni
     return profile->link_bytes_per_s > 0 ? profile->link_bytes_per_s : gbps * 1e9 / 8;
 }
 
-/* A step that was measured with just these machines; NAN when none was, or when they are of several kinds. */
+/* A step that was measured with just these machines; NAN when none was, or when they are of several
+ * kinds. */
 static double measured_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                           const unsigned *alive)
 {
@@ -64,8 +66,8 @@ static double measured_of(const struct spotnik_profile *profile, const struct sp
     return kind ? spotnik_profile_measured_s(profile, kind, devices, fleet->batch) : NAN;
 }
 
-static double predicted_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                               const unsigned *alive)
+static double predicted_step_s(const struct spotnik_profile *profile,
+                               const struct spotnik_fleet *fleet, const unsigned *alive)
 {
     double rate = 0, fixed_s = 0, room = 0, link = INFINITY;
     unsigned machines = 0;
@@ -89,13 +91,14 @@ static double predicted_step_s(const struct spotnik_profile *profile, const stru
     /* a batch that does not fit is run in as many rounds as it takes */
     double rounds = fmax(1, ceil(fleet->batch / room - 1e-9)),
            compute_s = rounds * fixed_s + fleet->batch / rate;
-    return spotnik_ring_step_s(
-        compute_s, spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link, profile->hop_s),
-        profile->overlap);
+    return spotnik_ring_step_s(compute_s,
+                               spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link,
+                                                        profile->hop_s),
+                               profile->overlap);
 }
 
-double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                            const unsigned *alive)
+double spotnik_fleet_step_s(const struct spotnik_profile *profile,
+                            const struct spotnik_fleet *fleet, const unsigned *alive)
 {
     return predicted_step_s(profile, fleet, alive) * (profile->pace > 0 ? profile->pace : 1);
 }
@@ -104,7 +107,9 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
                         struct spotnik_pool *pool_out)
 {
     const struct spotnik_offer *offer = group->offer;
-    struct spotnik_pool pool = { .lives = work->lives, .cap_s = work->cap_s, .doubt = offer->losses_doubt };
+    struct spotnik_pool pool = { .lives = work->lives,
+                                 .cap_s = work->cap_s,
+                                 .doubt = offer->losses_doubt };
 
     pool.weather = work->weather             ? work->weather
                    : offer->accelerators > 0 ? &spotnik_weather_accelerators
@@ -148,11 +153,12 @@ static double startup_of(const struct spotnik_profile *profile, const struct spo
     return waiting ? profile->startup_s + profile->join_s : 0;
 }
 
-double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                               const struct spotnik_work *work, double time_s)
+double spotnik_fleet_extra_usd(const struct spotnik_profile *profile,
+                               const struct spotnik_fleet *fleet, const struct spotnik_work *work,
+                               double time_s)
 {
-    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9 * work->storage_usd_per_gb_month
-                 * time_s / (730 * 3600);
+    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9
+                 * work->storage_usd_per_gb_month * time_s / (730 * 3600);
 
     for (size_t i = 0; work->data_region && i < fleet->group_count; i++) {
         const char *region = fleet->groups[i].offer->region;
@@ -177,6 +183,7 @@ struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *pro
     e.steps = spotnik_fleet_steps(profile, fleet, work);
     e.time_s = e.steps * e.step_s + startup_of(profile, fleet);
     e.usd_per_h = spotnik_fleet_usd_per_h(fleet);
-    e.cost_usd = e.time_s / 3600 * e.usd_per_h + spotnik_fleet_extra_usd(profile, fleet, work, e.time_s);
+    e.cost_usd =
+        e.time_s / 3600 * e.usd_per_h + spotnik_fleet_extra_usd(profile, fleet, work, e.time_s);
     return e;
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet is up to four groups of equal machines, each spot or on-demand. Here: how fast it steps with
- * some of its machines gone, and what a job on it takes and costs, as a distribution over simulated runs.
+/* A fleet is up to four groups of equal machines, each spot or on-demand. Here: how fast it steps
+ * with some of its machines gone, and what a job on it takes and costs, as a distribution over
+ * simulated runs.
  *
- * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed, the ring
- * runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its
- * replacement waits until there is capacity, starts up and joins. Capacity is that of the group's pool
- * (pool.h): it goes for all machines of a pool at once. Machines that are lost by themselves take others
- * along with probability `together` (each with one half). When nobody is left, work since the last
- * checkpoint is lost. A spot machine with a price history is billed by the second at the prices of the
- * moment, each run from a random moment of the history on.
+ * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed,
+ * the ring runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go
+ * on; its replacement waits until there is capacity, starts up and joins. Capacity is that of the
+ * group's pool (pool.h): it goes for all machines of a pool at once. Machines that are lost by
+ * themselves take others along with probability `together` (each with one half). When nobody is
+ * left, work since the last checkpoint is lost. A spot machine with a price history is billed by
+ * the second at the prices of the moment, each run from a random moment of the history on.
  *
- * Where the job is followed by new plans, a run need not end with the fleet that it began with: a rescue, a fleet on
- * demand, takes over at the last moment from which it still ends in time. */
+ * Where the job is followed by new plans, a run need not end with the fleet that it began with: a
+ * rescue, a fleet on demand, takes over at the last moment from which it still ends in time. */
 #ifndef SPOTNIK_PLAN_FLEET_H
 #define SPOTNIK_PLAN_FLEET_H
 
@@ -41,7 +42,8 @@ struct spotnik_fleet {
     double batch;
 };
 
-/* The fleet that takes over. A plan is made anew every `every_s` at most, so the moment may be missed by that. */
+/* The fleet that takes over. A plan is made anew every `every_s` at most, so the moment may be
+ * missed by that. */
 struct spotnik_rescue {
     struct spotnik_fleet fleet; /* its batch is that of the fleet before */
     double every_s, by_s;       /* by_s: the deadline */
@@ -53,13 +55,17 @@ struct spotnik_work {
     double together;
     const struct spotnik_trace
         *churn; /* replayed for all spot machines, whatever else is known; NULL: draw */
-    const struct spotnik_weather *weather; /* for pools of which nothing is known; NULL: the built-in one */
-    const struct spotnik_survival *lives;  /* lifetimes of spot machines; NULL: unknown */
-    const struct spotnik_rescue *rescue;   /* NULL: every run ends with the fleet of its beginning */
-    double cap_s;                          /* the provider ends spot machines at this age; 0: it does not */
-    double data_gb, egress_usd_per_gb;     /* paid once for every other region that the fleet is in */
-    const char *data_region;               /* where the data are; NULL: nothing is paid */
-    double storage_usd_per_gb_month;       /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
+    /* for pools of which nothing is known; NULL: the built-in one */
+    const struct spotnik_weather *weather;
+    const struct spotnik_survival *lives; /* lifetimes of spot machines; NULL: unknown */
+    /* NULL: every run ends with the fleet of its beginning */
+    const struct spotnik_rescue *rescue;
+    /* the provider ends spot machines at this age; 0: it does not */
+    double cap_s;
+    /* paid once for every other region that the fleet is in */
+    double data_gb, egress_usd_per_gb;
+    const char *data_region;         /* where the data are; NULL: nothing is paid */
+    double storage_usd_per_gb_month; /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
 };
 
 struct spotnik_estimate {
@@ -72,8 +78,9 @@ struct spotnik_outcome {
     double on_time, in_budget, both; /* shares of runs */
     double losses, machine_h;
     double third_both[3],
-        third_short[3]; /* runs by how long capacity was short: `both` of the best, the middle and the
-                                             worst third, and the largest share of time short in each */
+        /* runs by how long capacity was short: `both` of the best, the middle and the worst third,
+         * and the largest share of time short in each */
+        third_short[3];
     unsigned runs;
 };
 
@@ -87,16 +94,17 @@ struct spotnik_run {
 
 unsigned spotnik_fleet_machines(const struct spotnik_fleet *fleet);
 double spotnik_fleet_usd_per_h(const struct spotnik_fleet *fleet);
-/* Seconds of one step with alive[i] machines of group i; infinite when the batch does not fit or nobody is
- * alive. */
-double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                            const unsigned *alive);
+/* Seconds of one step with alive[i] machines of group i; infinite when the batch does not fit or
+ * nobody is alive. */
+double spotnik_fleet_step_s(const struct spotnik_profile *profile,
+                            const struct spotnik_fleet *fleet, const unsigned *alive);
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
                                                const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work);
 /* What a job of `time_s` costs beside its machines: moving its data, keeping its checkpoints. */
-double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                               const struct spotnik_work *work, double time_s);
+double spotnik_fleet_extra_usd(const struct spotnik_profile *profile,
+                               const struct spotnik_fleet *fleet, const struct spotnik_work *work,
+                               double time_s);
 /* Steps that the job needs at the fleet's batch. */
 double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                            const struct spotnik_work *work);
@@ -105,8 +113,8 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
                         struct spotnik_pool *pool_out);
 /* One run under work->churn from `from_s` on. */
 struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile,
-                                        const struct spotnik_fleet *fleet, const struct spotnik_work *work,
-                                        double from_s);
+                                        const struct spotnik_fleet *fleet,
+                                        const struct spotnik_work *work, double from_s);
 /* Same seed, same outcome. `deadline_s` and `budget_usd` may be infinite. */
 struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile,
                                               const struct spotnik_fleet *fleet,

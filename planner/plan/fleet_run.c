@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of one fleet, drawn or replayed. Every machine is out, starting or up. Capacity of a pool that
- * falls below what is held takes machines away at once; when it returns, those that are out are asked for
- * again and start up. Machines also end by themselves (rates, lifetimes, caps), and take others with them.
- * Between two events the fleet steps evenly. A rescue is the end of the simulation: on demand nothing happens. */
+/* Runs of one fleet, drawn or replayed. Every machine is out, starting or up. Capacity of a pool
+ * that falls below what is held takes machines away at once; when it returns, those that are out
+ * are asked for again and start up. Machines also end by themselves (rates, lifetimes, caps), and
+ * take others with them. Between two events the fleet steps evenly. A rescue is the end of the
+ * simulation: on demand nothing happens. */
 #include "plan/draw.h"
 #include "plan/fleet.h"
 
@@ -36,7 +37,7 @@ struct run {
     unsigned count, up[SPOTNIK_FLEET_GROUPS], held[SPOTNIK_FLEET_GROUPS], losses;
     double now_s, stalled_until_s, left, kept, cost_usd, slowness, machine_s, short_s;
     double history_from_s[SPOTNIK_FLEET_GROUPS]; /* where in its price history the run starts */
-    double rescue_step_s; /* infinite: nobody comes to the rescue */
+    double rescue_step_s;                        /* infinite: nobody comes to the rescue */
     struct machine machines[MACHINES_MAX];       /* last: cleared one by one */
 };
 
@@ -48,21 +49,25 @@ static bool anybody(const struct run *run)
     return false;
 }
 
-/* What one machine of group i pays from now on, in (USD/h) s: by the second, at the price of the moment. */
+/* What one machine of group i pays from now on, in (USD/h) s: by the second, at the price of the
+ * moment. */
 static double paid(const struct run *run, size_t i, double stretch_s)
 {
     const struct spotnik_group *group = &run->fleet->groups[i];
 
     if (!group->spot || !group->offer->spot_prices)
-        return (group->spot ? group->offer->spot_usd_per_h : group->offer->on_demand_usd_per_h) * stretch_s;
-    return spotnik_prices_paid(group->offer->spot_prices, run->history_from_s[i] + run->now_s, stretch_s);
+        return (group->spot ? group->offer->spot_usd_per_h : group->offer->on_demand_usd_per_h)
+               * stretch_s;
+    return spotnik_prices_paid(group->offer->spot_prices, run->history_from_s[i] + run->now_s,
+                               stretch_s);
 }
 
-/* `stretch_s` passes; steps happen while nothing stalls, and checkpoints at whole multiples of their
- * interval. */
+/* `stretch_s` passes; steps happen while nothing stalls, and checkpoints at whole multiples of
+ * their interval. */
 static void run_pass(struct run *run, double stretch_s, double step_s)
 {
-    double until_s = run->now_s + stretch_s, begins_s = fmin(until_s, fmax(run->now_s, run->stalled_until_s));
+    double until_s = run->now_s + stretch_s,
+           begins_s = fmin(until_s, fmax(run->now_s, run->stalled_until_s));
     double every_s = run->profile->checkpoint_every_s, mark_s = floor(until_s / every_s) * every_s;
 
     bool is_short = false;
@@ -88,8 +93,9 @@ static void machine_ask(struct run *run, struct machine *machine, double startup
     machine->state = STARTING;
     machine->next_s = run->now_s + startup_s;
     machine->ends_s =
-        group->spot ? run->now_s + spotnik_sky_life_s(&run->skies[run->sky_of[machine->group]], &run->prng)
-                    : INFINITY;
+        group->spot
+            ? run->now_s + spotnik_sky_life_s(&run->skies[run->sky_of[machine->group]], &run->prng)
+            : INFINITY;
     run->held[machine->group]++;
 }
 
@@ -149,8 +155,8 @@ static unsigned group_most(const struct run *run, size_t group)
     return most > others ? most - others : 0;
 }
 
-/* Takes away what capacity no longer covers (those that start first, then any), and asks for what it
- * covers again. */
+/* Takes away what capacity no longer covers (those that start first, then any), and asks for what
+ * it covers again. */
 static void group_fit(struct run *run, size_t group)
 {
     unsigned most = group_most(run, group);
@@ -166,9 +172,9 @@ static void group_fit(struct run *run, size_t group)
     }
 }
 
-/* Capacity of one kind of machine in the zones of a region goes together: series of availability have a
- * correlation of .35 to .59 (.45 on average) there, and of about nothing between kinds. So two pools of
- * which nothing was seen are one in that share of the runs. */
+/* Capacity of one kind of machine in the zones of a region goes together: series of availability
+ * have a correlation of .35 to .59 (.45 on average) there, and of about nothing between kinds. So
+ * two pools of which nothing was seen are one in that share of the runs. */
 static size_t sky_share(struct run *run, size_t group)
 {
     const struct spotnik_group *own = &run->fleet->groups[group];
@@ -179,7 +185,8 @@ static size_t sky_share(struct run *run, size_t group)
             return i;
         bool alike = other->spot && !strcmp(other->offer->accelerator, own->offer->accelerator)
                      && !strcmp(other->offer->region, own->offer->region);
-        if (alike && run->pools[i].kind != SPOTNIK_POOL_SEEN && run->pools[group].kind == run->pools[i].kind
+        if (alike && run->pools[i].kind != SPOTNIK_POOL_SEEN
+            && run->pools[group].kind == run->pools[i].kind
             && spotnik_draw_uniform(&run->prng) < CORRELATION)
             return run->sky_of[i];
     }
@@ -197,8 +204,8 @@ static void run_start(struct run *run, double from_s)
         run->sky_of[i] = group->spot ? sky_share(run, i) : i;
         if (group->spot && run->sky_of[i] == i) {
             spotnik_sky_start(&run->skies[i], &run->pools[i], from_s, &run->prng);
-            /* losses that take others with them are rarer, so that each machine is lost as often as the
-             * rate says */
+            /* losses that take others with them are rarer, so that each machine is lost as often as
+             * the rate says */
             run->skies[i].losses_per_h /= 1 + run->work->together * 0.5 * (group->machines - 1);
         }
         for (unsigned j = 0; j < group->machines && run->count < MACHINES_MAX; j++) {
@@ -235,7 +242,8 @@ static double next_event_s(const struct run *run)
 static void run_events(struct run *run)
 {
     for (size_t i = 0; i < run->fleet->group_count; i++)
-        while (run->fleet->groups[i].spot && run->sky_of[i] == i && run->skies[i].changes_s <= run->now_s)
+        while (run->fleet->groups[i].spot && run->sky_of[i] == i
+               && run->skies[i].changes_s <= run->now_s)
             spotnik_sky_change(&run->skies[i], &run->prng);
     for (unsigned i = 0; i < run->count; i++) {
         struct machine *machine = &run->machines[i];
@@ -278,13 +286,15 @@ static void rescue_start(struct run *run)
         run->rescue_step_s = INFINITY;
 }
 
-/* When the rescue takes over if nothing else happens. Slack goes with the time while the fleet stalls, and after that by what
- * the fleet is slower than the rescue. A fleet that will be in time as it is needs none. */
+/* When the rescue takes over if nothing else happens. Slack goes with the time while the fleet
+ * stalls, and after that by what the fleet is slower than the rescue. A fleet that will be in time
+ * as it is needs none. */
 static double rescue_s(const struct run *run, double step_s, double done_s)
 {
     if (!isfinite(run->rescue_step_s) || done_s <= run->work->rescue->by_s)
         return INFINITY;
-    double slack_s = fmax(0, rescue_slack_s(run)), stall_s = fmax(0, run->stalled_until_s - run->now_s);
+    double slack_s = fmax(0, rescue_slack_s(run)),
+           stall_s = fmax(0, run->stalled_until_s - run->now_s);
     if (slack_s <= stall_s || !isfinite(step_s))
         return run->now_s + slack_s;
     double falls = 1 - run->rescue_step_s / step_s;
@@ -294,7 +304,8 @@ static double rescue_s(const struct run *run, double step_s, double done_s)
 /* What ran is given back, and the rescue is paid from its start-up on. */
 static void rescue_run(struct run *run)
 {
-    double stretch_s = run->profile->startup_s + run->profile->join_s + run->left * run->rescue_step_s;
+    double stretch_s =
+        run->profile->startup_s + run->profile->join_s + run->left * run->rescue_step_s;
 
     run->now_s += stretch_s;
     run->machine_s += stretch_s * spotnik_fleet_machines(&run->work->rescue->fleet);
@@ -306,7 +317,8 @@ static void rescue_run(struct run *run)
 static bool run_step(struct run *run)
 {
     double step_s = spotnik_fleet_step_s(run->profile, run->fleet, run->up) * run->slowness;
-    double done_s = isfinite(step_s) ? fmax(run->now_s, run->stalled_until_s) + run->left * step_s : INFINITY;
+    double done_s =
+        isfinite(step_s) ? fmax(run->now_s, run->stalled_until_s) + run->left * step_s : INFINITY;
     double next_s = next_event_s(run), rescued_s = rescue_s(run, step_s, done_s);
 
     if (rescued_s <= next_s && rescued_s < done_s) {
@@ -336,7 +348,8 @@ static void run_extend(struct run *run, double steps)
     run->cost_usd *= factor;
 }
 
-static struct spotnik_run run_once(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+static struct spotnik_run run_once(const struct spotnik_profile *profile,
+                                   const struct spotnik_fleet *fleet,
                                    const struct spotnik_work *work, double steps, double from_s,
                                    uint64_t seed)
 {
@@ -363,14 +376,15 @@ static struct spotnik_run run_once(const struct spotnik_profile *profile, const 
     return (struct spotnik_run){ .time_s = run.now_s,
                                  .cost_usd = run.cost_usd,
                                  .machine_s = run.machine_s,
-                                 .short_share =
-                                     run.now_s > 0 && isfinite(run.now_s) ? run.short_s / run.now_s : 1,
+                                 .short_share = run.now_s > 0 && isfinite(run.now_s)
+                                                    ? run.short_s / run.now_s
+                                                    : 1,
                                  .losses = run.losses };
 }
 
 struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile,
-                                        const struct spotnik_fleet *fleet, const struct spotnik_work *work,
-                                        double from_s)
+                                        const struct spotnik_fleet *fleet,
+                                        const struct spotnik_work *work, double from_s)
 {
     return run_once(profile, fleet, work, spotnik_fleet_steps(profile, fleet, work), from_s, 1);
 }
@@ -390,9 +404,10 @@ static int by_shortage(const void *left, const void *right)
     return (a->short_share > b->short_share) - (a->short_share < b->short_share);
 }
 
-/* The best, the middle and the worst third of the runs, by how much of the time capacity was short. */
-static void outcome_thirds(struct spotnik_run *runs, unsigned count, double deadline_s, double budget_usd,
-                           struct spotnik_outcome *o)
+/* The best, the middle and the worst third of the runs, by how much of the time capacity was
+ * short. */
+static void outcome_thirds(struct spotnik_run *runs, unsigned count, double deadline_s,
+                           double budget_usd, struct spotnik_outcome *o)
 {
     qsort(runs, count, sizeof(*runs), by_shortage);
     for (unsigned third = 0; third < 3; third++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The programme. Work left C and slack S = time left - C are on a grid of step h; availability is a chain
- * of phases, one per age bucket for up and for down (a Coxian clock: a phase either ends the stretch or
- * ages into the next). The job holds a set of machines. Per step one that works does h and keeps S, two
- * gain slack, none costs S; starting from nothing costs S by one changeover d. C never grows, and where it
- * stays S falls, so one sweep over (C, S) solves it exactly on the grid. The deadline is not weighed
- * against money here: a choice after which it could be missed is not there. */
+/* The programme. Work left C and slack S = time left - C are on a grid of step h; availability is a
+ * chain of phases, one per age bucket for up and for down (a Coxian clock: a phase either ends the
+ * stretch or ages into the next). The job holds a set of machines. Per step one that works does h
+ * and keeps S, two gain slack, none costs S; starting from nothing costs S by one changeover d. C
+ * never grows, and where it stays S falls, so one sweep over (C, S) solves it exactly on the grid.
+ * The deadline is not weighed against money here: a choice after which it could be missed is not
+ * there. */
 #include "plan/foresight.h"
 
 #include <math.h>
@@ -14,9 +15,10 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
-#define REVERSION 0.5    /* how much of what is beyond the usual price is thought to pass */
-#define SETS 4           /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
-#define SLACK_GROWTH 1.5 /* the grid ends at so much of the first slack; more than that counts as that */
+#define REVERSION 0.5 /* how much of what is beyond the usual price is thought to pass */
+#define SETS 4        /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
+/* the grid ends at so much of the first slack; more than that counts as that */
+#define SLACK_GROWTH 1.5
 
 /* Where one phase goes to, without the phases that it cannot reach. */
 struct row {
@@ -25,7 +27,8 @@ struct row {
 };
 
 struct solved {
-    float *ahead; /* [C][S][length][phase][set]: expected cost to go after a step of that length from here */
+    /* [C][S][length][phase][set]: expected cost to go after a step of that length from here */
+    float *ahead;
     struct row step[PHASES], long_step[PHASES];
     double log_end[2][BUCKETS], end_per_s[2][BUCKETS];
 };
@@ -50,7 +53,8 @@ static size_t phase_of(bool available, double age_s)
 }
 
 /* One step of length h of the chain. */
-static void chain_make(const struct spotnik_climate *climate, double h_s, double chain[PHASES][PHASES])
+static void chain_make(const struct spotnik_climate *climate, double h_s,
+                       double chain[PHASES][PHASES])
 {
     memset(chain, 0, sizeof(double) * PHASES * PHASES);
     for (size_t phase = 0; phase < PHASES; phase++) {
@@ -97,15 +101,16 @@ static void rows_make(double chain[PHASES][PHASES], struct row rows[PHASES])
     }
 }
 
-static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s,
-                   bool changes)
+static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
+                   size_t s, bool changes)
 {
     size_t length = changes && f->lengths == 2;
 
     return solved->ahead + (((c * f->slack_cells + s) * f->lengths + length) * PHASES) * SETS;
 }
 
-/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`; bilinear. */
+/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`;
+ * bilinear. */
 static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                     double slack_s, size_t phase, unsigned set, bool changes)
 {
@@ -117,9 +122,9 @@ static double ahead(const struct spotnik_foresight *f, const struct solved *solv
     for (unsigned corner = 0; corner < 4; corner++) {
         double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? sf : 1 - sf);
         if (weight > 1e-9)
-            total +=
-                weight
-                * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1), changes)[phase * SETS + set];
+            total += weight
+                     * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1),
+                                    changes)[phase * SETS + set];
     }
     return total;
 }
@@ -130,7 +135,8 @@ static double speed(const struct spotnik_foresight *f, unsigned set)
 }
 
 /* May `to` be held when `slack_s` will be left after the step, and still no deadline be missed? */
-static bool safe(const struct spotnik_foresight *f, double slack_s, double left_s, unsigned from, unsigned to)
+static bool safe(const struct spotnik_foresight *f, double slack_s, double left_s, unsigned from,
+                 unsigned to)
 {
     double d_s = f->terms.changeover_s - 1; /* a second of grace for the grid */
 
@@ -141,29 +147,34 @@ static bool safe(const struct spotnik_foresight *f, double slack_s, double left_
     return (from == SPOTNIK_SPOT || slack_s >= 2 * d_s) && (to == SPOTNIK_SPOT || left_s >= d_s);
 }
 
-/* Cost (spot-hours) of holding `to` for one step and acting optimally afterwards; infinite when the rules
- * forbid it. A step in which something starts is as long as a changeover; what an elastic job holds already
- * works on meanwhile. */
-static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
-                          double slack_s, size_t phase, unsigned from, unsigned to)
+/* Cost (spot-hours) of holding `to` for one step and acting optimally afterwards; infinite when the
+ * rules forbid it. A step in which something starts is as long as a changeover; what an elastic job
+ * holds already works on meanwhile. */
+static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved,
+                          double work_s, double slack_s, size_t phase, unsigned from, unsigned to)
 {
     bool changes = to & ~from, drops = from & ~to, elastic = f->terms.pair_speed > 0;
     double long_s = changes ? f->long_s : f->h_s, d_s = changes ? f->terms.changeover_s : 0;
-    double price = (to & SPOTNIK_ON_DEMAND ? f->terms.price_ratio : 0) + (to & SPOTNIK_SPOT ? 1 : 0);
+    double price =
+        (to & SPOTNIK_ON_DEMAND ? f->terms.price_ratio : 0) + (to & SPOTNIK_SPOT ? 1 : 0);
     double before = elastic ? speed(f, from) : 0, after = speed(f, to);
     double done_s = before * d_s + after * (long_s - d_s), left_s = slack_s + done_s - long_s;
 
     if (((to & SPOTNIK_SPOT) && !phase_up(phase)) || (to == SPOTNIK_BOTH && !elastic))
         return INFINITY;
     if ((elastic && changes && drops) || !safe(f, slack_s, left_s, from, to))
-        return INFINITY; /* an elastic job drops the old machine when the new one is up: the next choice */
-    double end_s = before > 0 && changes ? work_s / before : after > 0 ? d_s + work_s / after : long_s;
-    return price * fmin(long_s, end_s) / 3600 + ahead(f, solved, work_s - done_s, left_s, phase, to, changes);
+        /* an elastic job drops the old machine when the new one is up: the next choice */
+        return INFINITY;
+    double end_s = before > 0 && changes ? work_s / before
+                   : after > 0           ? d_s + work_s / after
+                                         : long_s;
+    return price * fmin(long_s, end_s) / 3600
+           + ahead(f, solved, work_s - done_s, left_s, phase, to, changes);
 }
 
 /* The cost to go of every (phase, set) that may be found here. */
-static void values_make(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s,
-                        double values[PHASES][SETS])
+static void values_make(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
+                        size_t s, double values[PHASES][SETS])
 {
     double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s;
 
@@ -178,7 +189,8 @@ static void values_make(const struct spotnik_foresight *f, const struct solved *
 }
 
 /* One step earlier: a set that holds spot goes on without it where the chain goes down. */
-static void solve_cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s)
+static void solve_cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
+                       size_t s)
 {
     double values[PHASES][SETS];
 
@@ -191,8 +203,8 @@ static void solve_cell(const struct spotnik_foresight *f, const struct solved *s
                 double sum = 0;
                 for (size_t i = 0; i < rows[phase].count; i++) {
                     size_t next = rows[phase].phase[i];
-                    sum +=
-                        rows[phase].share[i] * values[next][phase_up(next) ? set : set & SPOTNIK_ON_DEMAND];
+                    sum += rows[phase].share[i]
+                           * values[next][phase_up(next) ? set : set & SPOTNIK_ON_DEMAND];
                 }
                 to[phase * SETS + set] = (float)sum;
             }
@@ -227,8 +239,9 @@ static void solve(const struct spotnik_foresight *f, struct solved *solved,
             solve_cell(f, solved, c, s);
 }
 
-/* A climate that nobody has seen yet: spot machines that last half as long. Learned from few places, a
- * belief needs room for worse ones; leave-one-trace-out on the training traces gains by it. */
+/* A climate that nobody has seen yet: spot machines that last half as long. Learned from few
+ * places, a belief needs room for worse ones; leave-one-trace-out on the training traces gains by
+ * it. */
 static struct spotnik_climate rougher(const struct spotnik_climate *climate)
 {
     struct spotnik_climate rough = *climate;
@@ -238,8 +251,9 @@ static struct spotnik_climate rougher(const struct spotnik_climate *climate)
     return rough;
 }
 
-int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct spotnik_climate *climates,
-                          size_t count, struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
+int spotnik_foresight_new(const struct spotnik_job_terms *terms,
+                          const struct spotnik_climate *climates, size_t count,
+                          struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *f = calloc(1, sizeof(*f));
     double base_s = terms->deadline_s / STEPS_PER_DEADLINE;
@@ -250,8 +264,9 @@ int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct sp
     f->unit = terms->price_typical > 0 ? terms->price_typical : 1;
     f->terms.price_ratio /= f->unit; /* the programme counts in typical prices */
     f->count = 2 * count;
-    f->h_s = terms->changeover_s >= base_s ? terms->changeover_s / ceil(terms->changeover_s / base_s - 1e-9)
-                                           : base_s;
+    f->h_s = terms->changeover_s >= base_s
+                 ? terms->changeover_s / ceil(terms->changeover_s / base_s - 1e-9)
+                 : base_s;
     f->long_s = fmax(f->h_s, terms->changeover_s);
     f->work_cells = (size_t)ceil(terms->work_s / f->h_s) + 2;
     f->lengths = f->long_s > f->h_s ? 2 : 1;
@@ -294,7 +309,8 @@ static void foresight_start(void *self)
     memset(f->belief, 0, f->count * sizeof(*f->belief));
 }
 
-static void foresight_observe(void *self, bool available, double age_s, double stretch_s, bool ended)
+static void foresight_observe(void *self, bool available, double age_s, double stretch_s,
+                              bool ended)
 {
     struct spotnik_foresight *f = self;
     size_t bucket = spotnik_climate_bucket(age_s);
@@ -304,11 +320,11 @@ static void foresight_observe(void *self, bool available, double age_s, double s
                               : -f->solved[i].end_per_s[available][bucket] * stretch_s;
 }
 
-/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later ones
- * are thought to be usual again. So the job waits out what is dear while waiting is cheap, and hurries
- * where it is cheap. */
-static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view, unsigned from,
-                      double weight, double cost[SETS])
+/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later
+ * ones are thought to be usual again. So the job waits out what is dear while waiting is cheap, and
+ * hurries where it is cheap. */
+static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view,
+                      unsigned from, double weight, double cost[SETS])
 {
     double usual = fmin(view->price_usual / f->unit, f->terms.price_ratio),
            beyond = view->price / f->unit - usual;
@@ -319,8 +335,8 @@ static void price_add(const struct spotnik_foresight *f, const struct spotnik_jo
 }
 
 /* Expected cost of each set, under the belief. */
-static void costs_make(const struct spotnik_foresight *f, const struct spotnik_job_view *view, size_t phase,
-                       unsigned from, double cost[SETS])
+static void costs_make(const struct spotnik_foresight *f, const struct spotnik_job_view *view,
+                       size_t phase, unsigned from, double cost[SETS])
 {
     double highest = -INFINITY, total = 0, slack_s = view->time_left_s - view->work_left_s;
 
@@ -332,22 +348,26 @@ static void costs_make(const struct spotnik_foresight *f, const struct spotnik_j
         if (weight < 1e-3)
             continue;
         for (unsigned to = 0; to < SETS; to++)
-            cost[to] += weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, from, to);
+            cost[to] +=
+                weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, from, to);
         total += weight;
     }
     price_add(f, view, from, total, cost);
 }
 
-/* With a warning, what would be chosen without spot is started now, and spot works on to its end. */
+/* With a warning, what would be chosen without spot is started now, and spot works on to its
+ * end. */
 static struct spotnik_choice foresight_choose(void *self, const struct spotnik_job_view *view)
 {
     const struct spotnik_foresight *f = self;
     bool losing = view->warned && (view->machine & SPOTNIK_SPOT) && f->terms.pair_speed > 0;
-    unsigned from = losing ? view->machine & SPOTNIK_ON_DEMAND : view->machine, best = SPOTNIK_ON_DEMAND;
+    unsigned from = losing ? view->machine & SPOTNIK_ON_DEMAND : view->machine,
+             best = SPOTNIK_ON_DEMAND;
     unsigned stay = view->machine | view->starting;
     double cost[SETS];
 
-    costs_make(f, view, losing ? phase_of(false, 0) : phase_of(view->available, view->run_age_s), from, cost);
+    costs_make(f, view, losing ? phase_of(false, 0) : phase_of(view->available, view->run_age_s),
+               from, cost);
     for (unsigned to = 0; to < SETS; to++)
         if (cost[to] < cost[best] - 1e-6)
             best = to;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our policy: a stochastic dynamic programme over (work left, slack, machine, availability and its age),
- * solved once for each climate, and a belief over climates that is updated by what the job sees. */
+/* Our policy: a stochastic dynamic programme over (work left, slack, machine, availability and its
+ * age), solved once for each climate, and a belief over climates that is updated by what the job
+ * sees. */
 #ifndef SPOTNIK_PLAN_FORESIGHT_H
 #define SPOTNIK_PLAN_FORESIGHT_H
 
@@ -10,9 +11,9 @@
 struct spotnik_foresight;
 
 /* Solves for the terms. The climates are copied. */
-int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct spotnik_climate *climates,
-                          size_t count, struct spotnik_foresight **foresight_out,
-                          struct spotnik_fault *fault);
+int spotnik_foresight_new(const struct spotnik_job_terms *terms,
+                          const struct spotnik_climate *climates, size_t count,
+                          struct spotnik_foresight **foresight_out, struct spotnik_fault *fault);
 void spotnik_foresight_free(struct spotnik_foresight *foresight);
 struct spotnik_policy spotnik_policy_foresight(struct spotnik_foresight *foresight);
 

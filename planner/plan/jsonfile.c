@@ -14,7 +14,8 @@ int spotnik_json_parse(const char *name, const char *bytes, size_t size, json_t 
     json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
 
     if (!json)
-        return spotnik_fault_set(fault, "%s:%d:%d: not JSON: %s", name, error.line, error.column, error.text);
+        return spotnik_fault_set(fault, "%s:%d:%d: not JSON: %s", name, error.line, error.column,
+                                 error.text);
     *json_out = json;
     return 0;
 }
@@ -44,8 +45,9 @@ bool spotnik_json_looks_like(const char *path)
     return is;
 }
 
-int spotnik_json_number(const char *path, const json_t *object, const char *key, double least, double most,
-                        double fallback, double *value_out, struct spotnik_fault *fault)
+int spotnik_json_number(const char *path, const json_t *object, const char *key, double least,
+                        double most, double fallback, double *value_out,
+                        struct spotnik_fault *fault)
 {
     const json_t *item = json_object_get(object, key);
 
@@ -59,8 +61,8 @@ int spotnik_json_number(const char *path, const json_t *object, const char *key,
         return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is not a number", key);
     double value = json_number_value(item);
     if (!(value >= least && value <= most))
-        return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is %g, outside [%g, %g]", key, value,
-                                  least, most);
+        return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is %g, outside [%g, %g]",
+                                  key, value, least, most);
     *value_out = value;
     return 0;
 }

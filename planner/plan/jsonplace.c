@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in a JSON file a value stands, for faults about values that are JSON but make no sense. jansson tells
- * lines of broken JSON only, so the text is read again, once something is wrong: the container is the first
- * object or list in the text that equals it, and its members are counted off. (An equal one further up has the
- * same fault.) What does not come from a file of that name, such as a profile kept in a database, has no place. */
+/* Where in a JSON file a value stands, for faults about values that are JSON but make no sense.
+ * jansson tells lines of broken JSON only, so the text is read again, once something is wrong: the
+ * container is the first object or list in the text that equals it, and its members are counted
+ * off. (An equal one further up has the same fault.) What does not come from a file of that name,
+ * such as a profile kept in a database, has no place. */
 #include "plan/jsonfile.h"
 #include "plan/table.h"
 
@@ -68,7 +69,8 @@ static size_t container_find(struct text text, const json_t *container)
     return text.size;
 }
 
-/* The value under `key`, or the index-th one of a list; the container itself when it has none such. */
+/* The value under `key`, or the index-th one of a list; the container itself when it has none
+ * such. */
 static size_t member_find(struct text text, size_t container, const char *key, size_t index)
 {
     size_t length = key ? strlen(key) : 0, at = token(text, container + 1);
@@ -79,7 +81,8 @@ static size_t member_find(struct text text, size_t container, const char *key, s
             at = token(text, string_end(text, name));
         if (at >= text.size)
             break;
-        if (key ? !strncmp(text.bytes + name + 1, key, length) && text.bytes[name + 1 + length] == '"'
+        if (key ? !strncmp(text.bytes + name + 1, key, length)
+                      && text.bytes[name + 1 + length] == '"'
                 : i == index)
             return at;
         at = token(text, value_end(text, at));
@@ -99,8 +102,8 @@ static void place_write(const char *path, struct text text, size_t at, char *pla
     snprintf(place, size, "%s:%zu:%zu", path, line, at - begin + 1);
 }
 
-static void place_find(const char *path, const json_t *container, const char *key, size_t index, char *place,
-                       size_t size)
+static void place_find(const char *path, const json_t *container, const char *key, size_t index,
+                       char *place, size_t size)
 {
     char *bytes;
     struct text text;
@@ -115,8 +118,8 @@ static void place_find(const char *path, const json_t *container, const char *ke
     free(bytes);
 }
 
-int spotnik_json_fault(struct spotnik_fault *fault, const char *path, const json_t *container, const char *key,
-                       size_t index, const char *format, ...)
+int spotnik_json_fault(struct spotnik_fault *fault, const char *path, const json_t *container,
+                       const char *key, size_t index, const char *format, ...)
 {
     char place[sizeof(fault->text) / 2], what[sizeof(fault->text) / 2];
     va_list arguments;

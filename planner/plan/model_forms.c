@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weighted least squares by the normal equations (at most seven unknowns), and the study of what is left
- * out. */
+/* Weighted least squares by the normal equations (at most seven unknowns), and the study of what is
+ * left out. */
 #include "plan/model_forms.h"
 
 #include <math.h>
@@ -46,7 +46,8 @@ static bool solve(double a[UNKNOWNS_MAX][UNKNOWNS_MAX + 1], size_t n)
 }
 
 /* Features are scaled by their largest value, so that singular means what it says. */
-static bool fit(const struct spotnik_samples *s, unsigned use, unsigned without, struct spotnik_form *form)
+static bool fit(const struct spotnik_samples *s, unsigned use, unsigned without,
+                struct spotnik_form *form)
 {
     double a[UNKNOWNS_MAX][UNKNOWNS_MAX + 1] = { { 0 } }, scale[UNKNOWNS_MAX] = { 1 };
     size_t of[UNKNOWNS_MAX] = { 0 }, n = 1, rows = 0;
@@ -87,9 +88,10 @@ static int by_value(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* The error below which SPOTNIK_INTERVAL of the rows lie, of those outside a group; with one row more than
- * there are. */
-static double quantile(const struct spotnik_samples *s, const double *errors, unsigned without, double *room)
+/* The error below which SPOTNIK_INTERVAL of the rows lie, of those outside a group; with one row
+ * more than there are. */
+static double quantile(const struct spotnik_samples *s, const double *errors, unsigned without,
+                       double *room)
 {
     size_t count = 0;
 
@@ -101,9 +103,10 @@ static double quantile(const struct spotnik_samples *s, const double *errors, un
     return room[at < count ? at : count - 1];
 }
 
-/* Errors of every row under the form that was fitted without its group; false when some group cannot be
- * left out. */
-static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t groups, double *errors)
+/* Errors of every row under the form that was fitted without its group; false when some group
+ * cannot be left out. */
+static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t groups,
+                        double *errors)
 {
     for (unsigned group = 0; group < groups; group++) {
         struct spotnik_form form;
@@ -111,7 +114,8 @@ static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t gr
             return false;
         for (size_t row = 0; row < s->count; row++)
             if (s->group[row] == group)
-                errors[row] = fabs(spotnik_form_at(&form, s->x + row * s->features) / s->y[row] - 1);
+                errors[row] =
+                    fabs(spotnik_form_at(&form, s->x + row * s->features) / s->y[row] - 1);
     }
     return true;
 }
@@ -139,7 +143,8 @@ static void study(const struct spotnik_samples *s, struct spotnik_form *form, co
 int spotnik_form_choose(const struct spotnik_samples *s, const unsigned *sets, size_t set_count,
                         struct spotnik_form *form_out, struct spotnik_fault *fault)
 {
-    double *errors = malloc((s->count + 1) * sizeof(*errors)), *room = malloc((s->count + 1) * sizeof(*room));
+    double *errors = malloc((s->count + 1) * sizeof(*errors)),
+           *room = malloc((s->count + 1) * sizeof(*room));
     struct spotnik_form best = { .error = INFINITY };
     size_t groups = 0;
     bool found = false;
@@ -165,7 +170,8 @@ int spotnik_form_choose(const struct spotnik_samples *s, const unsigned *sets, s
     if (!memory)
         return spotnik_fault_set(fault, "out of memory");
     if (!found)
-        return spotnik_fault_set(fault, "%zu rows are too few, or too alike, for any form", s->count);
+        return spotnik_fault_set(fault, "%zu rows are too few, or too alike, for any form",
+                                 s->count);
     *form_out = best;
     return 0;
 }

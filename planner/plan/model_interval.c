@@ -33,11 +33,13 @@ double spotnik_interval_waste(double interval_s, double write_s, double mttf_s, 
 struct programme {
     const struct spotnik_interval_terms *terms;
     size_t jobs, ages, write; /* in ticks */
-    double pause;             /* a checkpoint in ticks: less than half a tick makes a machine no older, and costs all the same */
-    const float *fresh;       /* M(J, 0) on a new machine; NULL: that of this table */
-    double *lost, *moment;    /* F and the integral of t dF, per age tick */
-    float *cost;              /* M(J, t) in ticks */
-    uint16_t *first;          /* the interval that attains it */
+    /* a checkpoint in ticks: less than half a tick makes a machine no older, and costs all the
+     * same */
+    double pause;
+    const float *fresh;    /* M(J, 0) on a new machine; NULL: that of this table */
+    double *lost, *moment; /* F and the integral of t dF, per age tick */
+    float *cost;           /* M(J, t) in ticks */
+    uint16_t *first;       /* the interval that attains it */
 };
 
 static void programme_free(struct programme *p)
@@ -69,9 +71,10 @@ static int programme_make(struct programme *p, const struct spotnik_interval_ter
     return 0;
 }
 
-/* Expected ticks when the next checkpoint comes after `i` ticks of work; the cost of starting over is left
- * out and its probability is returned. */
-static double try_interval(const struct programme *p, size_t job, size_t age, size_t i, double *fail_out)
+/* Expected ticks when the next checkpoint comes after `i` ticks of work; the cost of starting over
+ * is left out and its probability is returned. */
+static double try_interval(const struct programme *p, size_t job, size_t age, size_t i,
+                           double *fail_out)
 {
     size_t end = age + i + p->write;
     double window = (double)i + p->pause, fail = p->lost[end] - p->lost[age], lost = window / 2;
@@ -88,7 +91,8 @@ static double try_interval(const struct programme *p, size_t job, size_t age, si
 
 static void solve_state(struct programme *p, size_t job, size_t age)
 {
-    double best = INFINITY, fresh = p->fresh ? (double)p->fresh[job] : (double)p->cost[job * p->ages];
+    double best = INFINITY,
+           fresh = p->fresh ? (double)p->fresh[job] : (double)p->cost[job * p->ages];
     size_t best_i = job;
 
     for (size_t i = 1; i <= job; i++) {
@@ -117,11 +121,13 @@ static void read_plan(const struct programme *p, struct spotnik_interval_plan *p
     }
 }
 
-static int solve(struct programme *p, const struct spotnik_interval_terms *terms, const float *fresh,
-                 struct spotnik_interval_plan *plan_out, struct spotnik_fault *fault)
+static int solve(struct programme *p, const struct spotnik_interval_terms *terms,
+                 const float *fresh, struct spotnik_interval_plan *plan_out,
+                 struct spotnik_fault *fault)
 {
     if (programme_make(p, terms))
-        return spotnik_fault_set(fault, "out of memory for the programme's table; use a larger tick");
+        return spotnik_fault_set(fault,
+                                 "out of memory for the programme's table; use a larger tick");
     p->fresh = fresh;
     for (size_t job = 1; job <= p->jobs; job++)
         for (size_t age = 0; age <= (p->jobs - job) * (1 + p->write); age++)
@@ -131,8 +137,8 @@ static int solve(struct programme *p, const struct spotnik_interval_terms *terms
 }
 
 /* M(J, 0) of a new machine for every J. The caller frees it; NULL: no memory, or a fault. */
-static float *solve_fresh(const struct spotnik_interval_terms *terms, struct spotnik_interval_plan *plan,
-                          struct spotnik_fault *fault)
+static float *solve_fresh(const struct spotnik_interval_terms *terms,
+                          struct spotnik_interval_plan *plan, struct spotnik_fault *fault)
 {
     struct spotnik_interval_terms new = *terms;
     struct programme p = { 0 };
@@ -158,11 +164,14 @@ int spotnik_interval_programme(const struct spotnik_interval_terms *terms,
             fault, "the job must be at least one tick (%g s) long and a checkpoint not negative",
             terms->tick_s);
     if (terms->job_s / terms->tick_s > SPOTNIK_INTERVAL_TICKS_MAX)
-        return spotnik_fault_set(fault, "the job is longer than %d ticks; use a tick of at least %.0f s",
-                                 SPOTNIK_INTERVAL_TICKS_MAX, ceil(terms->job_s / SPOTNIK_INTERVAL_TICKS_MAX));
+        return spotnik_fault_set(fault,
+                                 "the job is longer than %d ticks; use a tick of at least %.0f s",
+                                 SPOTNIK_INTERVAL_TICKS_MAX,
+                                 ceil(terms->job_s / SPOTNIK_INTERVAL_TICKS_MAX));
     if (terms->write_s / terms->tick_s > 60)
         return spotnik_fault_set(fault, "a checkpoint takes more than 60 ticks; use a larger tick");
-    if (terms->replaced_by_fresh && terms->start_age_s > 0 && !(fresh = solve_fresh(terms, plan_out, fault)))
+    if (terms->replaced_by_fresh && terms->start_age_s > 0
+        && !(fresh = solve_fresh(terms, plan_out, fault)))
         return -1;
     int rc = solve(&p, terms, fresh, plan_out, fault);
     programme_free(&p);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often to write checkpoints: Young and Daly's closed forms, the availability-optimal one (Saxena et
- * al., arXiv 2410.18124), and the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et
- * al., HPDC'20) for machines whose loss is likelier at some ages than at others. */
+/* How often to write checkpoints: Young and Daly's closed forms, the availability-optimal one
+ * (Saxena et al., arXiv 2410.18124), and the dynamic programme of "Temporally constrained
+ * preemptions" (Kadupitiya et al., HPDC'20) for machines whose loss is likelier at some ages than
+ * at others. */
 #ifndef SPOTNIK_PLAN_MODEL_INTERVAL_H
 #define SPOTNIK_PLAN_MODEL_INTERVAL_H
 
@@ -14,7 +15,8 @@
 double spotnik_interval_young_s(double write_s, double mttf_s);
 /* Daly's higher order form; M when delta >= 2 M. */
 double spotnik_interval_daly_s(double write_s, double mttf_s);
-/* T_s + sqrt(2 (T_f + T_r) T_s + T_s^2), T_s a checkpoint, T_f mean time to failure, T_r recovery. */
+/* T_s + sqrt(2 (T_f + T_r) T_s + T_s^2), T_s a checkpoint, T_f mean time to failure, T_r
+ * recovery. */
 double spotnik_interval_available_s(double write_s, double mttf_s, double recover_s);
 /* delta/tau + tau/(2 M) + R/M: the share of time that is lost, to first order. */
 double spotnik_interval_waste(double interval_s, double write_s, double mttf_s, double recover_s);
@@ -27,8 +29,11 @@ struct spotnik_interval_terms {
     spotnik_lost_by lost_by;
     const void *context;
     bool conditional; /* P(loss) given survival so far (right) or not (the authors' code) */
-    bool exact_loss;  /* expected work lost from the curve (right) or half the interval (the authors' code) */
-    bool replaced_by_fresh; /* the job begins on a machine of start_age_s, but one that replaces it is new; else of that age, too */
+    /* expected work lost from the curve (right) or half the interval (the authors' code) */
+    bool exact_loss;
+    /* the job begins on a machine of start_age_s, but one that replaces it is new; else of that
+     * age, too */
+    bool replaced_by_fresh;
 };
 
 #define SPOTNIK_INTERVALS_MAX 4096
@@ -40,10 +45,10 @@ struct spotnik_interval_plan {
     double expected_s;
 };
 
-/* M(J, t) = min over i of P_ok (i + delta + M(J-i, t+i+delta)) + P_fail (E[lost] + restart + M(J, 0)): the
- * work of a job in ticks, a lost machine replaced by a fresh one. The printed equations have a wrong
- * P_fail and let a failed job stay on the old machine's clock; this is what the authors' released
- * simulator does. */
+/* M(J, t) = min over i of P_ok (i + delta + M(J-i, t+i+delta)) + P_fail (E[lost] + restart + M(J,
+ * 0)): the work of a job in ticks, a lost machine replaced by a fresh one. The printed equations
+ * have a wrong P_fail and let a failed job stay on the old machine's clock; this is what the
+ * authors' released simulator does. */
 int spotnik_interval_programme(const struct spotnik_interval_terms *terms,
                                struct spotnik_interval_plan *plan_out, struct spotnik_fault *fault);
 

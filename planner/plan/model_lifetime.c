@@ -6,9 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-const struct spotnik_bathtub spotnik_bathtub_published = { 0.4137, 0.9 * 3600, 0.76 * 3600, 24 * 3600 };
+const struct spotnik_bathtub spotnik_bathtub_published = { 0.4137, 0.9 * 3600, 0.76 * 3600,
+                                                           24 * 3600 };
 
-/* Losses before censorings at the same age, as usual: a machine that is seen at t was at risk at t. */
+/* Losses before censorings at the same age, as usual: a machine that is seen at t was at risk at
+ * t. */
 static int by_age(const void *left, const void *right)
 {
     const struct spotnik_life *a = left, *b = right;
@@ -62,7 +64,8 @@ void spotnik_survival_free(struct spotnik_survival *survival)
     *survival = (struct spotnik_survival){ 0 };
 }
 
-double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s, double *error_out)
+double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s,
+                             double *error_out)
 {
     size_t low = 0, high = survival->count;
 
@@ -111,7 +114,8 @@ struct curve {
 
 static struct spotnik_bathtub bathtub_from(const double *x, double cap_s)
 {
-    /* tau2 between one minute and the cap, so that the fit cannot run away on data without an upturn */
+    /* tau2 between one minute and the cap, so that the fit cannot run away on data without an
+     * upturn */
     double late_s = 60 + (cap_s - 60) / (1 + exp(-x[2]));
 
     return (struct spotnik_bathtub){ exp(x[0]), exp(x[1]), late_s, cap_s };
@@ -167,8 +171,8 @@ double spotnik_exponential_fit(const struct spotnik_life *lives, size_t count, d
 }
 
 /* d/dk of the profile log likelihood; falls as k grows. */
-static double weibull_slope(const struct spotnik_life *lives, size_t count, double cap_s, double shape,
-                            double *scale_power_out)
+static double weibull_slope(const struct spotnik_life *lives, size_t count, double cap_s,
+                            double shape, double *scale_power_out)
 {
     double sum = 0, sum_log = 0, losses = 0, logs = 0;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long spot machines live.
  *
- * Kaplan-Meier is the estimate; the parametric fits beside it are for comparison and for programmes that
- * want a formula: bathtub F(t) = A (1 - exp(-t/tau1) + exp((t-b)/tau2)) (Kadupitiya et al., HPDC'20),
- * exponential and Weibull by maximum likelihood. A lifetime that the user ended is censored: it says that
- * the machine lived at least so long, and leaving it out (as the published fits do) overstates early loss.
- * A provider's cap (24 h on GCE preemptible machines) is a known deadline, not wear-out: lifetimes at or
- * past it are censored there. */
+ * Kaplan-Meier is the estimate; the parametric fits beside it are for comparison and for programmes
+ * that want a formula: bathtub F(t) = A (1 - exp(-t/tau1) + exp((t-b)/tau2)) (Kadupitiya et al.,
+ * HPDC'20), exponential and Weibull by maximum likelihood. A lifetime that the user ended is
+ * censored: it says that the machine lived at least so long, and leaving it out (as the published
+ * fits do) overstates early loss. A provider's cap (24 h on GCE preemptible machines) is a known
+ * deadline, not wear-out: lifetimes at or past it are censored there. */
 #ifndef SPOTNIK_PLAN_MODEL_LIFETIME_H
 #define SPOTNIK_PLAN_MODEL_LIFETIME_H
 
@@ -32,7 +32,8 @@ int spotnik_survival_estimate(struct spotnik_life *lives, size_t count, bool cou
                               struct spotnik_survival *survival_out, struct spotnik_fault *fault);
 void spotnik_survival_free(struct spotnik_survival *survival);
 /* Share lost by `age_s`, and its standard error when `error_out` is not null. */
-double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s, double *error_out);
+double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s,
+                             double *error_out);
 
 struct spotnik_bathtub {
     double scale, early_s, late_s, cap_s; /* A, tau1, tau2, b */

@@ -12,7 +12,8 @@ static double blend(const double ends[2], double share)
 double spotnik_batch_time_h(const struct spotnik_batch_time *model, double batch, double workers)
 {
     double share = (pow(batch, -0.5) - model->root_low) / (model->root_high - model->root_low);
-    double shared = exp(blend(model->shared_log, share)), growing = exp(blend(model->growing_log, share));
+    double shared = exp(blend(model->shared_log, share)),
+           growing = exp(blend(model->growing_log, share));
     double p = model->sharpness;
 
     return pow(pow(shared, p) + pow(growing * workers, p), 1 / p) / workers;
@@ -38,14 +39,16 @@ static void batch_residuals(void *context, const double *x, double *residuals)
 
     take(&rows->model, x);
     for (size_t i = 0; i < rows->count; i++)
-        residuals[i] = log(spotnik_batch_time_h(&rows->model, rows->rows[i].batch, rows->rows[i].workers)
-                           / rows->rows[i].time_h);
+        residuals[i] =
+            log(spotnik_batch_time_h(&rows->model, rows->rows[i].batch, rows->rows[i].workers)
+                / rows->rows[i].time_h);
 }
 
 int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, double sharpness,
                            struct spotnik_batch_time *model_out)
 {
-    double batch_least = INFINITY, batch_most = 0, workers_least = INFINITY, workers_most = 0, total_log = 0;
+    double batch_least = INFINITY, batch_most = 0, workers_least = INFINITY, workers_most = 0,
+           total_log = 0;
 
     for (size_t i = 0; i < count; i++) {
         batch_least = fmin(batch_least, rows[i].batch);
@@ -56,12 +59,13 @@ int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, d
     }
     if (!(batch_least < batch_most) || !(workers_least < workers_most) || count < 4)
         return -1;
-    struct rows context = {
-        rows,
-        count,
-        { .root_low = pow(batch_most, -0.5), .root_high = pow(batch_least, -0.5), .sharpness = sharpness }
-    };
-    double x[4] = { total_log, total_log, total_log - log(workers_most), total_log - log(workers_most) };
+    struct rows context = { rows,
+                            count,
+                            { .root_low = pow(batch_most, -0.5),
+                              .root_high = pow(batch_least, -0.5),
+                              .sharpness = sharpness } };
+    double x[4] = { total_log, total_log, total_log - log(workers_most),
+                    total_log - log(workers_most) };
     if (spotnik_curve_fit(batch_residuals, &context, x, 4, count))
         return -1;
     take(&context.model, x);
@@ -81,7 +85,9 @@ static double scatter(const struct spotnik_batch_row *rows, size_t count,
     double squares = RUNS_ROWS * RUNS_SCATTER * RUNS_SCATTER;
 
     for (size_t i = 0; i < count; i++)
-        squares += pow(log(spotnik_batch_time_h(model, rows[i].batch, rows[i].workers) / rows[i].time_h), 2);
+        squares +=
+            pow(log(spotnik_batch_time_h(model, rows[i].batch, rows[i].workers) / rows[i].time_h),
+                2);
     return sqrt(squares / (RUNS_ROWS + (double)count - NUMBERS));
 }
 
@@ -100,7 +106,8 @@ int spotnik_batch_time_interval(const struct spotnik_batch_row *rows, size_t cou
         low = fmin(low, time_h);
         high = fmax(high, time_h);
         if (i == 1)
-            wide = Z_90 * sqrt(2) * scatter(rows, count, &model); /* of this run, and of those fitted */
+            /* of this run, and of those fitted */
+            wide = Z_90 * sqrt(2) * scatter(rows, count, &model);
     }
     *low_h_out = low * exp(-wide);
     *high_h_out = high * exp(wide);
@@ -124,9 +131,11 @@ size_t spotnik_knee(const struct spotnik_tradeoff *front, size_t count)
 
     if (count < 3)
         return 0;
-    double wide = front[count - 1].time - front[0].time, high = front[0].cost - front[count - 1].cost;
+    double wide = front[count - 1].time - front[0].time,
+           high = front[0].cost - front[count - 1].cost;
     for (size_t i = 0; i < count; i++) {
-        double x = (front[i].time - front[0].time) / wide, y = (front[0].cost - front[i].cost) / high;
+        double x = (front[i].time - front[0].time) / wide,
+               y = (front[0].cost - front[i].cost) / high;
         if (y - x > furthest) {
             furthest = y - x;
             best = i;

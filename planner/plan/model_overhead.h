@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The times around training: writing a checkpoint, starting a machine, replacing a worker, and what is
- * left to do after a revocation (CM-DARE, ICDCS'20, and its released measurements). */
+/* The times around training: writing a checkpoint, starting a machine, replacing a worker, and what
+ * is left to do after a revocation (CM-DARE, ICDCS'20, and its released measurements). */
 #ifndef SPOTNIK_PLAN_MODEL_OVERHEAD_H
 #define SPOTNIK_PLAN_MODEL_OVERHEAD_H
 
 #include "plan/curvefit.h"
 
-/* Mean seconds from request to a booted machine, CM-DARE's measurements on GCE (provision + staging +
- * boot). */
+/* Mean seconds from request to a booted machine, CM-DARE's measurements on GCE (provision + staging
+ * + boot). */
 #define SPOTNIK_STARTUP_SPOT_S 90.0
 #define SPOTNIK_STARTUP_ON_DEMAND_S 75.0
 
@@ -23,8 +23,8 @@ static inline double spotnik_replacement_s(double startup_s, double framework_s)
     return startup_s + framework_s;
 }
 
-/* remaining = (steps - step) / speed + overhead, fitted in relative error (a late revocation leaves little
- * time, and a planner needs that little right). */
+/* remaining = (steps - step) / speed + overhead, fitted in relative error (a late revocation leaves
+ * little time, and a planner needs that little right). */
 struct spotnik_remaining {
     double steps_per_s;
     double end_s; /* remaining time at step 0: steps / speed + overhead */

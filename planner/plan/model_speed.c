@@ -52,11 +52,12 @@ static void speed_residuals(void *context, const double *x, double *residuals)
     struct spotnik_speed speed = from_parameters(x, points->sharpness);
 
     for (size_t i = 0; i < points->count; i++)
-        residuals[i] = log(spotnik_speed_predict(&speed, points->workers[i]) / points->steps_per_s[i]);
+        residuals[i] =
+            log(spotnik_speed_predict(&speed, points->workers[i]) / points->steps_per_s[i]);
 }
 
-struct spotnik_speed spotnik_speed_fit(const double *workers, const double *steps_per_s, size_t count,
-                                       double sharpness)
+struct spotnik_speed spotnik_speed_fit(const double *workers, const double *steps_per_s,
+                                       size_t count, double sharpness)
 {
     size_t least = 0, most = 0;
 
@@ -84,8 +85,8 @@ struct spotnik_speed spotnik_speed_fit(const double *workers, const double *step
 /* Sharpnesses from a soft server to a hard limit; published clusters lie between. */
 #define SCATTER 0.03 /* of one measurement, nine of ten */
 
-void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count, double at,
-                            double *low_out, double *high_out)
+void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count,
+                            double at, double *low_out, double *high_out)
 {
     static const double sharpnesses[] = { 2, 3, 4, 6, 10, 20 };
     size_t most = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast a cluster of n equal workers steps.
  *
- * Parameter server (CM-DARE, Li et al., ICDCS'20): the sum of the workers' speeds until the server or its
- * network saturates. The paper gives the two ends; between them we use ((n s)^-p + cap^-p)^(-1/p). With p
- * = 6 this is within 2 % of a closed queue of n workers at one first-come-first-served server whose
- * service and thinking times vary by 20-30 % (our simulation of it), so p is not fitted to anybody's
- * table.
+ * Parameter server (CM-DARE, Li et al., ICDCS'20): the sum of the workers' speeds until the server
+ * or its network saturates. The paper gives the two ends; between them we use ((n s)^-p +
+ * cap^-p)^(-1/p). With p = 6 this is within 2 % of a closed queue of n workers at one
+ * first-come-first-served server whose service and thinking times vary by 20-30 % (our simulation
+ * of it), so p is not fitted to anybody's table.
  *
- * Ring all-reduce (ours, synchronous): compute plus 2 (n-1)/n bytes over the slowest link plus 2 (n-1)
- * hops. */
+ * Ring all-reduce (ours, synchronous): compute plus 2 (n-1)/n bytes over the slowest link plus 2
+ * (n-1) hops. */
 #ifndef SPOTNIK_PLAN_MODEL_SPEED_H
 #define SPOTNIK_PLAN_MODEL_SPEED_H
 
@@ -23,19 +23,20 @@ struct spotnik_speed {
 };
 
 double spotnik_speed_predict(const struct spotnik_speed *speed, double workers);
-/* From measurements at `count` cluster sizes: one gives a line through it; two are met exactly; more are
- * fitted in relative error. Sizes and speeds are above zero. */
-struct spotnik_speed spotnik_speed_fit(const double *workers, const double *steps_per_s, size_t count,
-                                       double sharpness);
+/* From measurements at `count` cluster sizes: one gives a line through it; two are met exactly;
+ * more are fitted in relative error. Sizes and speeds are above zero. */
+struct spotnik_speed spotnik_speed_fit(const double *workers, const double *steps_per_s,
+                                       size_t count, double sharpness);
 
-/* Where nine of ten speeds of `at` workers lie, from the same measurements: however sharply saturation sets in, and
- * beyond the largest size as far as it may set in there. */
-void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count, double at,
-                            double *low_out, double *high_out);
+/* Where nine of ten speeds of `at` workers lie, from the same measurements: however sharply
+ * saturation sets in, and beyond the largest size as far as it may set in there. */
+void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count,
+                            double at, double *low_out, double *high_out);
 
-double spotnik_ring_allreduce_s(double bytes, double members, double link_bytes_per_s, double hop_s);
-/* One synchronous step; `overlap` is the part of the all-reduce that hides behind the backward pass, in
- * [0, 1]. */
+double spotnik_ring_allreduce_s(double bytes, double members, double link_bytes_per_s,
+                                double hop_s);
+/* One synchronous step; `overlap` is the part of the all-reduce that hides behind the backward
+ * pass, in [0, 1]. */
 double spotnik_ring_step_s(double compute_s, double allreduce_s, double overlap);
 
 #endif

@@ -35,7 +35,8 @@ double spotnik_spotdnn_iteration_s(const struct spotnik_spotdnn_model *model,
 {
     double alone_s = type->batch / type->images_per_s, moved_mb = 2 * model->parameters_mb;
 
-    return alone_s + moved_mb / worker_mb_per_s(model, workers) - moved_mb / model->request_mb_per_s;
+    return alone_s + moved_mb / worker_mb_per_s(model, workers)
+           - moved_mb / model->request_mb_per_s;
 }
 
 double spotnik_convergence_coefficient(const double *speed, const unsigned *count, size_t types)
@@ -87,8 +88,8 @@ struct spotnik_spotdnn_result spotnik_spotdnn_evaluate(const struct spotnik_spot
         result.usd_per_h += count[i] * types[i].usd_per_h;
     }
     double first = fastest / images_per_s;
-    result.coefficient =
-        sqrt(fmax(0, squares / images_per_s / images_per_s - first * first + (1 - first) * (1 - first)));
+    result.coefficient = sqrt(fmax(0, squares / images_per_s / images_per_s - first * first
+                                          + (1 - first) * (1 - first)));
     result.iteration_s = 1 / updates_per_s;
     result.batch = images_per_s * result.iteration_s;
     result.iterations = iterations_for(model, &result, goal->loss);
@@ -120,9 +121,9 @@ unsigned spotnik_spotdnn_lower(const struct spotnik_spotdnn_model *model,
     }
     if (model->gamma4 < 0 || !isfinite(least_batch))
         return 1; /* the bound is derived from the loss with R; without R it does not hold */
-    double updates =
-        (model->gamma2 * least_batch + model->gamma3) * sqrt(model->gamma4) / (goal->loss - model->gamma5)
-        - model->gamma1;
+    double updates = (model->gamma2 * least_batch + model->gamma3) * sqrt(model->gamma4)
+                         / (goal->loss - model->gamma5)
+                     - model->gamma1;
     double lower = ceil(least_batch * updates / (most_speed * goal->deadline_s));
     return lower < 1 ? 1 : (unsigned)fmin(lower, SPOTNIK_SPOTDNN_WORKERS_MAX);
 }
@@ -142,8 +143,8 @@ static int by_iteration(const void *left, const void *right)
 }
 
 /* The quota written out, one entry per machine, sorted by iteration time. */
-static size_t entries_list(const struct spotnik_spotdnn_type *types, size_t type_count, unsigned upper,
-                           struct entry **list_out)
+static size_t entries_list(const struct spotnik_spotdnn_type *types, size_t type_count,
+                           unsigned upper, struct entry **list_out)
 {
     size_t size = 0, total = 0;
 
@@ -160,8 +161,9 @@ static size_t entries_list(const struct spotnik_spotdnn_type *types, size_t type
 }
 
 /* All windows of n entries; they wrap around the end of the list, as in the released code. */
-static void windows_of(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                       size_t type_count, const struct spotnik_spotdnn_goal *goal, const struct entry *list,
+static void windows_of(const struct spotnik_spotdnn_model *model,
+                       const struct spotnik_spotdnn_type *types, size_t type_count,
+                       const struct spotnik_spotdnn_goal *goal, const struct entry *list,
                        size_t size, size_t n, unsigned *trial, unsigned *count,
                        struct spotnik_spotdnn_search *search)
 {
@@ -229,7 +231,8 @@ int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model,
             if (count[i] >= types[i].quota)
                 continue;
             count[i]++;
-            double time_s = spotnik_spotdnn_evaluate(model, types, count, type_count, &free_goal).time_s;
+            double time_s =
+                spotnik_spotdnn_evaluate(model, types, count, type_count, &free_goal).time_s;
             count[i]--;
             if (time_s < best_s) {
                 best_s = time_s;
@@ -244,7 +247,8 @@ int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model,
     }
     free(count);
     if (!total)
-        return spotnik_fault_set(fault, "the quota binds: it allows no machine at all; raise --quota");
+        return spotnik_fault_set(fault,
+                                 "the quota binds: it allows no machine at all; raise --quota");
     return spotnik_fault_set(
         fault,
         "the deadline binds: loss %g in %.0f s is out of reach; the fastest cluster that "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done, in
- * units of which a tick and a changeover are multiples. */
+/* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done,
+ * in units of which a tick and a changeover are multiples. */
 #include "plan/omniscient.h"
 
 #include <math.h>
@@ -21,8 +21,9 @@ struct programme {
     const struct spotnik_job_terms *terms;
     double price_ratio, tick_s;
     int tick_units, changeover_units;
-    size_t ticks, debt, cells; /* cells 0 to debt - 1 are work below none: starts that came to nothing */
-    struct rest *now, *later;  /* [machine][cell] */
+    /* cells 0 to debt - 1 are work below none: starts that came to nothing */
+    size_t ticks, debt, cells;
+    struct rest *now, *later; /* [machine][cell] */
 };
 
 /* The fewest units of which a changeover is a whole number, as nearly as may be. */
@@ -43,18 +44,21 @@ static int units_per_tick(double tick_s, double changeover_s)
 
 double spotnik_tick_price(const struct spotnik_job_terms *terms, double at_s, double tick_s)
 {
-    return terms->prices ? spotnik_prices_paid(terms->prices, terms->prices_from_s + at_s, tick_s) / tick_s
-                         : 1;
+    return terms->prices
+               ? spotnik_prices_paid(terms->prices, terms->prices_from_s + at_s, tick_s) / tick_s
+               : 1;
 }
 
 /* The best of a tick that begins on `from` with the work of `cell`. */
-static struct rest choose(const struct programme *p, size_t tick, double price, size_t from, size_t cell)
+static struct rest choose(const struct programme *p, size_t tick, double price, size_t from,
+                          size_t cell)
 {
     struct rest best = p->later[cell]; /* nothing held */
 
     for (size_t to = SPOTNIK_SPOT; to <= SPOTNIK_ON_DEMAND; to++) {
         int gain = p->tick_units - (to == from ? 0 : p->changeover_units);
-        if ((to == SPOTNIK_SPOT && !p->window->machines[tick]) || (gain < 0 && cell < (size_t)-gain))
+        if ((to == SPOTNIK_SPOT && !p->window->machines[tick])
+            || (gain < 0 && cell < (size_t)-gain))
             continue;
         size_t next = (size_t)((long)cell + gain);
         struct rest rest = p->later[to * p->cells + (next < p->cells ? next : p->cells - 1)];
@@ -80,19 +84,22 @@ static void solve(struct programme *p)
     for (size_t tick = p->ticks; tick-- > 0;) {
         double price = spotnik_tick_price(p->terms, (double)tick * p->tick_s, p->tick_s);
         for (size_t i = 0; i < states; i++)
-            p->now[i] = i % p->cells == p->cells - 1 ? (struct rest){ 0 }
-                                                     : choose(p, tick, price, i / p->cells, i % p->cells);
+            p->now[i] = i % p->cells == p->cells - 1
+                            ? (struct rest){ 0 }
+                            : choose(p, tick, price, i / p->cells, i % p->cells);
         struct rest *swap = p->now;
         p->now = p->later;
         p->later = swap;
     }
 }
 
-static struct spotnik_job_result result_of(const struct rest *rest, const struct spotnik_job_terms *terms,
-                                           double tick_s, double unit_s)
+static struct spotnik_job_result result_of(const struct rest *rest,
+                                           const struct spotnik_job_terms *terms, double tick_s,
+                                           double unit_s)
 {
     double spot_s = rest->spot_work * unit_s, on_demand_s = rest->on_demand_work * unit_s;
-    double whole = terms->work_s / (spot_s + on_demand_s); /* the last tick may do more than is left */
+    /* the last tick may do more than is left */
+    double whole = terms->work_s / (spot_s + on_demand_s);
 
     return (struct spotnik_job_result){
         .spot_work_s = spot_s * whole,
@@ -106,8 +113,8 @@ static struct spotnik_job_result result_of(const struct rest *rest, const struct
 }
 
 int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
-                           const struct spotnik_job_terms *terms, struct spotnik_job_result *result_out,
-                           struct spotnik_fault *fault)
+                           const struct spotnik_job_terms *terms,
+                           struct spotnik_job_result *result_out, struct spotnik_fault *fault)
 {
     int tick_units = units_per_tick(tick_s, terms->changeover_s);
     double unit_s = tick_s / tick_units;
@@ -124,7 +131,8 @@ int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
     if (spotnik_job_terms_check(terms, fault))
         return -1;
     if (window->ticks < p.ticks)
-        return spotnik_fault_set(fault, "the window is shorter than the deadline; take a longer trace");
+        return spotnik_fault_set(fault,
+                                 "the window is shorter than the deadline; take a longer trace");
     p.debt = 4 * (size_t)p.changeover_units;
     p.cells = p.debt + (size_t)ceil(terms->work_s / unit_s - 1e-9) + 1;
     p.now = malloc(MACHINES * p.cells * sizeof(*p.now));
@@ -134,7 +142,8 @@ int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
         solve(&p);
         *result_out = result_of(&p.later[p.debt], terms, tick_s, unit_s);
         if (!isfinite(p.later[p.debt].cost))
-            rc = spotnik_fault_set(fault, "no way to finish in whole ticks; take a later --deadline");
+            rc = spotnik_fault_set(fault,
+                                   "no way to finish in whole ticks; take a later --deadline");
     }
     free(p.now);
     free(p.later);
@@ -156,7 +165,8 @@ static double cheapest_within(const struct spotnik_job_terms *terms, double at_s
     if (!terms->prices)
         return 1;
     for (; at_s < end_s; at_s += fmax(stays_s, 1e-3))
-        least = fmin(least, spotnik_prices_at(terms->prices, terms->prices_from_s + at_s, &stays_s));
+        least =
+            fmin(least, spotnik_prices_at(terms->prices, terms->prices_from_s + at_s, &stays_s));
     return least;
 }
 
@@ -165,7 +175,8 @@ int spotnik_bound_run(const struct spotnik_window *window, double tick_s,
                       struct spotnik_fault *fault)
 {
     size_t slices = (size_t)floor(terms->deadline_s / BOUND_SLICE_S + 1e-9);
-    double *prices = malloc((slices + 1) * sizeof(*prices)), left_s = terms->work_s + terms->changeover_s;
+    double *prices = malloc((slices + 1) * sizeof(*prices)),
+           left_s = terms->work_s + terms->changeover_s;
     size_t count = 0;
 
     if (spotnik_job_terms_check(terms, fault) || !prices) {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job on one machine at a time would pay if it knew the availability of the whole window: the bound
- * that Can't Be Late (NSDI'24) calls Omniscient and solves as an integer programme. Like there, a machine
- * is held for whole ticks, a start takes one changeover off the work done, the machine of each tick is
- * chosen so that the cost is least. */
+/* What a job on one machine at a time would pay if it knew the availability of the whole window:
+ * the bound that Can't Be Late (NSDI'24) calls Omniscient and solves as an integer programme. Like
+ * there, a machine is held for whole ticks, a start takes one changeover off the work done, the
+ * machine of each tick is chosen so that the cost is least. */
 #ifndef SPOTNIK_PLAN_OMNISCIENT_H
 #define SPOTNIK_PLAN_OMNISCIENT_H
 
 #include "plan/backtest.h"
 
-/* -1 with a fault when the window is too short, the terms cannot be met, or memory is short. Prices that
- * change, a notice and a pair of machines are not taken into account. */
+/* -1 with a fault when the window is too short, the terms cannot be met, or memory is short. Prices
+ * that change, a notice and a pair of machines are not taken into account. */
 int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
-                           const struct spotnik_job_terms *terms, struct spotnik_job_result *result_out,
-                           struct spotnik_fault *fault);
+                           const struct spotnik_job_terms *terms,
+                           struct spotnik_job_result *result_out, struct spotnik_fault *fault);
 
 /* Mean spot price of a tick; 1 without a history. */
 double spotnik_tick_price(const struct spotnik_job_terms *terms, double at_s, double tick_s);
 
-/* The lower bound of any policy: work and one changeover in the cheapest minutes of the window, of spot at
- * its least price in the minute and of on-demand, with no start but the first, and any number of machines at
- * once. */
+/* The lower bound of any policy: work and one changeover in the cheapest minutes of the window, of
+ * spot at its least price in the minute and of on-demand, with no start but the first, and any
+ * number of machines at once. */
 int spotnik_bound_run(const struct spotnik_window *window, double tick_s,
                       const struct spotnik_job_terms *terms, struct spotnik_job_result *result_out,
                       struct spotnik_fault *fault);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those that are
- * in time), so that the simulation sees cheap, fast and balanced ones; each for fleets of spot only, of
- * both, and of on-demand only, since the closed form does not see that the dearer ones are lost less
- * often. */
+/* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those
+ * that are in time), so that the simulation sees cheap, fast and balanced ones; each for fleets of
+ * spot only, of both, and of on-demand only, since the closed form does not see that the dearer
+ * ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
 #include "plan/table.h"
@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define YEARS_MOST 10
-#define RESCUE_DEARER 1.25 /* a rescue costs at most this much of what the cheapest machines on demand cost */
+/* a rescue costs at most this much of what the cheapest machines on demand cost */
+#define RESCUE_DEARER 1.25
 #define PAIRED 24 /* options that are tried in pairs */
 #define KINDS 3   /* spot only, both, on-demand only */
 #define BINS 46   /* time bins of the first pass, per kind; the cheapest fleet of each is kept */
@@ -30,7 +31,8 @@ struct option {
 struct kept {
     struct spotnik_candidate bins[BINS];
     bool filled[BINS];
-    struct spotnik_candidate cheapest, fastest, fitting; /* fitting: cheapest in time with a margin */
+    /* fitting: cheapest in time with a margin */
+    struct spotnik_candidate cheapest, fastest, fitting;
     bool any, any_fitting;
 };
 
@@ -53,9 +55,9 @@ void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_
         const char *place = *g->offer->zone && g->spot      ? g->offer->zone
                             : *g->offer->zone_id && g->spot ? g->offer->zone_id
                                                             : g->offer->region;
-        used += (size_t)snprintf(text + used, size - used, "%s%u x %s %s%s%s%s", i ? " + " : "", g->machines,
-                                 g->offer->instance, g->spot ? "spot" : "on-demand", *place ? " " : "", place,
-                                 g->running ? " (kept)" : "");
+        used += (size_t)snprintf(text + used, size - used, "%s%u x %s %s%s%s%s", i ? " + " : "",
+                                 g->machines, g->offer->instance, g->spot ? "spot" : "on-demand",
+                                 *place ? " " : "", place, g->running ? " (kept)" : "");
     }
 }
 
@@ -142,13 +144,15 @@ static void consider_batches(struct search *s, const struct spotnik_group *group
 }
 
 /* Where what runs need not stay, a group of the same machines goes on with those that are there. */
-static struct spotnik_group group_of(const struct search *s, const struct option *option, unsigned machines)
+static struct spotnik_group group_of(const struct search *s, const struct option *option,
+                                     unsigned machines)
 {
     struct spotnik_group group = { option->offer, option->device, machines, option->spot, 0 };
 
     for (size_t i = 0; s->wish->release && i < s->wish->kept_count; i++) {
         const struct spotnik_group *kept = &s->wish->kept[i];
-        bool same = kept->offer == option->offer /* on demand, one zone of a region stands for all */
+        /* on demand, one zone of a region stands for all */
+        bool same = kept->offer == option->offer
                     || (!option->spot && !strcmp(kept->offer->instance, option->offer->instance)
                         && !strcmp(kept->offer->region, option->offer->region));
         if (same && kept->spot == option->spot)
@@ -180,8 +184,8 @@ static void search_single(struct search *s)
     }
 }
 
-/* Pairs of the cheapest options per sample: two spot types against losses that come together, or a few on-
- * demand machines that keep the job alive under a spot fleet. */
+/* Pairs of the cheapest options per sample: two spot types against losses that come together, or a
+ * few on- demand machines that keep the job alive under a spot fleet. */
 static void search_pairs(struct search *s)
 {
     size_t most = s->option_count < PAIRED ? s->option_count : PAIRED;
@@ -218,7 +222,8 @@ static void option_add(struct search *s, const struct spotnik_offer *offer,
 
     if (isnan(usd) || (spot ? !s->wish->spot : !s->wish->on_demand))
         return;
-    s->options[s->option_count++] = (struct option){ offer, device, spot, usd * device->sample_s / devices };
+    s->options[s->option_count++] =
+        (struct option){ offer, device, spot, usd * device->sample_s / devices };
 }
 
 /* On-demand machines of one type and region together, the cheapest first; spot behind them. */
@@ -249,7 +254,8 @@ static void options_thin(struct search *s)
     s->option_count = kept;
 }
 
-/* Hardware that the profile was not measured on has no predictable speed: that is said, by accelerator. */
+/* Hardware that the profile was not measured on has no predictable speed: that is said, by
+ * accelerator. */
 static void option_drop(struct search *s, const struct spotnik_offer *offer)
 {
     char why[96];
@@ -258,9 +264,11 @@ static void option_drop(struct search *s, const struct spotnik_offer *offer)
         snprintf(why, sizeof(why), "offers with %s, which the profile was not measured on",
                  offer->accelerator);
     else if (offer->vcpus > 0)
-        snprintf(why, sizeof(why), "offers without accelerator; the profile was not measured on 'cpu'");
+        snprintf(why, sizeof(why),
+                 "offers without accelerator; the profile was not measured on 'cpu'");
     else
-        snprintf(why, sizeof(why), "offers of types of which neither accelerators nor vCPUs are known");
+        snprintf(why, sizeof(why),
+                 "offers of types of which neither accelerators nor vCPUs are known");
     spotnik_catalog_drop(&s->left, offer->instance, why);
 }
 
@@ -275,7 +283,8 @@ static void alike_note(struct search *s, const struct spotnik_offer *offer,
     spotnik_catalog_drop(&s->alike, offer->instance, why);
 }
 
-static int options_make(struct search *s, const struct spotnik_catalog *catalog, struct spotnik_fault *fault)
+static int options_make(struct search *s, const struct spotnik_catalog *catalog,
+                        struct spotnik_fault *fault)
 {
     bool known = false;
 
@@ -284,7 +293,8 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
         return spotnik_fault_set(fault, "out of memory");
     for (size_t i = 0; i < catalog->count; i++) {
         const struct spotnik_offer *offer = &catalog->offers[i];
-        const struct spotnik_device *device = spotnik_profile_device(s->profile, offer->accelerator);
+        const struct spotnik_device *device =
+            spotnik_profile_device(s->profile, offer->accelerator);
         if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0))) {
             option_drop(s, offer);
             continue;
@@ -309,10 +319,11 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
             : s->wish->on_demand ? "spot or on-demand"
                                  : "spot",
             s->wish->spot && s->wish->on_demand ? "" : "; leave --only out");
-    return spotnik_fault_set(fault,
-                             "no machine of the catalog (%s) has an accelerator that the profile '%s' was "
-                             "measured on",
-                             catalog->source, s->profile->name);
+    return spotnik_fault_set(
+        fault,
+        "no machine of the catalog (%s) has an accelerator that the profile '%s' was "
+        "measured on",
+        catalog->source, s->profile->name);
 }
 
 /* The bins of every kind, and its three best by one score each, without doubles. */
@@ -321,22 +332,25 @@ static void shortlist(const struct search *s, struct spotnik_plan *plan)
     plan->count = 0;
     for (size_t kind = 0; kind < KINDS; kind++) {
         const struct kept *kept = &s->kinds[kind];
-        const struct spotnik_candidate *extra[3] = { &kept->fitting, &kept->cheapest, &kept->fastest };
+        const struct spotnik_candidate *extra[3] = { &kept->fitting, &kept->cheapest,
+                                                     &kept->fastest };
         for (size_t i = 0; i < BINS; i++)
             if (kept->filled[i] && kept->bins[i].estimate.time_s <= 20 * s->wish->deadline_s)
                 plan->candidates[plan->count++] = kept->bins[i];
         for (size_t i = kept->any_fitting ? 0 : 1; kept->any && i < 3; i++) {
             bool there = false;
             for (size_t j = 0; j < plan->count; j++)
-                there =
-                    there || !memcmp(&plan->candidates[j].fleet, &extra[i]->fleet, sizeof(extra[i]->fleet));
+                there = there
+                        || !memcmp(&plan->candidates[j].fleet, &extra[i]->fleet,
+                                   sizeof(extra[i]->fleet));
             if (!there)
                 plan->candidates[plan->count++] = *extra[i];
         }
     }
 }
 
-/* Cheaper is better; without a budget or deadline to meet, the knee of the front is chosen later. */
+/* Cheaper is better; without a budget or deadline to meet, the knee of the front is chosen
+ * later. */
 static int better(const struct spotnik_candidate *a, const struct spotnik_candidate *b)
 {
     if (a->feasible != b->feasible)
@@ -368,16 +382,19 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
     double wanted = 100 * wish->confidence;
     char apart[32];
 
-    spotnik_duration_print(fabs(c->outcome.time_mean_s - winner->outcome.time_mean_s), apart, sizeof(apart));
+    spotnik_duration_print(fabs(c->outcome.time_mean_s - winner->outcome.time_mean_s), apart,
+                           sizeof(apart));
     if (c->outcome.on_time < wish->confidence && c->outcome.in_budget < wish->confidence)
         snprintf(c->reason, sizeof(c->reason), "late in %.0f %% and over budget in %.0f %% of runs",
                  100 * (1 - c->outcome.on_time), 100 * (1 - c->outcome.in_budget));
     else if (c->outcome.on_time < wish->confidence)
-        snprintf(c->reason, sizeof(c->reason), "meets the deadline in %.0f %% of runs, %.0f %% wanted",
-                 100 * c->outcome.on_time, wanted);
+        snprintf(c->reason, sizeof(c->reason),
+                 "meets the deadline in %.0f %% of runs, %.0f %% wanted", 100 * c->outcome.on_time,
+                 wanted);
     else if (c->outcome.in_budget < wish->confidence)
-        snprintf(c->reason, sizeof(c->reason), "within the budget in %.0f %% of runs, %.0f %% wanted",
-                 100 * c->outcome.in_budget, wanted);
+        snprintf(c->reason, sizeof(c->reason),
+                 "within the budget in %.0f %% of runs, %.0f %% wanted", 100 * c->outcome.in_budget,
+                 wanted);
     else if (!c->feasible)
         snprintf(c->reason, sizeof(c->reason), "both together in %.0f %% of runs, %.0f %% wanted",
                  100 * c->outcome.both, wanted);
@@ -390,8 +407,10 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
                  winner->outcome.cost_mean_usd - c->outcome.cost_mean_usd, apart);
 }
 
-/* Times and costs of all candidates, and those on the front, in `ret_index`; returns their number. */
-static size_t front_of(const struct spotnik_plan *plan, struct spotnik_tradeoff ret_points[SPOTNIK_PLAN_CANDIDATES],
+/* Times and costs of all candidates, and those on the front, in `ret_index`; returns their
+ * number. */
+static size_t front_of(const struct spotnik_plan *plan,
+                       struct spotnik_tradeoff ret_points[SPOTNIK_PLAN_CANDIDATES],
                        size_t ret_index[SPOTNIK_PLAN_CANDIDATES])
 {
     for (size_t i = 0; i < plan->count; i++) {
@@ -424,20 +443,24 @@ static void knee_first(struct spotnik_plan *plan)
     plan->candidates[0] = first;
 }
 
-/* The confidence quantile of the fastest, and of the cheapest that is in time: what would be feasible. */
+/* The confidence quantile of the fastest, and of the cheapest that is in time: what would be
+ * feasible. */
 static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *plan)
 {
-    const struct spotnik_candidate *fastest = NULL, *cheapest_in_time = NULL, *fastest_in_budget = NULL;
+    const struct spotnik_candidate *fastest = NULL, *cheapest_in_time = NULL,
+                                   *fastest_in_budget = NULL;
 
     for (size_t i = 0; i < plan->count; i++) {
         const struct spotnik_candidate *c = &plan->candidates[i];
         if (!fastest || c->outcome.time_high_s < fastest->outcome.time_high_s)
             fastest = c;
         if (c->outcome.on_time >= wish->confidence
-            && (!cheapest_in_time || c->outcome.cost_high_usd < cheapest_in_time->outcome.cost_high_usd))
+            && (!cheapest_in_time
+                || c->outcome.cost_high_usd < cheapest_in_time->outcome.cost_high_usd))
             cheapest_in_time = c;
         if (c->outcome.in_budget >= wish->confidence
-            && (!fastest_in_budget || c->outcome.time_high_s < fastest_in_budget->outcome.time_high_s))
+            && (!fastest_in_budget
+                || c->outcome.time_high_s < fastest_in_budget->outcome.time_high_s))
             fastest_in_budget = c;
     }
     if (!cheapest_in_time)
@@ -461,8 +484,8 @@ static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *p
                  ceil(fastest_in_budget->outcome.time_high_s / 36) / 100);
 }
 
-/* The fastest of the fleets on demand that are not much dearer than the cheapest: it may begin last, and until then spot
- * machines may come back. */
+/* The fastest of the fleets on demand that are not much dearer than the cheapest: it may begin
+ * last, and until then spot machines may come back. */
 static bool rescue_find(const struct search *s, struct spotnik_rescue *ret)
 {
     const struct kept *kept = &s->kinds[KINDS - 1];
@@ -486,8 +509,8 @@ static void simulate_all(struct search *s, struct spotnik_plan *plan)
         work.rescue = &plan->rescue;
     for (size_t i = 0; i < plan->count; i++) {
         struct spotnik_candidate *c = &plan->candidates[i];
-        c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &work, wish->deadline_s, wish->budget_usd,
-                                            wish->runs, wish->seed);
+        c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &work, wish->deadline_s,
+                                            wish->budget_usd, wish->runs, wish->seed);
         c->feasible = c->outcome.both >= wish->confidence;
     }
     bool time_only = !isfinite(wish->deadline_s) && isfinite(wish->budget_usd);
@@ -511,8 +534,8 @@ static void simulate_running(struct search *s, struct spotnik_plan *plan)
     c->fleet = (struct spotnik_fleet){ .group_count = wish->kept_count, .batch = wish->kept_batch };
     memcpy(c->fleet.groups, wish->kept, sizeof(*c->fleet.groups) * wish->kept_count);
     c->estimate = spotnik_fleet_estimate(s->profile, &c->fleet, &wish->work);
-    c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &wish->work, wish->deadline_s, wish->budget_usd,
-                                        wish->runs, wish->seed);
+    c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &wish->work, wish->deadline_s,
+                                        wish->budget_usd, wish->runs, wish->seed);
     c->feasible = c->outcome.both >= wish->confidence;
 }
 
@@ -556,11 +579,11 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
                  : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
                                      wish->machines_most);
     if (!rc && fastest_s(s) > YEARS_MOST * 365.25 * 86400)
-        rc =
-            spotnik_fault_set(fault,
-                              "the fastest fleet of at most %u machines needs %.3g years for this target; is "
-                              "--target what you mean?",
-                              wish->machines_most, fastest_s(s) / (365.25 * 86400));
+        rc = spotnik_fault_set(
+            fault,
+            "the fastest fleet of at most %u machines needs %.3g years for this target; is "
+            "--target what you mean?",
+            wish->machines_most, fastest_s(s) / (365.25 * 86400));
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for the fleet and the batch with which a job meets its deadline and its budget. All machines of
- * the catalog that the profile knows, spot and on-demand, alone and in pairs, are estimated in closed
- * form; the most promising are simulated; the cheapest that is sure enough wins. Every other one keeps the
- * reason for which it lost. */
+/* Looks for the fleet and the batch with which a job meets its deadline and its budget. All
+ * machines of the catalog that the profile knows, spot and on-demand, alone and in pairs, are
+ * estimated in closed form; the most promising are simulated; the cheapest that is sure enough
+ * wins. Every other one keeps the reason for which it lost. */
 #ifndef SPOTNIK_PLAN_PLANNER_H
 #define SPOTNIK_PLAN_PLANNER_H
 
@@ -22,8 +22,9 @@ struct spotnik_wish {
     size_t kept_count;
     double kept_batch; /* of the running job */
     bool release;      /* what runs may be given back; else it stays in every fleet */
-    double follow_s;   /* above zero: plans are made anew that often, so that machines on demand may take over */
-    bool best;         /* when nothing is sure enough, what has the best chance is the plan */
+    /* above zero: plans are made anew that often, so that machines on demand may take over */
+    double follow_s;
+    bool best; /* when nothing is sure enough, what has the best chance is the plan */
     struct {
         const char *type; /* pattern */
         unsigned machines;
@@ -42,15 +43,18 @@ struct spotnik_candidate {
 #define SPOTNIK_PLAN_CANDIDATES 150
 
 struct spotnik_plan {
-    struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES]; /* the winner first, when there is one */
-    struct spotnik_rescue rescue;        /* what takes over when spot machines will be late; with wish.follow_s */
+    /* the winner first, when there is one */
+    struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES];
+    /* what takes over when spot machines will be late; with wish.follow_s */
+    struct spotnik_rescue rescue;
     struct spotnik_candidate as_it_runs; /* the fleet of now, left alone; with wish.kept */
     size_t count, looked_at, offers;
     struct spotnik_drop left[SPOTNIK_DROPS_MAX],
         alike[SPOTNIK_DROPS_MAX]; /* not looked at; looked at as another */
     size_t left_count, alike_count;
     bool found;
-    char binding[512]; /* when nothing was found: which wish binds and the nearest that can be met */
+    /* when nothing was found: which wish binds and the nearest that can be met */
+    char binding[512];
 };
 
 int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotnik_profile *profile,

@@ -33,7 +33,8 @@ struct spotnik_policy spotnik_policy_on_demand(void)
     return (struct spotnik_policy){ .name = "on-demand", .choose = on_demand_choose };
 }
 
-/* How far the work should be at time t on a straight line from nothing to all of it at the deadline. */
+/* How far the work should be at time t on a straight line from nothing to all of it at the
+ * deadline. */
 static double expected_work_s(const struct spotnik_job_terms *terms, double t_s)
 {
     return t_s * terms->work_s / terms->deadline_s;
@@ -53,8 +54,9 @@ static struct spotnik_choice uniform_choose(void *self, const struct spotnik_job
         if (view->available && done_s >= ahead_s)
             return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
         double gap_s = ahead_s - done_s;
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND,
-                                        gap_s > 0 && rate < 1 ? gap_s / (1 - rate) + 1e-3 : NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, gap_s > 0 && rate < 1
+                                                               ? gap_s / (1 - rate) + 1e-3
+                                                               : NEVER_S };
     }
     if (view->available)
         return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
@@ -68,8 +70,8 @@ struct spotnik_policy spotnik_policy_uniform(void)
     return (struct spotnik_policy){ .name = "uniform", .choose = uniform_choose };
 }
 
-/* n equal slices, each with 1/n of the work and a greedy run inside; work done ahead shortens the next
- * slice. */
+/* n equal slices, each with 1/n of the work and a greedy run inside; work done ahead shortens the
+ * next slice. */
 static struct spotnik_choice sliced_choose(void *self, const struct spotnik_job_view *view)
 {
     const struct spotnik_sliced *sliced = self;

@@ -12,7 +12,8 @@ static void sky_read(struct spotnik_sky *sky)
     double stays_s;
 
     if (trace->start_given && sky->trace_at_s >= trace->start_s + trace->length_s - 1e-6) {
-        sky->changes_s = INFINITY; /* as `spotnik run --churn`: after its end nobody comes or goes */
+        /* as `spotnik run --churn`: after its end nobody comes or goes */
+        sky->changes_s = INFINITY;
         return;
     }
     unsigned machines = spotnik_trace_at(trace, sky->trace_at_s, &stays_s);

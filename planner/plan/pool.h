@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of spot capacity for one machine type in one zone: where it stands, and what futures a run
- * may meet. Four sources, the first that there is: a trace to replay, what was seen of the place until now
- * (a trace as history), a rate or a band of losses per machine, and otherwise nothing but how such
- * machines fare in general. */
+/* What is known of spot capacity for one machine type in one zone: where it stands, and what
+ * futures a run may meet. Four sources, the first that there is: a trace to replay, what was seen
+ * of the place until now (a trace as history), a rate or a band of losses per machine, and
+ * otherwise nothing but how such machines fare in general. */
 #ifndef SPOTNIK_PLAN_POOL_H
 #define SPOTNIK_PLAN_POOL_H
 
@@ -22,11 +22,13 @@ struct spotnik_pool {
     const struct spotnik_weather
         *weather; /* regimes of all kinds but REPLAY; when capacity returns for RATE and BAND */
     struct spotnik_outlook outlook;
-    double low_per_h, high_per_h;         /* losses per machine: of RATE both the same; of BAND a range; of SEEN what
-                                             single ones were lost while others stayed */
-    double doubt;                         /* share of runs in which a BAND tells nothing */
-    const struct spotnik_trace *trace;    /* REPLAY */
-    const struct spotnik_survival *lives; /* lifetimes of single machines besides; null: none known */
+    /* losses per machine: of RATE both the same; of BAND a range; of SEEN what single ones were
+     * lost while others stayed */
+    double low_per_h, high_per_h;
+    double doubt;                      /* share of runs in which a BAND tells nothing */
+    const struct spotnik_trace *trace; /* REPLAY */
+    /* lifetimes of single machines besides; null: none known */
+    const struct spotnik_survival *lives;
     double cap_s; /* the provider ends every machine at this age; infinite: it does not */
 };
 

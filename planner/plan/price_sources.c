@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sources of prices, recognised by what is in them:
- *   CSV with InstanceType (or instance_type) and prices: SkyPilot's vms.csv of AWS, GCP, Azure; our own
- *   CSV with zone ids and zone names (az_mappings of SkyPilot): names for the ids of an account
- *   JSON "spot_advisor" or CSV with interruption_max_pct: the Spot Advisor
- *   JSON (or a call of a function with it) {"config":{"regions":[...]}}: the spot price page of AWS
- *   JSON {"regions":{"US East (N. Virginia)":{"...":{"price":...,"Instance Type":...}}}}: its on-demand price page */
+ *   CSV with InstanceType (or instance_type) and prices: SkyPilot's vms.csv of AWS, GCP, Azure; our
+ *   own CSV with zone ids and zone names (az_mappings of SkyPilot): names for the ids of an account
+ *   JSON "spot_advisor" or CSV with interruption_max_pct: the Spot Advisor JSON (or a call of a
+ *   function with it) {"config":{"regions":[...]}}: the spot price page of AWS JSON {"regions":{"US
+ *   East (N. Virginia)":{"...":{"price":...,"Instance Type":...}}}}: its on-demand price page */
 #include "plan/catalog.h"
 #include "plan/jsonfile.h"
 #include "plan/table.h"
@@ -70,7 +70,8 @@ static double price_of(const json_t *value)
 
     if (json_is_number(value))
         return json_number_value(value);
-    return json_is_string(value) && spotnik_number_parse(json_string_value(value), &price) ? price : NAN;
+    return json_is_string(value) && spotnik_number_parse(json_string_value(value), &price) ? price
+                                                                                           : NAN;
 }
 
 /* One size of the spot page; "N/A*" is no price. */
@@ -108,7 +109,8 @@ static const char *spot_region(const char *name)
                                          : name;
 }
 
-static int spot_page(struct spotnik_catalog *catalog, const json_t *json, struct spotnik_fault *fault)
+static int spot_page(struct spotnik_catalog *catalog, const json_t *json,
+                     struct spotnik_fault *fault)
 {
     const json_t *region, *family, *size;
     size_t i, j, k;
@@ -124,7 +126,8 @@ static int spot_page(struct spotnik_catalog *catalog, const json_t *json, struct
     return rc;
 }
 
-static int on_demand_page(struct spotnik_catalog *catalog, json_t *json, struct spotnik_fault *fault)
+static int on_demand_page(struct spotnik_catalog *catalog, json_t *json,
+                          struct spotnik_fault *fault)
 {
     const char *place, *key;
     json_t *machines, *machine;
@@ -147,8 +150,8 @@ static int on_demand_page(struct spotnik_catalog *catalog, json_t *json, struct 
     return 0;
 }
 
-static int json_source(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
-                       struct spotnik_fault *fault)
+static int json_source(struct spotnik_catalog *catalog, const char *name, const char *bytes,
+                       size_t size, struct spotnik_fault *fault)
 {
     json_t *json;
     int rc;
@@ -172,7 +175,8 @@ static int json_source(struct spotnik_catalog *catalog, const char *name, const 
 }
 
 /* Names for the zone ids of one's account. */
-static int zones_name(struct spotnik_catalog *catalog, const struct spotnik_table *table, int ids, int names)
+static int zones_name(struct spotnik_catalog *catalog, const struct spotnik_table *table, int ids,
+                      int names)
 {
     for (size_t row = 0; row < spotnik_table_rows(table); row++)
         for (size_t i = 0; i < catalog->count; i++)
@@ -182,8 +186,8 @@ static int zones_name(struct spotnik_catalog *catalog, const struct spotnik_tabl
     return 0;
 }
 
-static int csv_source(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
-                      struct spotnik_fault *fault)
+static int csv_source(struct spotnik_catalog *catalog, const char *name, const char *bytes,
+                      size_t size, struct spotnik_fault *fault)
 {
     struct spotnik_table *table;
     int rc;
@@ -195,8 +199,8 @@ static int csv_source(struct spotnik_catalog *catalog, const char *name, const c
         ids = spotnik_table_find(table, "AvailabilityZone");
         names = spotnik_table_find(table, "AvailabilityZoneName");
     }
-    bool machines =
-        spotnik_table_find(table, "InstanceType") >= 0 || spotnik_table_find(table, "instance_type") >= 0;
+    bool machines = spotnik_table_find(table, "InstanceType") >= 0
+                    || spotnik_table_find(table, "instance_type") >= 0;
     if (spotnik_table_find(table, "interruption_max_pct") >= 0)
         rc = spotnik_catalog_advise_bytes(catalog, name, bytes, size, fault);
     else if (!machines && ids >= 0 && names >= 0)
@@ -207,8 +211,8 @@ static int csv_source(struct spotnik_catalog *catalog, const char *name, const c
     return rc;
 }
 
-int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
-                           struct spotnik_fault *fault)
+int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes,
+                           size_t size, struct spotnik_fault *fault)
 {
     size_t at = strspn(bytes, " \t\r\n");
 
@@ -221,9 +225,9 @@ int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, co
     if (bytes[at] == '{' || bytes[at] == '[')
         return json_source(catalog, name, bytes + at, size - at, fault);
     if (bytes[at] == '<')
-        return spotnik_fault_set(
-            fault,
-            "%s: a web page, not a list of prices; has its address changed, or does a proxy ask to sign in?",
-            name);
+        return spotnik_fault_set(fault,
+                                 "%s: a web page, not a list of prices; has its address changed, "
+                                 "or does a proxy ask to sign in?",
+                                 name);
     return csv_source(catalog, name, bytes, size, fault);
 }

@@ -6,16 +6,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int row_read(const struct spotnik_table *table, size_t row, int when, int what, double *at_s_out,
-                    double *price_out, struct spotnik_fault *fault)
+static int row_read(const struct spotnik_table *table, size_t row, int when, int what,
+                    double *at_s_out, double *price_out, struct spotnik_fault *fault)
 {
     const char *text = spotnik_table_text(table, row, when);
 
     if (!spotnik_timestamp_parse(text, at_s_out))
         return spotnik_fault_set(
-            fault, "%s:%zu: column %d: '%s' is not a time with a zone, such as 2015-03-11T16:53:20Z",
+            fault,
+            "%s:%zu: column %d: '%s' is not a time with a zone, such as 2015-03-11T16:53:20Z",
             spotnik_table_name(table), spotnik_table_line(table, row), when + 1, text);
-    return spotnik_table_number(table, row, what, 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, price_out, fault);
+    return spotnik_table_number(table, row, what, 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, price_out,
+                                fault);
 }
 
 static int rows_read(const struct spotnik_table *table, struct spotnik_prices *prices,
@@ -34,7 +36,8 @@ static int rows_read(const struct spotnik_table *table, struct spotnik_prices *p
         prices->at_s[row] = at_s - first_s;
         if (row && prices->at_s[row] < prices->at_s[row - 1])
             return spotnik_fault_set(fault, "%s:%zu: column %d: time goes backwards",
-                                     spotnik_table_name(table), spotnik_table_line(table, row), when + 1);
+                                     spotnik_table_name(table), spotnik_table_line(table, row),
+                                     when + 1);
     }
     return 0;
 }
@@ -54,7 +57,8 @@ int spotnik_prices_of(const struct spotnik_table *table, struct spotnik_prices *
     return rc;
 }
 
-int spotnik_prices_read(const char *path, struct spotnik_prices *prices_out, struct spotnik_fault *fault)
+int spotnik_prices_read(const char *path, struct spotnik_prices *prices_out,
+                        struct spotnik_fault *fault)
 {
     struct spotnik_table *table;
 

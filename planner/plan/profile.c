@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rounded mixed-precision ResNet-50 rates (samples/s of one device), from public benchmark tables: for a
- * first look only, and said to be so in every output. */
+/* Rounded mixed-precision ResNet-50 rates (samples/s of one device), from public benchmark tables:
+ * for a first look only, and said to be so in every output. */
 static const struct {
     const char *accelerator;
     double samples_per_s;
-} example_rates[] = { { "K80", 50 },    { "M60", 90 },    { "T4", 250 }, { "V100", 750 }, { "A10G", 700 },
-                      { "A100", 2200 }, { "H100", 4000 }, { "L4", 450 }, { "cpu", 0.9 } };
+} example_rates[] = { { "K80", 50 },    { "M60", 90 },   { "T4", 250 },
+                      { "V100", 750 },  { "A10G", 700 }, { "A100", 2200 },
+                      { "H100", 4000 }, { "L4", 450 },   { "cpu", 0.9 } };
 
 void spotnik_profile_empty(struct spotnik_profile *p)
 {
@@ -37,7 +38,8 @@ void spotnik_profile_builtin(struct spotnik_profile *profile_out)
     snprintf(p.name, sizeof(p.name), "resnet50-example");
     for (size_t i = 0; i < sizeof(example_rates) / sizeof(*example_rates); i++) {
         struct spotnik_device *device = &p.devices[p.device_count++];
-        snprintf(device->accelerator, sizeof(device->accelerator), "%s", example_rates[i].accelerator);
+        snprintf(device->accelerator, sizeof(device->accelerator), "%s",
+                 example_rates[i].accelerator);
         device->fixed_s = 0.01;
         device->sample_s = 1 / example_rates[i].samples_per_s;
         device->batch_most = 512;
@@ -66,7 +68,8 @@ static int keys_check(const char *path, const json_t *object, const char *const 
         while (known[i] && strcmp(known[i], key))
             i++;
         if (!known[i])
-            return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is not known here", key);
+            return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is not known here",
+                                      key);
     }
     return 0;
 }
@@ -79,7 +82,8 @@ static int device_steps(const char *path, const char *name, const json_t *steps,
     size_t count = json_array_size(steps);
 
     if (count < 1 || count > 64)
-        return spotnik_fault_set(fault, "%s: device '%s': 'steps' is a list of 1 to 64 [batch, seconds]",
+        return spotnik_fault_set(fault,
+                                 "%s: device '%s': 'steps' is a list of 1 to 64 [batch, seconds]",
                                  path, name);
     for (size_t i = 0; i < count; i++) {
         const json_t *pair = json_array_get(steps, i);
@@ -87,8 +91,8 @@ static int device_steps(const char *path, const char *name, const json_t *steps,
         seconds[i] = json_number_value(json_array_get(pair, 1));
         if (json_array_size(pair) != 2 || !(batch[i] > 0) || !(seconds[i] > 0))
             return spotnik_json_fault(fault, path, steps, NULL, i,
-                                      "device '%s': step %zu is not [batch, seconds] above zero", name,
-                                      i + 1);
+                                      "device '%s': step %zu is not [batch, seconds] above zero",
+                                      name, i + 1);
     }
     struct spotnik_line line = spotnik_line_fit(batch, seconds, NULL, count);
     if (count == 1 || line.slope <= 0 || line.intercept < 0) { /* through the origin */
@@ -121,11 +125,13 @@ static int devices_parse(const char *path, const json_t *json, struct spotnik_pr
         const json_t *steps = json_object_get(item, "steps");
         snprintf(device->accelerator, sizeof(device->accelerator), "%s", name);
         if (keys_check(path, item, known, fault)
-            || spotnik_json_number(path, item, "batch_most", 1, 1e9, 1e9, &device->batch_most, fault))
+            || spotnik_json_number(path, item, "batch_most", 1, 1e9, 1e9, &device->batch_most,
+                                   fault))
             return -1;
         if (steps ? device_steps(path, name, steps, device, fault)
                   : spotnik_json_number(path, item, "samples_per_s", 1e-9, 1e9, NAN, &rate, fault)
-                        || spotnik_json_number(path, item, "fixed_s", 0, 1e4, 0, &device->fixed_s, fault))
+                        || spotnik_json_number(path, item, "fixed_s", 0, 1e4, 0, &device->fixed_s,
+                                               fault))
             return -1;
         if (!steps)
             device->sample_s = 1 / rate;
@@ -163,7 +169,8 @@ static int measured_parse(const char *path, const json_t *json, struct spotnik_p
 
     if (json_array_size(list) > SPOTNIK_PROFILE_MEASURED_MAX || (list && !json_is_array(list)))
         return spotnik_json_fault(fault, path, json, "measured", 0,
-                                  "'measured' is a list of at most %d steps", SPOTNIK_PROFILE_MEASURED_MAX);
+                                  "'measured' is a list of at most %d steps",
+                                  SPOTNIK_PROFILE_MEASURED_MAX);
     json_array_foreach((json_t *)list, i, item)
     {
         struct spotnik_measured *m = &p->measured[p->measured_count++];
@@ -171,7 +178,8 @@ static int measured_parse(const char *path, const json_t *json, struct spotnik_p
         m->devices = json_number_value(json_array_get(item, 1));
         m->batch = json_number_value(json_array_get(item, 2));
         m->step_s = json_number_value(json_array_get(item, 3));
-        if (!name || json_array_size(item) != 4 || !(m->devices >= 1) || !(m->batch > 0) || !(m->step_s > 0))
+        if (!name || json_array_size(item) != 4 || !(m->devices >= 1) || !(m->batch > 0)
+            || !(m->step_s > 0))
             return spotnik_json_fault(fault, path, list, NULL, i,
                                       "measured[%zu] is not [device, how many, batch, seconds]", i);
         snprintf(m->accelerator, sizeof(m->accelerator), "%s", name);
@@ -220,11 +228,14 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
         return spotnik_fault_set(fault, "%s: a profile is a JSON object", path);
     if (keys_check(path, json, known, fault) || devices_parse(path, json, &p, fault)
         || batches_parse(path, json, &p, fault) || measured_parse(path, json, &p, fault)
-        || spotnik_json_number(path, json, "samples_per_epoch", 1, 1e15, NAN, &p.samples_per_epoch, fault)
+        || spotnik_json_number(path, json, "samples_per_epoch", 1, 1e15, NAN, &p.samples_per_epoch,
+                               fault)
         || spotnik_json_number(path, json, "gradient_mb", 0, 1e9, NAN, &gradient_mb, fault)
         || spotnik_json_number(path, json, "state_mb", 0, 1e9, 2 * gradient_mb, &state_mb, fault)
-        || spotnik_json_number(path, json, "reference_batch", 1, 1e9, p.batches[0], &p.reference_batch, fault)
-        || spotnik_json_number(path, json, "critical_batch", 1, INFINITY, INFINITY, &p.critical_batch, fault)
+        || spotnik_json_number(path, json, "reference_batch", 1, 1e9, p.batches[0],
+                               &p.reference_batch, fault)
+        || spotnik_json_number(path, json, "critical_batch", 1, INFINITY, INFINITY,
+                               &p.critical_batch, fault)
         || spotnik_json_number(path, json, "link_gbps", 0, 1e5, 0, &gbps, fault)
         || spotnik_json_number(path, json, "hop_us", 0, 1e7, 50, &hop_us, fault)
         || spotnik_json_number(path, json, "overlap", 0, 1, p.overlap, &p.overlap, fault)
@@ -244,7 +255,8 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
     return 0;
 }
 
-int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out, struct spotnik_fault *fault)
+int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out,
+                         struct spotnik_fault *fault)
 {
     json_t *json;
 
@@ -261,25 +273,26 @@ json_t *spotnik_profile_json(const struct spotnik_profile *p)
 
     for (size_t i = 0; i < p->device_count; i++)
         json_object_set_new(devices, p->devices[i].accelerator,
-                            json_pack("{s:f, s:f, s:f}", "samples_per_s", 1 / p->devices[i].sample_s,
-                                      "fixed_s", p->devices[i].fixed_s, "batch_most",
-                                      p->devices[i].batch_most));
+                            json_pack("{s:f, s:f, s:f}", "samples_per_s",
+                                      1 / p->devices[i].sample_s, "fixed_s", p->devices[i].fixed_s,
+                                      "batch_most", p->devices[i].batch_most));
     for (size_t i = 0; i < p->batch_count; i++)
         json_array_append_new(batches, json_real(p->batches[i]));
     json_t *json =
-        json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
-                  p->name, "devices", devices, "batches", batches, "samples_per_epoch", p->samples_per_epoch,
-                  "gradient_mb", p->gradient_bytes / 1e6, "state_mb", p->state_bytes / 1e6, "reference_batch",
-                  p->reference_batch, "link_gbps", p->link_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6,
-                  "overlap", p->overlap, "startup_s", p->startup_s, "recover_s", p->recover_s, "join_s",
-                  p->join_s, "checkpoint_every_s", p->checkpoint_every_s, "error", p->error);
+        json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+                  "name", p->name, "devices", devices, "batches", batches, "samples_per_epoch",
+                  p->samples_per_epoch, "gradient_mb", p->gradient_bytes / 1e6, "state_mb",
+                  p->state_bytes / 1e6, "reference_batch", p->reference_batch, "link_gbps",
+                  p->link_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6, "overlap", p->overlap,
+                  "startup_s", p->startup_s, "recover_s", p->recover_s, "join_s", p->join_s,
+                  "checkpoint_every_s", p->checkpoint_every_s, "error", p->error);
     if (json && isfinite(p->critical_batch))
         json_object_set_new(json, "critical_batch", json_real(p->critical_batch));
     json_t *measured = p->measured_count ? json_array() : NULL;
     for (size_t i = 0; i < p->measured_count; i++) {
         const struct spotnik_measured *m = &p->measured[i];
-        json_array_append_new(measured,
-                              json_pack("[s, f, f, f]", m->accelerator, m->devices, m->batch, m->step_s));
+        json_array_append_new(measured, json_pack("[s, f, f, f]", m->accelerator, m->devices,
+                                                  m->batch, m->step_s));
     }
     if (json && measured)
         json_object_set_new(json, "measured", measured);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner knows of a job: a device's time for a batch, the bytes to reduce, the epochs of a target
- * as a function of the global batch, and the cost of losing and joining a machine.
- * From a description file, or from the store. */
+/* What the planner knows of a job: a device's time for a batch, the bytes to reduce, the epochs of
+ * a target as a function of the global batch, and the cost of losing and joining a machine. From a
+ * description file, or from the store. */
 #ifndef SPOTNIK_PLAN_PROFILE_H
 #define SPOTNIK_PLAN_PROFILE_H
 
@@ -36,13 +36,15 @@ struct spotnik_profile {
     struct spotnik_measured measured[SPOTNIK_PROFILE_MEASURED_MAX];
     size_t measured_count;
     double samples_per_epoch, gradient_bytes, state_bytes;
-    double reference_batch;  /* the batch at which the user's number of epochs holds */
-    double critical_batch;   /* epochs(B) grow as 1 + B / critical; infinite: epochs do not depend on B */
+    double reference_batch; /* the batch at which the user's number of epochs holds */
+    /* epochs(B) grow as 1 + B / critical; infinite: epochs do not depend on B */
+    double critical_batch;
     double link_bytes_per_s; /* 0: the instance's own */
     double hop_s, overlap;
     double startup_s, recover_s, join_s, checkpoint_every_s;
     double error; /* relative standard error of a predicted time */
-    double pace;  /* a step takes this many times as long as predicted: measured in a job that runs; 0: once */
+    /* a step takes this many times as long as predicted: measured in a job that runs; 0: once */
+    double pace;
     bool example; /* the built-in one: numbers of nobody's job */
 };
 
@@ -50,7 +52,8 @@ struct spotnik_profile {
 void spotnik_profile_empty(struct spotnik_profile *profile_out);
 void spotnik_profile_builtin(struct spotnik_profile *profile_out);
 /* A description file. Unknown keys are faults: a misspelt key would silently be a default. */
-int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out, struct spotnik_fault *fault);
+int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out,
+                         struct spotnik_fault *fault);
 int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
                           struct spotnik_fault *fault);
 /* The measured step of N devices of one kind, or NAN. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exact search for spotDNN's problem. For n workers let U = sum 1/T_i, V = sum b_i/T_i, P = sum of
- * prices. Time is (D - e V/U)/U with D, e > 0 fixed by n, so a plan is cheaper than the best known, B,
- * only if P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex:  below its chord on [b_low, b_high], which is
- * linear in U and V; and the deadline needs U >= (D - e b_high)/T_obj. Both together, with a multiplier
- * for the second, give every machine a reduced price: a partial plan whose cheapest completion in reduced
- * prices is not below the bound cannot win. The range of b is cut into pieces so that the chords lie
- * close. */
+/* The exact search for spotDNN's problem. For n workers let U = sum 1/T_i, V = sum b_i/T_i, P = sum
+ * of prices. Time is (D - e V/U)/U with D, e > 0 fixed by n, so a plan is cheaper than the best
+ * known, B, only if P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex:  below its chord on [b_low,
+ * b_high], which is linear in U and V; and the deadline needs U >= (D - e b_high)/T_obj. Both
+ * together, with a multiplier for the second, give every machine a reduced price: a partial plan
+ * whose cheapest completion in reduced prices is not below the bound cannot win. The range of b is
+ * cut into pieces so that the chords lie close. */
 #include "plan/model_spotdnn.h"
 
 #include <math.h>
@@ -52,7 +52,8 @@ static void try_plan(struct exact *x)
     memcpy(x->count, x->trial, x->type_count * sizeof(*x->count));
 }
 
-/* Cheapest completion in reduced prices: kinds are sorted by them, so it is the next ones that are left. */
+/* Cheapest completion in reduced prices: kinds are sorted by them, so it is the next ones that are
+ * left. */
 static double completion(const struct exact *x, size_t kind, unsigned left)
 {
     double sum = 0;
@@ -94,15 +95,17 @@ static int by_reduced(const void *left, const void *right)
     return (a->reduced > b->reduced) - (a->reduced < b->reduced);
 }
 
-/* Sets reduced prices for the multipliers of the deadline and of the range of b (above zero: its upper
- * end, below: its lower end) and returns the root's margin: not below zero means that nothing can win. */
+/* Sets reduced prices for the multipliers of the deadline and of the range of b (above zero: its
+ * upper end, below: its lower end) and returns the root's margin: not below zero means that nothing
+ * can win. */
 static double reduce(struct exact *x, double deadline, double range, double best)
 {
     double edge = range > 0 ? x->piece_high : x->piece_low;
 
     for (size_t i = 0; i < x->kind_count; i++) {
         struct kind *kind = &x->kinds[i];
-        kind->reduced = kind->price - best * (x->phi_base * kind->updates + x->phi_slope * kind->images)
+        kind->reduced = kind->price
+                        - best * (x->phi_base * kind->updates + x->phi_slope * kind->images)
                         - deadline * kind->updates + range * (kind->images - edge * kind->updates);
     }
     qsort(x->kinds, x->kind_count, sizeof(*x->kinds), by_reduced);
@@ -111,7 +114,8 @@ static double reduce(struct exact *x, double deadline, double range, double best
 }
 
 /* Golden section over one multiplier with the other held; the margin is concave in each. */
-static double ascend(struct exact *x, double low, double high, bool over_deadline, double held, double best)
+static double ascend(struct exact *x, double low, double high, bool over_deadline, double held,
+                     double best)
 {
     for (int i = 0; i < 24; i++) {
         double a = low + 0.382 * (high - low), b = low + 0.618 * (high - low);
@@ -145,7 +149,8 @@ static double reduce_best(struct exact *x, double best)
     return reduce(x, deadline, range, best);
 }
 
-/* The terms of time for n workers; the smallest possible R (none) is put in, so that bounds hold. */
+/* The terms of time for n workers; the smallest possible R (none) is put in, so that bounds
+ * hold. */
 static void search_piece(struct exact *x, double batch_low, double batch_high)
 {
     const struct spotnik_spotdnn_model *m = x->model;
@@ -155,9 +160,11 @@ static void search_piece(struct exact *x, double batch_low, double batch_high)
     double at_low = rest - slope * batch_low, at_high = rest - slope * batch_high;
     double best = x->search->found ? x->search->result.cost_usd * 3600 : 1e12;
 
-    if (at_high < 1) /* there is no less than one update: phi stops growing, its end bounds the piece */
+    /* there is no less than one update: phi stops growing, its end bounds the piece */
+    if (at_high < 1)
         at_low = at_high = 1;
-    x->phi_slope = batch_high > batch_low ? (1 / at_high - 1 / at_low) / (batch_high - batch_low) : 0;
+    x->phi_slope =
+        batch_high > batch_low ? (1 / at_high - 1 / at_low) / (batch_high - batch_low) : 0;
     x->phi_base = 1 / at_low - x->phi_slope * batch_low;
     x->piece_low = batch_low;
     x->piece_high = batch_high;
@@ -169,7 +176,8 @@ static void search_piece(struct exact *x, double batch_low, double batch_high)
     descend(x, 0, x->workers, 0);
 }
 
-/* Swaps one machine for another as long as that is cheaper: a good start makes short work of the bounding. */
+/* Swaps one machine for another as long as that is cheaper: a good start makes short work of the
+ * bounding. */
 static void improve(struct exact *x)
 {
     bool better = x->search->found;
@@ -195,9 +203,9 @@ static void improve(struct exact *x)
     }
 }
 
-/* A machine that n others beat in price, updates and images is in no best plan of n machines: one of the n
- * is free to take its place, as long as more updates never cost time, which holds while D > 2 e b for
- * every batch. */
+/* A machine that n others beat in price, updates and images is in no best plan of n machines: one
+ * of the n is free to take its place, as long as more updates never cost time, which holds while D
+ * > 2 e b for every batch. */
 static void drop_dominated(struct exact *x)
 {
     const struct spotnik_spotdnn_model *m = x->model;
@@ -254,8 +262,9 @@ static void search_size(struct exact *x, unsigned workers)
     }
 }
 
-int spotnik_spotdnn_exact(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                          size_t type_count, const struct spotnik_spotdnn_goal *goal, unsigned *count,
+int spotnik_spotdnn_exact(const struct spotnik_spotdnn_model *model,
+                          const struct spotnik_spotdnn_type *types, size_t type_count,
+                          const struct spotnik_spotdnn_goal *goal, unsigned *count,
                           struct spotnik_spotdnn_search *search_out, struct spotnik_fault *fault)
 {
     struct exact x = { .model = model,

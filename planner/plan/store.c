@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store. Its layout has a number (user_version); a newer one than ours is refused, not guessed at. */
+/* The store. Its layout has a number (user_version); a newer one than ours is refused, not guessed
+ * at. */
 #include "plan/store.h"
 
 #include <math.h>
@@ -21,14 +22,19 @@ static const char layout[] =
     "CREATE TABLE profiles(id INTEGER PRIMARY KEY, name TEXT NOT NULL, made TEXT NOT NULL DEFAULT "
     "CURRENT_TIMESTAMP,"
     " body TEXT NOT NULL);"
-    "CREATE TABLE prices(id INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, instance "
+    "CREATE TABLE prices(id INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
+    "instance "
     "TEXT NOT NULL,"
-    " region TEXT NOT NULL, zone TEXT NOT NULL, accelerator TEXT NOT NULL, accelerators REAL, vcpus REAL,"
-    " memory_gib REAL, on_demand_usd_per_h REAL, spot_usd_per_h REAL, losses_per_h REAL, link_gbps REAL);"
+    " region TEXT NOT NULL, zone TEXT NOT NULL, accelerator TEXT NOT NULL, accelerators REAL, "
+    "vcpus REAL,"
+    " memory_gib REAL, on_demand_usd_per_h REAL, spot_usd_per_h REAL, losses_per_h REAL, link_gbps "
+    "REAL);"
     "CREATE INDEX prices_place ON prices(instance, region, zone);"
-    "CREATE TABLE plans(id INTEGER PRIMARY KEY, made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, profile TEXT "
+    "CREATE TABLE plans(id INTEGER PRIMARY KEY, made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
+    "profile TEXT "
     "NOT NULL,"
-    " fleet TEXT NOT NULL, batch REAL NOT NULL, predicted_s REAL NOT NULL, predicted_usd REAL NOT NULL,"
+    " fleet TEXT NOT NULL, batch REAL NOT NULL, predicted_s REAL NOT NULL, predicted_usd REAL NOT "
+    "NULL,"
     " measured_s REAL, measured_usd REAL);"
     "PRAGMA application_id=1397772364; PRAGMA user_version=1; COMMIT;";
 
@@ -65,21 +71,25 @@ static int layout_check(struct spotnik_store *store, struct spotnik_fault *fault
                    ? 0
                    : fail(store, "cannot be made", fault);
     if (id != APPLICATION_ID)
-        return spotnik_fault_set(fault, "%s: a database of something else; give another file", store->path);
+        return spotnik_fault_set(fault, "%s: a database of something else; give another file",
+                                 store->path);
     if (version > LAYOUT)
-        return spotnik_fault_set(fault, "%s: written by a newer spotnik (layout %d, this one knows %d)",
+        return spotnik_fault_set(fault,
+                                 "%s: written by a newer spotnik (layout %d, this one knows %d)",
                                  store->path, version, LAYOUT);
     return 0;
 }
 
-int spotnik_plan_store_open(const char *path, struct spotnik_store **store_out, struct spotnik_fault *fault)
+int spotnik_plan_store_open(const char *path, struct spotnik_store **store_out,
+                            struct spotnik_fault *fault)
 {
     struct spotnik_store *store = calloc(1, sizeof(*store));
 
     if (!store)
         return spotnik_fault_set(fault, "out of memory");
     snprintf(store->path, sizeof(store->path), "%s", path);
-    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL)
+        != SQLITE_OK) {
         fail(store, "cannot open", fault);
         spotnik_store_close(store);
         return -1;
@@ -108,7 +118,8 @@ bool spotnik_store_is(const char *path)
 
     if (!file)
         return false;
-    bool is = fread(head, 1, sizeof(head), file) == sizeof(head) && !memcmp(head, "SQLite format 3", 15);
+    bool is =
+        fread(head, 1, sizeof(head), file) == sizeof(head) && !memcmp(head, "SQLite format 3", 15);
     fclose(file);
     return is;
 }
@@ -131,8 +142,9 @@ static int put(struct spotnik_store *store, sqlite3_stmt *statement, const char 
     return sqlite3_step(statement) == SQLITE_DONE ? 0 : -1;
 }
 
-static int put_once(struct spotnik_store *store, const char *sql, const char *const *texts, size_t text_count,
-                    const double *numbers, size_t number_count, struct spotnik_fault *fault)
+static int put_once(struct spotnik_store *store, const char *sql, const char *const *texts,
+                    size_t text_count, const double *numbers, size_t number_count,
+                    struct spotnik_fault *fault)
 {
     sqlite3_stmt *statement;
 
@@ -155,7 +167,8 @@ int spotnik_store_profile_put(struct spotnik_store *store, const struct spotnik_
     json_decref(json);
     if (!body)
         return spotnik_fault_set(fault, "out of memory");
-    int rc = put_once(store, "INSERT INTO profiles(name, body) VALUES(?,?)", texts, 2, NULL, 0, fault);
+    int rc =
+        put_once(store, "INSERT INTO profiles(name, body) VALUES(?,?)", texts, 2, NULL, 0, fault);
     free(body);
     return rc;
 }
@@ -168,7 +181,8 @@ int spotnik_store_profile_get(struct spotnik_store *store, const char *name,
     int rc = -1;
 
     if (sqlite3_prepare_v2(
-            store->db, "SELECT body FROM profiles WHERE name = coalesce(?1, name) ORDER BY id DESC LIMIT 1",
+            store->db,
+            "SELECT body FROM profiles WHERE name = coalesce(?1, name) ORDER BY id DESC LIMIT 1",
             -1, &statement, NULL)
         != SQLITE_OK)
         return fail(store, "cannot read", fault);
@@ -177,11 +191,12 @@ int spotnik_store_profile_get(struct spotnik_store *store, const char *name,
     if (sqlite3_step(statement) == SQLITE_ROW) {
         json_t *json = json_loads((const char *)sqlite3_column_text(statement, 0), 0, &error);
         rc = json ? spotnik_profile_parse(store->path, json, profile_out, fault)
-                  : spotnik_fault_set(fault, "%s: a profile in it is damaged: %s", store->path, error.text);
+                  : spotnik_fault_set(fault, "%s: a profile in it is damaged: %s", store->path,
+                                      error.text);
         json_decref(json);
     } else {
-        spotnik_fault_set(fault, "%s: no profile%s%s in it; make one with spotnik profile", store->path,
-                          name ? " called " : "", name ? name : "");
+        spotnik_fault_set(fault, "%s: no profile%s%s in it; make one with spotnik profile",
+                          store->path, name ? " called " : "", name ? name : "");
     }
     sqlite3_finalize(statement);
     return rc;
@@ -193,23 +208,22 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
     sqlite3_stmt *statement;
     int rc = 0;
 
-    if (sqlite3_prepare_v2(store->db,
-                           "INSERT INTO prices(instance, region, zone, accelerator, accelerators, vcpus,"
-                           " memory_gib, on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps)"
-                           " VALUES(?,?,?,?,?,?,?,?,?,?,?)",
-                           -1, &statement, NULL)
+    if (sqlite3_prepare_v2(
+            store->db,
+            "INSERT INTO prices(instance, region, zone, accelerator, accelerators, vcpus,"
+            " memory_gib, on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps)"
+            " VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+            -1, &statement, NULL)
         != SQLITE_OK)
         return fail(store, "cannot write prices", fault);
     sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL);
     for (size_t i = 0; !rc && i < catalog->count; i++) {
         const struct spotnik_offer *o = &catalog->offers[i];
         const char *texts[] = { o->instance, o->region, o->zone, o->accelerator };
-        const double numbers[] = {
-            o->accelerators,   o->vcpus,
-            o->memory_gib,     o->on_demand_usd_per_h,
-            o->spot_usd_per_h, o->losses_most_per_h > 0 ? NAN : o->losses_per_h, /* a rate, not a band */
-            o->link_gbps
-        };
+        const double numbers[] = { o->accelerators, o->vcpus, o->memory_gib, o->on_demand_usd_per_h,
+                                   /* a rate, not a band */
+                                   o->spot_usd_per_h,
+                                   o->losses_most_per_h > 0 ? NAN : o->losses_per_h, o->link_gbps };
         rc = put(store, statement, texts, 4, numbers, 7);
     }
     if (rc)
@@ -221,8 +235,9 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
 
 static double column_number(sqlite3_stmt *statement, int column)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN
-                                                                 : sqlite3_column_double(statement, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL
+               ? NAN
+               : sqlite3_column_double(statement, column);
 }
 
 int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog_out,
@@ -245,8 +260,10 @@ int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog
         char *const texts[] = { o.instance, o.region, o.zone, o.accelerator };
         const size_t sizes[] = { sizeof(o.instance), sizeof(o.region), sizeof(o.zone),
                                  sizeof(o.accelerator) };
-        double *const numbers[] = { &o.accelerators,   &o.vcpus,        &o.memory_gib, &o.on_demand_usd_per_h,
-                                    &o.spot_usd_per_h, &o.losses_per_h, &o.link_gbps };
+        double *const numbers[] = { &o.accelerators,   &o.vcpus,
+                                    &o.memory_gib,     &o.on_demand_usd_per_h,
+                                    &o.spot_usd_per_h, &o.losses_per_h,
+                                    &o.link_gbps };
         for (int i = 0; i < 4; i++)
             snprintf(texts[i], sizes[i], "%s", (const char *)sqlite3_column_text(statement, i));
         for (int i = 0; i < 7; i++)
@@ -264,13 +281,15 @@ int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog
     return rc;
 }
 
-int spotnik_store_plan_put(struct spotnik_store *store, const char *profile, const char *fleet, double batch,
-                           double time_s, double cost_usd, struct spotnik_fault *fault)
+int spotnik_store_plan_put(struct spotnik_store *store, const char *profile, const char *fleet,
+                           double batch, double time_s, double cost_usd,
+                           struct spotnik_fault *fault)
 {
     const char *texts[] = { profile, fleet };
     const double numbers[] = { batch, time_s, cost_usd };
 
-    return put_once(store,
-                    "INSERT INTO plans(profile, fleet, batch, predicted_s, predicted_usd) VALUES(?,?,?,?,?)",
-                    texts, 2, numbers, 3, fault);
+    return put_once(
+        store,
+        "INSERT INTO plans(profile, fleet, batch, predicted_s, predicted_usd) VALUES(?,?,?,?,?)",
+        texts, 2, numbers, 3, fault);
 }

@@ -9,7 +9,8 @@
 struct spotnik_store;
 
 /* Opens or makes the file. A file that is not a store of ours is a fault, and is left as it is. */
-int spotnik_plan_store_open(const char *path, struct spotnik_store **store_out, struct spotnik_fault *fault);
+int spotnik_plan_store_open(const char *path, struct spotnik_store **store_out,
+                            struct spotnik_fault *fault);
 void spotnik_store_close(struct spotnik_store *store);
 /* True when the file starts as SQLite files do. */
 bool spotnik_store_is(const char *path);
@@ -25,7 +26,8 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
 int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog_out,
                              struct spotnik_fault *fault);
 /* What was predicted, so that a finished run can be held against it. */
-int spotnik_store_plan_put(struct spotnik_store *store, const char *profile, const char *fleet, double batch,
-                           double time_s, double cost_usd, struct spotnik_fault *fault);
+int spotnik_store_plan_put(struct spotnik_store *store, const char *profile, const char *fleet,
+                           double batch, double time_s, double cost_usd,
+                           struct spotnik_fault *fault);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict CSV. Fields may be quoted; a quote inside a quoted field is doubled. The text is cut in place, so
- * a table is one copy of the file and one array of pointers. */
+/* Strict CSV. Fields may be quoted; a quote inside a quoted field is doubled. The text is cut in
+ * place, so a table is one copy of the file and one array of pointers. */
 #include "plan/table.h"
 
 #include <ctype.h>
@@ -20,7 +20,8 @@ struct spotnik_table {
     size_t columns, rows, capacity;
 };
 
-int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out, struct spotnik_fault *fault)
+int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out,
+                      struct spotnik_fault *fault)
 {
     gzFile file = gzopen(path, "rb");
     char *bytes = NULL;
@@ -46,8 +47,8 @@ int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out, stru
     } while (got > 0);
     if (gzclose(file) != Z_OK || got < 0) {
         free(bytes);
-        return spotnik_fault_set(fault, "%s: cannot read to the end (a directory, or a damaged gzip file?)",
-                                 path);
+        return spotnik_fault_set(
+            fault, "%s: cannot read to the end (a directory, or a damaged gzip file?)", path);
     }
     bytes[size] = '\0';
     *bytes_out = bytes;
@@ -55,8 +56,8 @@ int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out, stru
     return 0;
 }
 
-/* Cuts one field out of the text at *at. Returns what ended it: ',' '\n' or '\0'; 0x7f when a quote is not
- * closed. */
+/* Cuts one field out of the text at *at. Returns what ended it: ',' '\n' or '\0'; 0x7f when a quote
+ * is not closed. */
 static int field_cut(char **at, const char **field_out)
 {
     char *read = *at, *write = read;
@@ -111,8 +112,8 @@ static size_t newlines_in(const char *text)
 }
 
 /* One row into `row` (room for COLUMNS_MAX); its number of fields comes back in *count_out. */
-static int row_cut(struct spotnik_table *table, char **at, size_t *line, const char **row, size_t *count_out,
-                   struct spotnik_fault *fault)
+static int row_cut(struct spotnik_table *table, char **at, size_t *line, const char **row,
+                   size_t *count_out, struct spotnik_fault *fault)
 {
     size_t count = 0, start = *line;
     int end;
@@ -124,8 +125,8 @@ static int row_cut(struct spotnik_table *table, char **at, size_t *line, const c
         end = field_cut(at, &row[count]);
         if (end == 0x7f)
             return spotnik_fault_set(
-                fault, "%s:%zu: field %zu: a quote is opened and not closed, or text follows it", table->name,
-                start, count + 1);
+                fault, "%s:%zu: field %zu: a quote is opened and not closed, or text follows it",
+                table->name, start, count + 1);
         *line += newlines_in(row[count]);
         count++;
     } while (end == ',');
@@ -151,9 +152,11 @@ static int table_fill(struct spotnik_table *table, struct spotnik_fault *fault)
         if (!table->columns)
             table->columns = count;
         if (count != table->columns)
-            return spotnik_fault_set(fault, "%s:%zu: %zu fields where the header has %zu%s", table->name,
-                                     start, count, table->columns,
-                                     count > table->columns ? " (a decimal comma? write 1.5, not 1,5)" : "");
+            return spotnik_fault_set(fault, "%s:%zu: %zu fields where the header has %zu%s",
+                                     table->name, start, count, table->columns,
+                                     count > table->columns
+                                         ? " (a decimal comma? write 1.5, not 1,5)"
+                                         : "");
         if (table->rows == table->capacity && table_grow(table))
             return spotnik_fault_set(fault, "%s: out of memory", table->name);
         memcpy(&table->fields[table->rows * count], row, count * sizeof(*row));
@@ -166,8 +169,8 @@ static int table_fill(struct spotnik_table *table, struct spotnik_fault *fault)
     return 0;
 }
 
-int spotnik_table_parse(const char *name, const char *bytes, size_t size, struct spotnik_table **table_out,
-                        struct spotnik_fault *fault)
+int spotnik_table_parse(const char *name, const char *bytes, size_t size,
+                        struct spotnik_table **table_out, struct spotnik_fault *fault)
 {
     struct spotnik_table *table = calloc(1, sizeof(*table));
 
@@ -192,7 +195,8 @@ int spotnik_table_parse(const char *name, const char *bytes, size_t size, struct
     return 0;
 }
 
-int spotnik_table_load(const char *path, struct spotnik_table **table_out, struct spotnik_fault *fault)
+int spotnik_table_load(const char *path, struct spotnik_table **table_out,
+                       struct spotnik_fault *fault)
 {
     char *bytes;
     size_t size;
@@ -248,7 +252,8 @@ int spotnik_table_find(const struct spotnik_table *table, const char *name)
     return -1;
 }
 
-int spotnik_table_need(const struct spotnik_table *table, const char *name, struct spotnik_fault *fault)
+int spotnik_table_need(const struct spotnik_table *table, const char *name,
+                       struct spotnik_fault *fault)
 {
     char list[512] = "";
     int column = spotnik_table_find(table, name);
@@ -259,7 +264,8 @@ int spotnik_table_need(const struct spotnik_table *table, const char *name, stru
         size_t used = strlen(list);
         snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", table->fields[i]);
     }
-    return spotnik_fault_set(fault, "%s:1: no column '%s'; the header has: %s", table->name, name, list);
+    return spotnik_fault_set(fault, "%s:1: no column '%s'; the header has: %s", table->name, name,
+                             list);
 }
 
 const char *spotnik_table_text(const struct spotnik_table *table, size_t row, int column)
@@ -272,8 +278,8 @@ bool spotnik_table_empty(const struct spotnik_table *table, size_t row, int colu
     return !*spotnik_table_text(table, row, column);
 }
 
-int spotnik_table_number(const struct spotnik_table *table, size_t row, int column, double least, double most,
-                         double *value_out, struct spotnik_fault *fault)
+int spotnik_table_number(const struct spotnik_table *table, size_t row, int column, double least,
+                         double most, double *value_out, struct spotnik_fault *fault)
 {
     const char *text = spotnik_table_text(table, row, column);
     size_t line = spotnik_table_line(table, row);
@@ -281,15 +287,15 @@ int spotnik_table_number(const struct spotnik_table *table, size_t row, int colu
     double value;
 
     if (!*text)
-        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): empty; a number is needed", table->name,
-                                 line, column + 1, name);
+        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): empty; a number is needed",
+                                 table->name, line, column + 1, name);
     if (!spotnik_number_parse(text, &value))
-        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): '%.40s' is not a number%s", table->name,
-                                 line, column + 1, name, text,
+        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): '%.40s' is not a number%s",
+                                 table->name, line, column + 1, name, text,
                                  strchr(text, ',') ? " (decimals are written with a point)" : "");
     if (value < least || value > most)
-        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): %s is outside [%g, %g]", table->name, line,
-                                 column + 1, name, text, least, most);
+        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): %s is outside [%g, %g]",
+                                 table->name, line, column + 1, name, text, least, most);
     *value_out = value;
     return 0;
 }

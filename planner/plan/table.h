@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CSV file in memory, read strictly: a header line, then rows with the same number of fields. Plain or
- * gzip. Every value that is refused is refused with its line and column. Numbers have a decimal point
- * whatever the locale is. Nothing here knows what a column means. */
+/* A CSV file in memory, read strictly: a header line, then rows with the same number of fields.
+ * Plain or gzip. Every value that is refused is refused with its line and column. Numbers have a
+ * decimal point whatever the locale is. Nothing here knows what a column means. */
 #ifndef SPOTNIK_PLAN_TABLE_H
 #define SPOTNIK_PLAN_TABLE_H
 
@@ -16,13 +16,15 @@
 struct spotnik_table;
 
 /* Reads a whole file, plain or gzip, with a NUL after it. The caller frees *bytes_out. */
-int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out, struct spotnik_fault *fault);
+int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out,
+                      struct spotnik_fault *fault);
 
 /* Reads a CSV file. An empty file, an empty row set, a ragged row and a stray quote are faults. */
-int spotnik_table_load(const char *path, struct spotnik_table **table_out, struct spotnik_fault *fault);
+int spotnik_table_load(const char *path, struct spotnik_table **table_out,
+                       struct spotnik_fault *fault);
 /* The same on bytes that the caller has; `name` is what faults call the file. */
-int spotnik_table_parse(const char *name, const char *bytes, size_t size, struct spotnik_table **table_out,
-                        struct spotnik_fault *fault);
+int spotnik_table_parse(const char *name, const char *bytes, size_t size,
+                        struct spotnik_table **table_out, struct spotnik_fault *fault);
 void spotnik_table_free(struct spotnik_table *table);
 
 size_t spotnik_table_rows(const struct spotnik_table *table);
@@ -35,17 +37,19 @@ size_t spotnik_table_line(const struct spotnik_table *table, size_t row);
 /* The column called `name` (letter case does not matter), or -1. */
 int spotnik_table_find(const struct spotnik_table *table, const char *name);
 /* The same, but a missing column is a fault that lists the columns there are. */
-int spotnik_table_need(const struct spotnik_table *table, const char *name, struct spotnik_fault *fault);
+int spotnik_table_need(const struct spotnik_table *table, const char *name,
+                       struct spotnik_fault *fault);
 
 /* The text of one field; never null. */
 const char *spotnik_table_text(const struct spotnik_table *table, size_t row, int column);
 /* A finite number in [least, most]. An empty field is a fault. */
-int spotnik_table_number(const struct spotnik_table *table, size_t row, int column, double least, double most,
-                         double *value_out, struct spotnik_fault *fault);
+int spotnik_table_number(const struct spotnik_table *table, size_t row, int column, double least,
+                         double most, double *value_out, struct spotnik_fault *fault);
 /* True when the field is empty. */
 bool spotnik_table_empty(const struct spotnik_table *table, size_t row, int column);
 
-/* A number with a decimal point in any locale; false when `text` is anything else (also nan, inf and hex). */
+/* A number with a decimal point in any locale; false when `text` is anything else (also nan, inf
+ * and hex). */
 bool spotnik_number_parse(const char *text, double *value_out);
 /* "6h", "90m", "1.5d", "12s"; a bare number is not a duration. */
 bool spotnik_duration_parse(const char *text, double *seconds_out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, durations and times of day as people write them in files and on command lines. The locale takes
- * no part: a German desktop must read the same price as an American one. */
+/* Numbers, durations and times of day as people write them in files and on command lines. The
+ * locale takes no part: a German desktop must read the same price as an American one. */
 #include "plan/table.h"
 
 #include <stdio.h>
@@ -125,8 +125,9 @@ bool spotnik_timestamp_parse(const char *text, double *unix_s_out)
     const char *at = text;
 
     if (!digits_read(&at, 4, &year) || *at++ != '-' || !digits_read(&at, 2, &month) || *at++ != '-'
-        || !digits_read(&at, 2, &day) || !*at || !strchr("Tt ", *at++) || !digits_read(&at, 2, &hour)
-        || *at++ != ':' || !digits_read(&at, 2, &minute) || *at++ != ':' || !digits_read(&at, 2, &second))
+        || !digits_read(&at, 2, &day) || !*at || !strchr("Tt ", *at++)
+        || !digits_read(&at, 2, &hour) || *at++ != ':' || !digits_read(&at, 2, &minute)
+        || *at++ != ':' || !digits_read(&at, 2, &second))
         return false;
     if (*at == '.')
         for (at++; isdigit((unsigned char)*at); at++, place /= 10)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces: which format a file has, what the options of a spec change, and questions about the result. */
+/* Traces: which format a file has, what the options of a spec change, and questions about the
+ * result. */
 #include "plan/trace.h"
 #include "base/prng.h"
 #include "plan/jsonfile.h"
@@ -20,7 +21,8 @@ struct options {
     double seed;
 };
 
-static int option_read(const char *name, char *item, struct options *options, struct spotnik_fault *fault)
+static int option_read(const char *name, char *item, struct options *options,
+                       struct spotnik_fault *fault)
 {
     static const struct {
         const char *name;
@@ -29,22 +31,27 @@ static int option_read(const char *name, char *item, struct options *options, st
     char *value = strchr(item, '=');
 
     if (!value)
-        return spotnik_fault_set(fault, "%s: option '%s' has no value; write %s=...", name, item, item);
+        return spotnik_fault_set(fault, "%s: option '%s' has no value; write %s=...", name, item,
+                                 item);
     *value++ = '\0';
-    if (!strcmp(item, "nodes") && spotnik_number_parse(value, &options->nodes) && options->nodes >= 1
-        && options->nodes <= MACHINES_MAX && options->nodes == floor(options->nodes))
+    if (!strcmp(item, "nodes") && spotnik_number_parse(value, &options->nodes)
+        && options->nodes >= 1 && options->nodes <= MACHINES_MAX
+        && options->nodes == floor(options->nodes))
         return 0;
     if (!strcmp(item, "bid") && spotnik_number_parse(value, &options->bid) && options->bid > 0)
         return 0;
-    if (!strcmp(item, "window") && spotnik_number_parse(value, &options->window) && options->window >= 1)
+    if (!strcmp(item, "window") && spotnik_number_parse(value, &options->window)
+        && options->window >= 1)
         return 0;
     if (!strcmp(item, "start") && !strncmp(value, "random", 6)) {
         options->random = true;
         if (value[6] == '\0'
-            || (value[6] == ':' && spotnik_number_parse(value + 7, &options->seed) && options->seed >= 0))
+            || (value[6] == ':' && spotnik_number_parse(value + 7, &options->seed)
+                && options->seed >= 0))
             return 0;
     }
-    if (!strcmp(item, "start") && spotnik_duration_parse(value, &options->start_s) && options->start_s >= 0)
+    if (!strcmp(item, "start") && spotnik_duration_parse(value, &options->start_s)
+        && options->start_s >= 0)
         return 0;
     for (size_t i = 0; !strcmp(item, "unit") && i < sizeof(units) / sizeof(*units); i++)
         if (!strcmp(value, units[i].name)) {
@@ -82,7 +89,8 @@ int spotnik_trace_append(struct spotnik_trace *trace, double at_s, unsigned mach
     trace->highest = machines > trace->highest ? machines : trace->highest;
     if (trace->count && trace->machines[trace->count - 1] == machines)
         return 0;
-    if (trace->count && trace->at_s[trace->count - 1] == at_s) { /* several changes at one instant */
+    /* several changes at one instant */
+    if (trace->count && trace->at_s[trace->count - 1] == at_s) {
         trace->machines[trace->count - 1] = machines;
         return 0;
     }
@@ -103,8 +111,9 @@ int spotnik_trace_append(struct spotnik_trace *trace, double at_s, unsigned mach
     return 0;
 }
 
-static int json_read(const char *name, const char *bytes, size_t size, const struct options *options,
-                     struct spotnik_trace *trace, struct spotnik_fault *fault)
+static int json_read(const char *name, const char *bytes, size_t size,
+                     const struct options *options, struct spotnik_trace *trace,
+                     struct spotnik_fault *fault)
 {
     struct spotnik_windows windows;
     int rc = 0;
@@ -113,10 +122,11 @@ static int json_read(const char *name, const char *bytes, size_t size, const str
         return -1;
     size_t which = isnan(options->window) ? 0 : (size_t)options->window - 1;
     if (which >= windows.count)
-        rc = spotnik_fault_set(fault, "%s: window=%zu, but the file has %zu", name, which + 1, windows.count);
+        rc = spotnik_fault_set(fault, "%s: window=%zu, but the file has %zu", name, which + 1,
+                               windows.count);
     for (size_t i = 0; !rc && i < windows.windows[which].ticks; i++)
-        rc = spotnik_trace_append(trace, (double)i * windows.tick_s, windows.windows[which].machines[i],
-                                  fault);
+        rc = spotnik_trace_append(trace, (double)i * windows.tick_s,
+                                  windows.windows[which].machines[i], fault);
     if (!rc)
         trace->length_s = (double)windows.windows[which].ticks * windows.tick_s;
     trace->on_off = trace->highest <= 1;
@@ -152,7 +162,8 @@ static int counts_read(const struct spotnik_table *table, const struct options *
 
     if (!header) {
         if (machines < 0 || machines > MACHINES_MAX)
-            return spotnik_fault_set(fault, "%s: line 1: %g machines", spotnik_table_name(table), machines);
+            return spotnik_fault_set(fault, "%s: line 1: %g machines", spotnik_table_name(table),
+                                     machines);
         first_s = last_s = at * unit_s;
         if (spotnik_trace_append(trace, 0, (unsigned)machines, fault))
             return -1;
@@ -163,9 +174,9 @@ static int counts_read(const struct spotnik_table *table, const struct options *
             return -1;
         first_s = isinf(last_s) ? at * unit_s : first_s;
         if (at * unit_s < last_s)
-            return spotnik_fault_set(fault,
-                                     "%s: line %zu: time runs backwards; sort the file by its first column",
-                                     spotnik_table_name(table), spotnik_table_line(table, row));
+            return spotnik_fault_set(
+                fault, "%s: line %zu: time runs backwards; sort the file by its first column",
+                spotnik_table_name(table), spotnik_table_line(table, row));
         last_s = at * unit_s;
         if (spotnik_trace_append(trace, last_s - first_s, (unsigned)machines, fault))
             return -1;
@@ -189,28 +200,31 @@ static int prices_read(const struct spotnik_table *table, const struct options *
     if (spotnik_prices_of(table, &prices, fault))
         return -1;
     for (size_t i = 0; !rc && i + 1 < prices.count; i++)
-        rc = spotnik_trace_append(trace, prices.at_s[i], prices.usd_per_h[i] <= options->bid, fault);
+        rc =
+            spotnik_trace_append(trace, prices.at_s[i], prices.usd_per_h[i] <= options->bid, fault);
     trace->length_s = spotnik_prices_length_s(&prices);
     trace->on_off = true;
     spotnik_prices_free(&prices);
     return rc;
 }
 
-static int table_read(const char *name, const char *bytes, size_t size, const struct options *options,
-                      struct spotnik_trace *trace, struct spotnik_fault *fault)
+static int table_read(const char *name, const char *bytes, size_t size,
+                      const struct options *options, struct spotnik_trace *trace,
+                      struct spotnik_fault *fault)
 {
     struct spotnik_table *table;
 
     if (spotnik_table_parse(name, bytes, size, &table, fault))
         return -1;
-    int rc =
-        spotnik_table_find(table, "spot_usd_per_h") >= 0 ? prices_read(table, options, trace, fault)
-        : spotnik_table_columns(table) == 2
-            ? counts_read(table, options, trace, fault)
-            : spotnik_fault_set(fault,
-                                "%s: not a trace: lines milliseconds,add|remove,node or time,count, a price "
-                                "history (timestamp_utc,spot_usd_per_h) or availability as JSON",
-                                name);
+    int rc = spotnik_table_find(table, "spot_usd_per_h") >= 0
+                 ? prices_read(table, options, trace, fault)
+             : spotnik_table_columns(table) == 2
+                 ? counts_read(table, options, trace, fault)
+                 : spotnik_fault_set(
+                       fault,
+                       "%s: not a trace: lines milliseconds,add|remove,node or time,count, a price "
+                       "history (timestamp_utc,spot_usd_per_h) or availability as JSON",
+                       name);
     spotnik_table_free(table);
     return rc;
 }
@@ -225,7 +239,8 @@ static bool events_look_like(const char *bytes, size_t size)
         if (length && bytes[at] != '#' && bytes[at] != '\r') {
             size_t left = comma ? length - (size_t)(comma - bytes - at) : 0;
             return left > 3
-                   && (!memcmp(comma + 1, "add", 3) || (left > 6 && !memcmp(comma + 1, "remove", 6)));
+                   && (!memcmp(comma + 1, "add", 3)
+                       || (left > 6 && !memcmp(comma + 1, "remove", 6)));
         }
         at += length + 1;
     }
@@ -249,7 +264,8 @@ static void options_apply(const struct options *options, struct spotnik_trace *t
 
     if (!isnan(options->nodes) && trace->highest) {
         for (size_t i = 0; i < trace->count; i++)
-            trace->machines[i] = (unsigned)lround(trace->machines[i] * options->nodes / trace->highest);
+            trace->machines[i] =
+                (unsigned)lround(trace->machines[i] * options->nodes / trace->highest);
         trace->highest = (unsigned)options->nodes;
         trace->on_off = false;
     }
@@ -272,9 +288,11 @@ int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const 
 
     if (options_read(name, text, &options, fault))
         return -1;
-    int rc = bytes[at] == '{' || bytes[at] == '[' ? json_read(name, bytes, size, &options, &trace, fault)
-             : events_look_like(bytes, size) ? spotnik_trace_events_read(name, bytes, size, &trace, fault)
-                                             : table_read(name, bytes, size, &options, &trace, fault);
+    int rc = bytes[at] == '{' || bytes[at] == '['
+                 ? json_read(name, bytes, size, &options, &trace, fault)
+             : events_look_like(bytes, size)
+                 ? spotnik_trace_events_read(name, bytes, size, &trace, fault)
+                 : table_read(name, bytes, size, &options, &trace, fault);
     if (!rc && !trace.highest)
         rc = spotnik_fault_set(fault, "%s: the trace never has a machine", name);
     if (rc) {
@@ -286,7 +304,8 @@ int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const 
     return 0;
 }
 
-int spotnik_trace_load(const char *spec, struct spotnik_trace *trace_out, struct spotnik_fault *fault)
+int spotnik_trace_load(const char *spec, struct spotnik_trace *trace_out,
+                       struct spotnik_fault *fault)
 {
     char path[1024], *bytes;
     const char *options = strchr(spec, ',');
@@ -346,7 +365,8 @@ struct crowd {
     uint32_t next;
 };
 
-static int event_put(struct spotnik_trace *trace, size_t *capacity, double at_s, bool add, uint32_t node)
+static int event_put(struct spotnik_trace *trace, size_t *capacity, double at_s, bool add,
+                     uint32_t node)
 {
     if (trace->event_count == *capacity) {
         *capacity = *capacity ? 2 * *capacity : 256;
@@ -360,8 +380,8 @@ static int event_put(struct spotnik_trace *trace, size_t *capacity, double at_s,
     return 0;
 }
 
-static int crowd_follow(struct spotnik_trace *trace, struct crowd *crowd, size_t *capacity, double at_s,
-                        unsigned machines, struct spotnik_prng *prng)
+static int crowd_follow(struct spotnik_trace *trace, struct crowd *crowd, size_t *capacity,
+                        double at_s, unsigned machines, struct spotnik_prng *prng)
 {
     while (crowd->count < machines) {
         if (event_put(trace, capacity, at_s, true, crowd->next))
@@ -390,7 +410,8 @@ static int names_make(struct spotnik_trace *trace, uint32_t count)
     return trace->names ? 0 : -1;
 }
 
-int spotnik_trace_events_make(struct spotnik_trace *trace, uint64_t seed, struct spotnik_fault *fault)
+int spotnik_trace_events_make(struct spotnik_trace *trace, uint64_t seed,
+                              struct spotnik_fault *fault)
 {
     struct crowd crowd = { .node = calloc(trace->highest + 1, sizeof(*crowd.node)) };
     struct spotnik_prng prng;

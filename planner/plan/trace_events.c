@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads lines "milliseconds,add|remove,name", strictly: a trace that is misread would make a nice but
- * wrong experiment. */
+/* Reads lines "milliseconds,add|remove,name", strictly: a trace that is misread would make a nice
+ * but wrong experiment. */
 #include "plan/trace.h"
 
 #include <stdlib.h>
@@ -58,8 +58,8 @@ static bool append(struct reader *reader, struct spotnik_trace_event event)
     if (trace->event_count && event.at_ms < trace->events[trace->event_count - 1].at_ms)
         return wrong(reader, "time runs backwards; sort the file by its first column");
     if (reader->present[event.node] == event.add)
-        return wrong(reader,
-                     event.add ? "this node was added already" : "this node is not there to be removed");
+        return wrong(reader, event.add ? "this node was added already"
+                                       : "this node is not there to be removed");
     if (trace->event_count == reader->capacity) {
         size_t capacity = reader->capacity ? 2 * reader->capacity : 64;
         struct spotnik_trace_event *grown = realloc(trace->events, capacity * sizeof(*grown));
@@ -102,8 +102,8 @@ static bool read_line(struct reader *reader, const char *line, size_t length)
     return find_node(reader, comma + 1, length - verb - 1, &event.node) && append(reader, event);
 }
 
-int spotnik_trace_events_read(const char *name, const char *bytes, size_t size, struct spotnik_trace *trace,
-                              struct spotnik_fault *fault)
+int spotnik_trace_events_read(const char *name, const char *bytes, size_t size,
+                              struct spotnik_trace *trace, struct spotnik_fault *fault)
 {
     struct reader reader = { .trace = trace, .fault = fault, .name = name };
     bool good = true;

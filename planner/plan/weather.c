@@ -22,8 +22,8 @@ size_t spotnik_weather_bucket(unsigned age_ticks)
     return bucket;
 }
 
-unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines, double until_s,
-                                     size_t *count_out)
+unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines,
+                                     double until_s, size_t *count_out)
 {
     size_t count = (size_t)(fmin(until_s, trace->length_s - 1e-3) / SPOTNIK_WEATHER_TICK_S)
                    + 1; /* the last instant too */
@@ -31,7 +31,8 @@ unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned
     double stays_s;
 
     for (size_t i = 0; ticks && i < count; i++)
-        ticks[i] = spotnik_trace_at(trace, (double)i * SPOTNIK_WEATHER_TICK_S, &stays_s) >= machines;
+        ticks[i] =
+            spotnik_trace_at(trace, (double)i * SPOTNIK_WEATHER_TICK_S, &stays_s) >= machines;
     *count_out = ticks ? count : 0;
     return ticks;
 }
@@ -71,10 +72,10 @@ static void day_count(struct day *day, const struct spotnik_weather *weather, co
         day->expected[up][hours] += belief[r] * weather->end[r][up][bucket];
 }
 
-/* One tick of the filter: what happened at its end, then where the regime may have gone. Ends are `factor`
- * times as likely in this part of the day. */
-static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age, bool ended,
-                   double factor)
+/* One tick of the filter: what happened at its end, then where the regime may have gone. Ends are
+ * `factor` times as likely in this part of the day. */
+static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age,
+                   bool ended, double factor)
 {
     double next[SPOTNIK_REGIMES_MAX] = { 0 }, total = 0;
     size_t bucket = spotnik_weather_bucket(age);
@@ -90,9 +91,10 @@ static void follow(const struct spotnik_weather *weather, double *belief, bool u
         belief[r] = total > 0 ? next[r] / total : weather->share[r];
 }
 
-/* Follows the ticks with the hours of `outlook`, and counts what its regimes expected without them. */
-static void follow_all(const struct spotnik_weather *weather, const unsigned char *ticks, size_t count,
-                       struct spotnik_outlook *outlook, struct day *day)
+/* Follows the ticks with the hours of `outlook`, and counts what its regimes expected without
+ * them. */
+static void follow_all(const struct spotnik_weather *weather, const unsigned char *ticks,
+                       size_t count, struct spotnik_outlook *outlook, struct day *day)
 {
     unsigned age = 0;
 
@@ -123,7 +125,8 @@ struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weath
         follow_all(weather, ticks, count, &outlook, &day);
         for (size_t up = 0; up < 2; up++)
             for (size_t i = 0; i < SPOTNIK_HOURS; i++)
-                outlook.hours[up][i] = (day.seen[up][i] + HOURS_DOUBT) / (day.expected[up][i] + HOURS_DOUBT);
+                outlook.hours[up][i] =
+                    (day.seen[up][i] + HOURS_DOUBT) / (day.expected[up][i] + HOURS_DOUBT);
     }
     free(ticks);
     return outlook;
@@ -134,7 +137,8 @@ void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather 
 {
     path->weather = weather;
     path->regime = spotnik_draw_index(prng, outlook->belief, weather->regimes);
-    path->up = outlook->up_known ? outlook->up : spotnik_draw_uniform(prng) < weather->up[path->regime];
+    path->up =
+        outlook->up_known ? outlook->up : spotnik_draw_uniform(prng) < weather->up[path->regime];
     path->age_ticks = outlook->age_ticks;
     path->tick_of_day = outlook->tick_of_day;
     path->outlook = outlook;
@@ -146,14 +150,16 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
     double ticks = 0;
 
     for (unsigned i = 0; i < SWITCHES_MAX; i++) {
-        size_t bucket = spotnik_weather_bucket(path->age_ticks), hours = hours_of(path->tick_of_day);
-        double room = bucket < SPOTNIK_AGES - 1 ? spotnik_weather_ages[bucket] - path->age_ticks : INFINITY;
+        size_t bucket = spotnik_weather_bucket(path->age_ticks),
+               hours = hours_of(path->tick_of_day);
+        double room =
+            bucket < SPOTNIK_AGES - 1 ? spotnik_weather_ages[bucket] - path->age_ticks : INFINITY;
         double chance = weather->end[path->regime][path->up][bucket],
                factor = path->outlook->hours[path->up][hours];
         if (factor != 1) {
             chance = by_hours(chance, factor);
-            room =
-                fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS - path->tick_of_day));
+            room = fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS
+                                       - path->tick_of_day));
         }
         double end = spotnik_draw_trials(prng, chance);
         double go = spotnik_draw_trials(prng, 1 - weather->go[path->regime][path->regime]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spot capacity as a hidden Markov model. A place (one machine type in one zone) is in one of a few
- * regimes, which last from hours to weeks; in a regime, capacity comes and goes with a hazard that depends
- * on how long it has been as it is. So capacity flaps and then stays, good days follow good days, and
- * places differ. What was seen of a place says in which regime it may be (a filter), and paths drawn from
- * there are what the planner's runs meet.
+ * regimes, which last from hours to weeks; in a regime, capacity comes and goes with a hazard that
+ * depends on how long it has been as it is. So capacity flaps and then stays, good days follow good
+ * days, and places differ. What was seen of a place says in which regime it may be (a filter), and
+ * paths drawn from there are what the planner's runs meet.
  *
- * Regimes are learned from traces by expectation-maximisation. Those built in are statistics of public
- * traces. */
+ * Regimes are learned from traces by expectation-maximisation. Those built in are statistics of
+ * public traces. */
 #ifndef SPOTNIK_PLAN_WEATHER_H
 #define SPOTNIK_PLAN_WEATHER_H
 
@@ -30,8 +30,9 @@ extern const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1];
 struct spotnik_weather {
     char name[96];
     size_t regimes;
-    double share[SPOTNIK_REGIMES_MAX];                   /* of all time that was seen */
-    double up[SPOTNIK_REGIMES_MAX];                      /* share of a regime's time with capacity */
+    double share[SPOTNIK_REGIMES_MAX]; /* of all time that was seen */
+    /* share of a regime's time with capacity */
+    double up[SPOTNIK_REGIMES_MAX];
     double end[SPOTNIK_REGIMES_MAX][2][SPOTNIK_AGES];    /* chance per tick that [up] ends */
     double go[SPOTNIK_REGIMES_MAX][SPOTNIK_REGIMES_MAX]; /* chance per tick of the next regime */
 };
@@ -45,14 +46,15 @@ struct spotnik_outlook {
     bool up_known, up;
     unsigned age_ticks;
     unsigned tick_of_day; /* of the place's own days: 0 is when it was first seen */
-    double
-        hours[2]
-             [SPOTNIK_HOURS]; /* how much likelier than the regimes say [up] ends in this part of the day */
+    double hours[2]
+                /* how much likelier than the regimes say [up] ends in this part of the day */
+                [SPOTNIK_HOURS];
 };
 
 /* Nothing is known of the place. */
 struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_weather *weather);
-/* Capacity for at least `machines` was seen as `trace` has it, from its beginning until `until_s`. */
+/* Capacity for at least `machines` was seen as `trace` has it, from its beginning until
+ * `until_s`. */
 struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
                                              const struct spotnik_trace *trace, unsigned machines,
                                              double until_s);
@@ -69,16 +71,18 @@ struct spotnik_path {
 /* `outlook` stays while the path is used. */
 void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather *weather,
                         const struct spotnik_outlook *outlook, struct spotnik_prng *prng);
-/* Goes on to the next change of `up`, and returns how long that takes (infinite: it never comes). */
+/* Goes on to the next change of `up`, and returns how long that takes (infinite: it never
+ * comes). */
 double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng);
 
 /* Learns `regimes` regimes; the same traces and seed give the same model. */
-int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size_t regimes, unsigned seed,
-                          struct spotnik_weather *weather_out, struct spotnik_fault *fault);
+int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size_t regimes,
+                          unsigned seed, struct spotnik_weather *weather_out,
+                          struct spotnik_fault *fault);
 
 /* A trace as one byte a tick: 1 with capacity for `machines`. The caller frees it. */
-unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines, double until_s,
-                                     size_t *count_out);
+unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines,
+                                     double until_s, size_t *count_out);
 size_t spotnik_weather_bucket(unsigned age_ticks);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Learns the regimes of spot capacity (Baum-Welch). Ages are seen, so that only the regime is hidden: the
- * forward and backward passes give each tick's share in every regime, and hazards are ends / ticks at risk
- * by those shares, drawn towards the mean of their regime by two pseudo-ticks. The best of a few random
- * beginnings is kept. */
+/* Learns the regimes of spot capacity (Baum-Welch). Ages are seen, so that only the regime is
+ * hidden: the forward and backward passes give each tick's share in every regime, and hazards are
+ * ends / ticks at risk by those shares, drawn towards the mean of their regime by two pseudo-ticks.
+ * The best of a few random beginnings is kept. */
 #include "plan/weather.h"
 #include "plan/draw.h"
 
@@ -23,11 +23,13 @@ struct sequence {
 
 struct counts {
     double ends[SPOTNIK_REGIMES_MAX][2][SPOTNIK_AGES], ticks[SPOTNIK_REGIMES_MAX][2][SPOTNIK_AGES];
-    double goes[SPOTNIK_REGIMES_MAX][SPOTNIK_REGIMES_MAX], time[SPOTNIK_REGIMES_MAX], up[SPOTNIK_REGIMES_MAX];
+    double goes[SPOTNIK_REGIMES_MAX][SPOTNIK_REGIMES_MAX], time[SPOTNIK_REGIMES_MAX],
+        up[SPOTNIK_REGIMES_MAX];
     double log_likelihood;
 };
 
-static double seen(const struct spotnik_weather *w, const struct sequence *s, size_t tick, size_t regime)
+static double seen(const struct spotnik_weather *w, const struct sequence *s, size_t tick,
+                   size_t regime)
 {
     double end = w->end[regime][s->up[tick]][s->bucket[tick]];
 
@@ -71,7 +73,8 @@ static void count_tick(const struct sequence *s, size_t t, const double *share, 
     }
 }
 
-static void backward(const struct spotnik_weather *w, const struct sequence *s, struct counts *counts)
+static void backward(const struct spotnik_weather *w, const struct sequence *s,
+                     struct counts *counts)
 {
     double behind[SPOTNIK_REGIMES_MAX], share[SPOTNIK_REGIMES_MAX], weighed[SPOTNIK_REGIMES_MAX];
     size_t n = w->regimes;
@@ -113,8 +116,10 @@ static void improve(struct spotnik_weather *w, const struct counts *c)
                 ticks += c->ticks[r][up][b];
             }
             for (size_t b = 0; b < SPOTNIK_AGES; b++)
-                w->end[r][up][b] = fmin(
-                    fmax((c->ends[r][up][b] + 2 * ends / ticks) / (c->ticks[r][up][b] + 2), 0.0005), 0.95);
+                w->end[r][up][b] =
+                    fmin(fmax((c->ends[r][up][b] + 2 * ends / ticks) / (c->ticks[r][up][b] + 2),
+                              0.0005),
+                         0.95);
         }
         for (size_t q = 0; q < w->regimes; q++)
             goes += c->goes[r][q] + 0.02;
@@ -134,7 +139,8 @@ static void begin(struct spotnik_weather *w, size_t regimes, struct spotnik_prng
             w->go[r][q] = q == r ? (regimes > 1 ? STAY : 1) : (1 - STAY) / (double)(regimes - 1);
         for (unsigned up = 0; up < 2; up++)
             for (size_t b = 0; b < SPOTNIK_AGES; b++)
-                w->end[r][up][b] = fmin(fmax(0.15 * exp(0.9 * spotnik_draw_normal(prng)), 0.002), 0.8);
+                w->end[r][up][b] =
+                    fmin(fmax(0.15 * exp(0.9 * spotnik_draw_normal(prng)), 0.002), 0.8);
     }
 }
 
@@ -181,8 +187,9 @@ static void sequences_free(struct sequence *sequences, size_t count)
     free(sequences);
 }
 
-int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size_t regimes, unsigned seed,
-                          struct spotnik_weather *weather_out, struct spotnik_fault *fault)
+int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size_t regimes,
+                          unsigned seed, struct spotnik_weather *weather_out,
+                          struct spotnik_fault *fault)
 {
     struct sequence *sequences = calloc(count + 1, sizeof(*sequences));
     double best = -INFINITY, ticks = 0;
@@ -196,8 +203,9 @@ int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size
     }
     if (!rc && ticks < 144) {
         sequences_free(sequences, count);
-        return spotnik_fault_set(fault, "%.1f h of traces are too little to learn from; a day is the least",
-                                 ticks * SPOTNIK_WEATHER_TICK_S / 3600);
+        return spotnik_fault_set(
+            fault, "%.1f h of traces are too little to learn from; a day is the least",
+            ticks * SPOTNIK_WEATHER_TICK_S / 3600);
     }
     spotnik_prng_seed(&prng, seed);
     for (unsigned i = 0; !rc && i < BEGINNINGS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regimes of spot capacity: statistics of public traces of single machines, collected by the SkyPilot
- * project. With accelerators: V100 and K80 (one and eight of them) on AWS in October 2022, February and
- * April 2023. Without: 64 vCPUs on AWS and 88 on GCP in April 2023. Printed by `spotnik backtest --learn
- * --regimes 8 TRACE...` (4 for those without). */
+/* Regimes of spot capacity: statistics of public traces of single machines, collected by the
+ * SkyPilot project. With accelerators: V100 and K80 (one and eight of them) on AWS in October 2022,
+ * February and April 2023. Without: 64 vCPUs on AWS and 88 on GCP in April 2023. Printed by
+ * `spotnik backtest --learn --regimes 8 TRACE...` (4 for those without). */
 #include "plan/weather.h"
 
 const struct spotnik_weather spotnik_weather_accelerators = {

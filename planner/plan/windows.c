@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads availability traces. An empty trace, a tick of no length and a letter other than 0 and 1 are
- * refused with the place where they are. */
+/* Reads availability traces. An empty trace, a tick of no length and a letter other than 0 and 1
+ * are refused with the place where they are. */
 #include "plan/windows.h"
 #include "plan/jsonfile.h"
 #include "plan/table.h"
@@ -40,13 +40,14 @@ static int letters_read(const char *path, const json_t *list, struct spotnik_win
         const char *text = json_string_value(item);
         size_t ticks = json_string_length(item);
         if (!text || !ticks)
-            return spotnik_json_fault(fault, path, list, NULL, i, "window %zu is empty or not a string",
-                                      i + 1);
+            return spotnik_json_fault(fault, path, list, NULL, i,
+                                      "window %zu is empty or not a string", i + 1);
         for (size_t j = 0; j < ticks; j++) {
             if (text[j] != '0' && text[j] != '1')
-                return spotnik_json_fault(fault, path, list, NULL, i,
-                                          "window %zu, tick %zu: '%c'; only 0 (available) and 1 (not)", i + 1,
-                                          j + 1, text[j]);
+                return spotnik_json_fault(
+                    fault, path, list, NULL, i,
+                    "window %zu, tick %zu: '%c'; only 0 (available) and 1 (not)", i + 1, j + 1,
+                    text[j]);
             to[j] = text[j] == '0';
         }
         windows->windows[i] = (struct spotnik_window){ to, ticks };
@@ -67,7 +68,8 @@ static int counts_read(const char *path, const json_t *list, struct spotnik_wind
     {
         double value = json_is_number(item) ? json_number_value(item) : -1;
         if (value < 0)
-            return spotnik_json_fault(fault, path, list, NULL, i, "data[%zu] is not a number of machines", i);
+            return spotnik_json_fault(fault, path, list, NULL, i,
+                                      "data[%zu] is not a number of machines", i);
         windows->storage[i] = value > 255 ? 255 : (uint8_t)value;
     }
     windows->windows[0] = (struct spotnik_window){ windows->storage, json_array_size(list) };
@@ -83,13 +85,16 @@ static int windows_read(const char *path, const json_t *json, struct spotnik_win
     const json_t *metadata = json_object_get(json, letters ? "metadata_of_last" : "metadata");
 
     if (!json_is_array(list))
-        return spotnik_fault_set(fault, "%s: neither 'traces_1_means_UNAVAILABLE' nor 'data' is a list",
+        return spotnik_fault_set(fault,
+                                 "%s: neither 'traces_1_means_UNAVAILABLE' nor 'data' is a list",
                                  path);
     if (!json_array_size(list) || json_array_size(list) > 10u * SPOTNIK_WINDOWS_MAX * 100u)
         return spotnik_fault_set(fault, "%s: the trace is empty (or absurdly long)", path);
-    if (spotnik_json_number(path, metadata, "gap_seconds", 1e-3, 86400, NAN, &windows->tick_s, fault))
+    if (spotnik_json_number(path, metadata, "gap_seconds", 1e-3, 86400, NAN, &windows->tick_s,
+                            fault))
         return -1;
-    return letters ? letters_read(path, letters, windows, fault) : counts_read(path, counts, windows, fault);
+    return letters ? letters_read(path, letters, windows, fault)
+                   : counts_read(path, counts, windows, fault);
 }
 
 int spotnik_windows_parse(const char *name, const char *bytes, size_t size,
@@ -129,7 +134,8 @@ static int trace_sample(const struct spotnik_trace *trace, struct spotnik_window
     size_t ticks = (size_t)fmax(1, floor(trace->length_s / TRACE_TICK_S));
 
     if (ticks > 100u * SPOTNIK_WINDOWS_MAX)
-        return spotnik_fault_set(fault, "the trace is absurdly long: %.0f h", trace->length_s / 3600);
+        return spotnik_fault_set(fault, "the trace is absurdly long: %.0f h",
+                                 trace->length_s / 3600);
     if (windows_reserve(windows, 1, ticks, fault))
         return -1;
     for (size_t i = 0; i < ticks; i++) {
@@ -141,7 +147,8 @@ static int trace_sample(const struct spotnik_trace *trace, struct spotnik_window
     return 0;
 }
 
-static int trace_load(const char *spec, struct spotnik_windows *windows_out, struct spotnik_fault *fault)
+static int trace_load(const char *spec, struct spotnik_windows *windows_out,
+                      struct spotnik_fault *fault)
 {
     struct spotnik_windows windows = { 0 };
     struct spotnik_trace trace;
@@ -155,7 +162,8 @@ static int trace_load(const char *spec, struct spotnik_windows *windows_out, str
     return rc;
 }
 
-int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault)
+int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out,
+                         struct spotnik_fault *fault)
 {
     char *bytes;
     size_t size;

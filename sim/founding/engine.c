@@ -24,8 +24,8 @@ static bool is_cut(uint32_t a, uint32_t b)
 
 bool world_reach(const struct spotnik_engine *a, const struct spotnik_engine *b)
 {
-    return world_runs(a) && world_runs(b) && !is_cut(a->host, b->host) && !world.host[a->host].rejects[b->host]
-           && !world.host[b->host].rejects[a->host];
+    return world_runs(a) && world_runs(b) && !is_cut(a->host, b->host)
+           && !world.host[a->host].rejects[b->host] && !world.host[b->host].rejects[a->host];
 }
 
 static struct spotnik_engine *at_address(const uint8_t address[16], uint16_t port)
@@ -39,13 +39,15 @@ static struct spotnik_engine *at_address(const uint8_t address[16], uint16_t por
 }
 
 /* The last byte of an address is its host. */
-static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns, struct spotnik_engine **ret)
+static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns,
+                struct spotnik_engine **ret)
 {
     const struct spotnik_engine *caller = task_process();
     uint32_t host = address[15];
 
     *ret = at_address(address, port);
-    if (world.host[caller->host].rejects[host] || (world.host[host].boot != 0 && *ret == NULL && !is_cut(caller->host, host))) {
+    if (world.host[caller->host].rejects[host]
+        || (world.host[host].boot != 0 && *ret == NULL && !is_cut(caller->host, host))) {
         task_sleep(ROUND_TRIP_NS);
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "refused");
     }
@@ -58,8 +60,9 @@ static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns, s
 }
 
 /* As in link/opening.c whoever is asked looks at who asks, too. */
-int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, uint64_t timeout_ns,
-                    struct spotnik_answer *ret_answer, bool *ret_refused)
+int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                    uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
+                    bool *ret_refused)
 {
     struct spotnik_engine *peer;
     int rc = dial(address, port, timeout_ns, &peer);
@@ -73,22 +76,27 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     ret_answer->parked = peer->parked;
     ret_answer->self = peer->credentials.self;
     spotnik_engine_presence(peer, &ret_answer->presence);
-    (void)spotnik_engine_meet(peer, &(struct spotnik_answer){ .self = credentials->self, .presence = credentials->presence });
+    (void)spotnik_engine_meet(peer, &(struct spotnik_answer){ .self = credentials->self,
+                                                              .presence = credentials->presence });
     return 0;
 }
 
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
-                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size)
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                    uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
+                    char *ret_line, size_t size)
 {
     struct spotnik_engine *peer;
     int rc = dial(address, port, timeout_ns, &peer);
 
     snprintf(ret_line, size, "ok");
-    if (rc != 0 || word != SPOTNIK_WORD_STANDS || peer->lineage == NULL || peer->lineage->founding.id == argument)
+    if (rc != 0 || word != SPOTNIK_WORD_STANDS || peer->lineage == NULL
+        || peer->lineage->founding.id == argument)
         return rc;
-    peer->encounter = (struct spotnik_encounter){
-        .meeting = SPOTNIK_MEETING_YIELD, .told = true, .argument = argument, .peer = credentials->self, .theirs.founding.id = argument
-    };
+    peer->encounter = (struct spotnik_encounter){ .meeting = SPOTNIK_MEETING_YIELD,
+                                                  .told = true,
+                                                  .argument = argument,
+                                                  .peer = credentials->self,
+                                                  .theirs.founding.id = argument };
     spotnik_engine_presence(peer, &peer->encounter.ours);
     return 0;
 }
@@ -108,7 +116,9 @@ void spotnik_engine_presence(struct spotnik_engine *engine, struct spotnik_prese
     *ret = (struct spotnik_presence){ .epoch = 0 };
     if (engine->lineage == NULL)
         return;
-    *ret = (struct spotnik_presence){ .founding = engine->lineage->founding, .epoch = engine->epoch, .step = engine->step,
+    *ret = (struct spotnik_presence){ .founding = engine->lineage->founding,
+                                      .epoch = engine->epoch,
+                                      .step = engine->step,
                                       .parked = engine->parked };
 }
 
@@ -126,7 +136,8 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
                                  .joining = engine->joining };
 }
 
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max, uint64_t *ret_epoch)
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max, uint64_t *ret_epoch)
 {
     uint32_t count = 0;
 
@@ -136,7 +147,8 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
     return count;
 }
 
-uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max)
+uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max)
 {
     (void)engine, (void)ret, (void)max;
     return 0;
@@ -147,7 +159,8 @@ void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik
     (void)engine, (void)vote;
 }
 
-enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const struct spotnik_answer *answer)
+enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine,
+                                         const struct spotnik_answer *answer)
 {
     static const struct spotnik_chains chains;
     struct spotnik_presence ours;
@@ -155,8 +168,9 @@ enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const st
     spotnik_engine_presence(engine, &ours);
     enum spotnik_meeting meeting = spotnik_founding_meet(&ours, &answer->presence, &chains);
     if (meeting != SPOTNIK_MEETING_NOTHING && engine->encounter.meeting != SPOTNIK_MEETING_YIELD)
-        engine->encounter =
-            (struct spotnik_encounter){ .meeting = meeting, .ours = ours, .theirs = answer->presence, .peer = answer->self };
+        engine->encounter = (struct spotnik_encounter){
+            .meeting = meeting, .ours = ours, .theirs = answer->presence, .peer = answer->self
+        };
     return meeting;
 }
 
@@ -172,7 +186,8 @@ void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text
     world_tell("%u: %s", engine->number, text);
 }
 
-bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret)
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed,
+                           struct spotnik_ledger *ret)
 {
     (void)ret;
     return engine->lineage != NULL && engine->step == committed;
@@ -183,8 +198,8 @@ void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_me
 {
     const struct spotnik_engine *other = at_address(peer->address, peer->port);
 
-    if (other != NULL && engine->lineage != NULL && other->lineage == engine->lineage && other->epoch > engine->epoch
-        && world_reach(engine, other) && !other->parked)
+    if (other != NULL && engine->lineage != NULL && other->lineage == engine->lineage
+        && other->epoch > engine->epoch && world_reach(engine, other) && !other->parked)
         engine->out = true;
 }
 
@@ -229,14 +244,18 @@ bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *
     return !engine->tie_closed;
 }
 
-void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named)
+void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie,
+                             bool named)
 {
-    world_tell("%u: the witness %s it for epoch %llu", engine->number, named ? "names" : "does not name", (unsigned long long)tie->epoch);
+    world_tell("%u: the witness %s it for epoch %llu", engine->number,
+               named ? "names" : "does not name", (unsigned long long)tie->epoch);
     if (named && engine->lineage != NULL && engine->lineage->founding.id == tie->founding) {
         for (uint32_t i = 0; i < world.process_count; i++)
-            if (&world.process[i] != engine && world.process[i].alive && world.process[i].tie_named == tie->epoch
+            if (&world.process[i] != engine && world.process[i].alive
+                && world.process[i].tie_named == tie->epoch
                 && world.process[i].lineage == engine->lineage)
-                world_break("the witness names %u and %u for epoch %llu", world.process[i].number, engine->number, (unsigned long long)tie->epoch);
+                world_break("the witness names %u and %u for epoch %llu", world.process[i].number,
+                            engine->number, (unsigned long long)tie->epoch);
         engine->tie_named = tie->epoch;
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to the world: deaths of processes and machines, firewalls, cables, the way to the folder, cleaners in the folder, processes
- * that are stopped. Some of it lasts longer than T, some of it till the end. */
+/* What happens to the world: deaths of processes and machines, firewalls, cables, the way to the
+ * folder, cleaners in the folder, processes that are stopped. Some of it lasts longer than T, some
+ * of it till the end. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -110,13 +111,15 @@ static void notice_one(void)
         notice(one);
 }
 
-/* All that one member reaches, as when a scheduler takes a partition away: who is cut off from them stays. */
+/* All that one member reaches, as when a scheduler takes a partition away: who is cut off from them
+ * stays. */
 static void notice_side(void)
 {
     struct spotnik_engine *one = somebody();
 
     for (uint32_t i = 0; one != NULL && i < world.process_count; i++)
-        if (world.process[i].alive && (&world.process[i] == one || world_reach(one, &world.process[i])))
+        if (world.process[i].alive
+            && (&world.process[i] == one || world_reach(one, &world.process[i])))
             notice(&world.process[i]);
 }
 
@@ -184,7 +187,8 @@ static void folder_trouble(void)
     enum folder kind = task_below(2) == 0 ? FOLDER_FAILS : FOLDER_HANGS;
     uint32_t only = (uint32_t)task_below(HOSTS + 2); /* or all of them */
 
-    world_tell("the folder %s for %s %u", kind == FOLDER_FAILS ? "fails" : "hangs", only < HOSTS ? "host" : "all, not only", only);
+    world_tell("the folder %s for %s %u", kind == FOLDER_FAILS ? "fails" : "hangs",
+               only < HOSTS ? "host" : "all, not only", only);
     for (uint32_t i = 0; i < HOSTS; i++)
         if (only >= HOSTS || only == i)
             world.host[i].folder = kind;
@@ -246,12 +250,16 @@ struct happening {
 };
 
 static const struct happening always[] = {
-    { 12, kill_one }, { 2, kill_all }, { 5, power_off_one }, { 9, power_on_one },   { 14, stop_one },   { 6, cut_pair },      { 6, cut_off },
-    { 10, split },    { 3, reject },   { 9, mend_paths },    { 8, folder_trouble }, { 7, folder_mend }, { 3, clean_genesis }, { 6, clean_records },
+    { 12, kill_one },     { 2, kill_all },      { 5, power_off_one },  { 9, power_on_one },
+    { 14, stop_one },     { 6, cut_pair },      { 6, cut_off },        { 10, split },
+    { 3, reject },        { 9, mend_paths },    { 8, folder_trouble }, { 7, folder_mend },
+    { 3, clean_genesis }, { 6, clean_records },
 };
 
 /* Where members leave. */
-static const struct happening leaving[] = { { 15, notice_one }, { 45, notice_side }, { 15, finish }, { 25, clean_ends } };
+static const struct happening leaving[] = {
+    { 15, notice_one }, { 45, notice_side }, { 15, finish }, { 25, clean_ends }
+};
 
 static void one_of(const struct happening *happening)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared folder. Its files are real ones in a folder of this machine; the way to it is not: each operation takes its time, and fails
- * or hangs while the host is cut off from it. The operations of several processes come in any order. */
+/* The shared folder. Its files are real ones in a folder of this machine; the way to it is not:
+ * each operation takes its time, and fails or hangs while the host is cut off from it. The
+ * operations of several processes come in any order. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ static int way(void)
 
     if (process == NULL)
         return 0;
-    task_sleep(world.slow_ns != 0     ? task_below(world.slow_ns)
+    task_sleep(world.slow_ns != 0    ? task_below(world.slow_ns)
                : task_below(20) == 0 ? task_below(300 * SPOTNIK_MS)
                                      : task_below(2 * SPOTNIK_MS));
     while (world.host[process->host].folder == FOLDER_HANGS)
@@ -51,7 +52,8 @@ static int way(void)
 static void stamp(const char *path)
 {
     uint64_t ns = UINT64_C(1800000000) * SPOTNIK_S + task_now_ns();
-    struct timespec time[2] = { { .tv_sec = (time_t)(ns / SPOTNIK_S), .tv_nsec = (long)(ns % SPOTNIK_S) } };
+    struct timespec time[2] = { { .tv_sec = (time_t)(ns / SPOTNIK_S),
+                                  .tv_nsec = (long)(ns % SPOTNIK_S) } };
 
     time[1] = time[0];
     (void)!utimensat(AT_FDCWD, path, time, AT_SYMLINK_NOFOLLOW);
@@ -105,7 +107,8 @@ int __wrap_open(const char *path, int flags, ...)
     va_start(more, flags);
     int mode = flags & O_CREAT ? va_arg(more, int) : 0;
     va_end(more);
-    if ((flags & (O_CREAT | O_NOFOLLOW)) && strncmp(path, world.folder, strlen(world.folder)) == 0 && way() != 0)
+    if ((flags & (O_CREAT | O_NOFOLLOW)) && strncmp(path, world.folder, strlen(world.folder)) == 0
+        && way() != 0)
         return -1;
     return __real_open(path, flags, mode);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views, by an oracle that goes by the rules of docs/protocol.md: a majority of those that are not proven dead decides; an exact tie is
- * decided by the witness, or by the smallest id where there is none. And the promise that is watched here: a job is one lineage (P1). */
+/* Views, by an oracle that goes by the rules of docs/protocol.md: a majority of those that are not
+ * proven dead decides; an exact tie is decided by the witness, or by the smallest id where there is
+ * none. And the promise that is watched here: a job is one lineage (P1). */
 #include <string.h>
 
 #include "base/error.h"
@@ -13,18 +14,21 @@
 #define TIE_NS SPOTNIK_S
 #define BESIDE_NS (10 * SPOTNIK_S)
 #define WRITES_NS (3 * SPOTNIK_S / 2) /* a record is refreshed once a second */
-#define IN_SIGHT_NS (4 * SPOTNIK_S) /* the writer of a record refreshed this lately sees the folder */
+/* the writer of a record refreshed this lately sees the folder */
+#define IN_SIGHT_NS (4 * SPOTNIK_S)
 
 struct side {
     struct spotnik_engine *member[VIEW_MAX];
     uint32_t size;
 };
 
-/* Have all its members been cut off from the folder for T or longer? What section 16 allows; with a lease nothing is. */
+/* Have all its members been cut off from the folder for T or longer? What section 16 allows; with a
+ * lease nothing is. */
 static bool is_cut_off(const struct lineage *lineage)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
-        if (lineage->member[i]->alive && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
+        if (lineage->member[i]->alive
+            && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
             return false;
     return !world.lease;
 }
@@ -38,7 +42,8 @@ static uint64_t excuses(void)
     return bits;
 }
 
-struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotnik_founding *founding, uint64_t step)
+struct lineage *lineage_found(struct spotnik_engine *founder,
+                              const struct spotnik_founding *founding, uint64_t step)
 {
     if (world.lineage_count == LINEAGES_MAX) {
         world_break("more foundings than one world can have");
@@ -46,8 +51,14 @@ struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotn
     }
     uint64_t excused = excuses();
     struct lineage *lineage = &world.lineage[world.lineage_count++];
-    *lineage = (struct lineage){ .excuses = excused, .founding = *founding, .member = { founder }, .size = 1, .epoch = 1, .step = step,
-                                 .begun_step = step, .founded_ns = task_now_ns() };
+    *lineage = (struct lineage){ .excuses = excused,
+                                 .founding = *founding,
+                                 .member = { founder },
+                                 .size = 1,
+                                 .epoch = 1,
+                                 .step = step,
+                                 .begun_step = step,
+                                 .founded_ns = task_now_ns() };
     founder->lineage = lineage;
     founder->past = *founding;
     founder->epoch = 1;
@@ -55,8 +66,9 @@ struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotn
     founder->parked = founder->joining = founder->out = false;
     founder->parted_ns = 0;
     world.foundings++;
-    world_tell("%u founds %016llx, generation %llu, after step %llu", founder->number, (unsigned long long)founding->id,
-               (unsigned long long)founding->generation, (unsigned long long)step);
+    world_tell("%u founds %016llx, generation %llu, after step %llu", founder->number,
+               (unsigned long long)founding->id, (unsigned long long)founding->generation,
+               (unsigned long long)step);
     return lineage;
 }
 
@@ -76,7 +88,8 @@ static bool is_in(const struct lineage *lineage, const struct spotnik_engine *pr
     return false;
 }
 
-bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner, const struct spotnik_engine *sponsor)
+bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner,
+                   const struct spotnik_engine *sponsor)
 {
     if (lineage->size == VIEW_MAX || !lineage->goes || !is_in(lineage, sponsor))
         return false;
@@ -92,8 +105,9 @@ bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner, const
     joiner->step = lineage->step;
     joiner->parked = joiner->joining = joiner->out = false;
     joiner->parted_ns = 0;
-    world_tell("%u joins %016llx, epoch %llu of %u", joiner->number, (unsigned long long)lineage->founding.id,
-               (unsigned long long)lineage->epoch, lineage->size);
+    world_tell("%u joins %016llx, epoch %llu of %u", joiner->number,
+               (unsigned long long)lineage->founding.id, (unsigned long long)lineage->epoch,
+               lineage->size);
     return true;
 }
 
@@ -133,7 +147,8 @@ static bool is_proven_dead(const struct side *side, const struct spotnik_engine 
     if (member->alive || world.host[member->host].boot != member->kernel.boot)
         return false;
     for (uint32_t i = 0; i < side->size; i++)
-        if (!world.host[side->member[i]->host].cut[member->host] && !world.host[member->host].cut[side->member[i]->host])
+        if (!world.host[side->member[i]->host].cut[member->host]
+            && !world.host[member->host].cut[side->member[i]->host])
             return true;
     return false;
 }
@@ -146,7 +161,9 @@ static bool witness_names(struct lineage *lineage, struct side *side)
     struct spotnik_engine *asker = side->member[0];
     if (spotnik_time_since(task_now_ns(), asker->tie_asked_ns) >= TIE_NS && !asker->tie_asked) {
         asker->tie_asked_ns = task_now_ns();
-        asker->tie = (struct spotnik_tie){ .self = asker->credentials.self.id, .founding = lineage->founding.id, .epoch = lineage->epoch + 1 };
+        asker->tie = (struct spotnik_tie){ .self = asker->credentials.self.id,
+                                           .founding = lineage->founding.id,
+                                           .epoch = lineage->epoch + 1 };
         asker->tie_asked = true;
         task_wake(&asker->tie);
     }
@@ -159,7 +176,10 @@ static bool has_smallest(const struct lineage *lineage, const struct side *side)
 
     for (uint32_t i = 0; i < lineage->size; i++)
         if (!is_proven_dead(side, lineage->member[i])
-            && (smallest == NULL || spotnik_id_compare(lineage->member[i]->credentials.self.id, smallest->credentials.self.id) < 0))
+            && (smallest == NULL
+                || spotnik_id_compare(lineage->member[i]->credentials.self.id,
+                                      smallest->credentials.self.id)
+                       < 0))
             smallest = lineage->member[i];
     return is_of(side, smallest);
 }
@@ -172,7 +192,8 @@ static bool decides(struct lineage *lineage, struct side *side)
         left -= is_proven_dead(side, lineage->member[i]);
     if (2 * side->size != left)
         return 2 * side->size > left;
-    return spotnik_founding_is_witnessed(&lineage->founding) ? witness_names(lineage, side) : has_smallest(lineage, side);
+    return spotnik_founding_is_witnessed(&lineage->founding) ? witness_names(lineage, side)
+                                                             : has_smallest(lineage, side);
 }
 
 /* ---- what a side does ---- */
@@ -206,7 +227,8 @@ static void install(struct lineage *lineage, const struct side *side)
         side->member[i]->tie_named = 0;
     }
     lineage->changing_ns = 0;
-    world_tell("%016llx: epoch %llu of %u", (unsigned long long)lineage->founding.id, (unsigned long long)lineage->epoch, lineage->size);
+    world_tell("%016llx: epoch %llu of %u", (unsigned long long)lineage->founding.id,
+               (unsigned long long)lineage->epoch, lineage->size);
 }
 
 static void part(struct side *side)
@@ -217,7 +239,8 @@ static void part(struct side *side)
         if (!member->parked && spotnik_time_since(task_now_ns(), member->parted_ns) >= PARKS_NS) {
             member->parked = true;
             world.parkings++;
-            world_tell("%u is parked after step %llu", member->number, (unsigned long long)member->step);
+            world_tell("%u is parked after step %llu", member->number,
+                       (unsigned long long)member->step);
         }
     }
 }
@@ -237,10 +260,12 @@ static void end(struct lineage *lineage, const struct side *left)
         left->member[i]->left = lineage;
     for (uint32_t i = 0; i < world.process_count; i++)
         world.survivors += lineage->stopped && world.process[i].lineage == lineage;
-    world_tell("%016llx: all have left, %s", (unsigned long long)lineage->founding.id, lineage->done ? "the work is done" : "told to go");
+    world_tell("%016llx: all have left, %s", (unsigned long long)lineage->founding.id,
+               lineage->done ? "the work is done" : "told to go");
 }
 
-/* Those that were told to go leave by another view, and so do all when the work is done. True: there is another view. */
+/* Those that were told to go leave by another view, and so do all when the work is done. True:
+ * there is another view. */
 static bool let_go(struct lineage *lineage)
 {
     struct side stay = { .size = 0 }, left = { .size = 0 };
@@ -298,7 +323,8 @@ static void lineage_tick(struct lineage *lineage)
     }
 }
 
-/* Those that the view goes on without hear of it where they reach one of it; else they are cut off. */
+/* Those that the view goes on without hear of it where they reach one of it; else they are cut
+ * off. */
 static void outsider_tick(struct spotnik_engine *process)
 {
     const struct lineage *lineage = process->lineage;
@@ -323,8 +349,9 @@ static bool is_in_sight(const struct lineage *lineage)
 static void beside(struct lineage *elder, struct lineage *younger)
 {
     if (!(younger->excuses >> (elder - world.lineage) & 1)) {
-        world_break("%016llx goes on, at step %llu, beside %016llx, founded at %.1f s", (unsigned long long)elder->founding.id,
-                    (unsigned long long)elder->step, (unsigned long long)younger->founding.id, (double)younger->founded_ns / 1e9);
+        world_break("%016llx goes on, at step %llu, beside %016llx, founded at %.1f s",
+                    (unsigned long long)elder->founding.id, (unsigned long long)elder->step,
+                    (unsigned long long)younger->founding.id, (double)younger->founded_ns / 1e9);
         return;
     }
     world.excused++;
@@ -334,19 +361,23 @@ static void beside(struct lineage *elder, struct lineage *younger)
     }
     elder->beside_ns = elder->beside_ns != 0 ? elder->beside_ns : task_now_ns();
     if (spotnik_time_since(task_now_ns(), elder->beside_ns) > BESIDE_NS)
-        world_break("two lineages go on side by side for %.0f s, though all their members see the folder", (double)BESIDE_NS / 1e9);
+        world_break(
+            "two lineages go on side by side for %.0f s, though all their members see the folder",
+            (double)BESIDE_NS / 1e9);
 }
 
-/* A newcomer founds. A member of the lineage before, cut off when all others were told to go, has the newest memory: it is waited for
- * as long as it writes. */
+/* A newcomer founds. A member of the lineage before, cut off when all others were told to go, has
+ * the newest memory: it is waited for as long as it writes. */
 void lineage_survivors_check(const struct lineage *newer)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
         const struct spotnik_engine *one = &world.process[i];
-        if (one->alive && one->parked && one->ended == 0 && world_runs(one) && one->lineage != NULL && one->lineage->stopped
+        if (one->alive && one->parked && one->ended == 0 && world_runs(one) && one->lineage != NULL
+            && one->lineage->stopped
             && one->lineage->founding.generation + 1 == newer->founding.generation
             && spotnik_time_since(task_now_ns(), one->refreshed_ns) < WRITES_NS)
-            world_break("%016llx is founded beside %u, which was cut off when all others were told to go, and writes its record",
+            world_break("%016llx is founded beside %u, which was cut off when all others were told "
+                        "to go, and writes its record",
                         (unsigned long long)newer->founding.id, one->number);
     }
 }
@@ -355,8 +386,10 @@ void lineage_survivors_check(const struct lineage *newer)
 static void promise_check(void)
 {
     for (uint32_t elder = 0; elder < world.lineage_count; elder++)
-        for (uint32_t younger = elder + 1; younger < world.lineage_count && world.lineage[elder].goes; younger++)
-            if (world.lineage[younger].step > world.lineage[younger].begun_step && world.lineage[younger].goes)
+        for (uint32_t younger = elder + 1;
+             younger < world.lineage_count && world.lineage[elder].goes; younger++)
+            if (world.lineage[younger].step > world.lineage[younger].begun_step
+                && world.lineage[younger].goes)
                 beside(&world.lineage[elder], &world.lineage[younger]);
 }
 

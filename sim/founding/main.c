@@ -3,9 +3,10 @@
  *
  *     founding [--seed N] [--seeds COUNT] [--keep-going] [--trace]
  *
- * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as excused; with a lease nothing is allowed);
- * a member ends because the job is over only where its work was done; and when everything has healed, all processes stand in one view of one
- * lineage before 3 T + 40 s are over, but for those that are left to an operator. */
+ * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as
+ * excused; with a lease nothing is allowed); a member ends because the job is over only where its
+ * work was done; and when everything has healed, all processes stand in one view of one lineage
+ * before 3 T + 40 s are over, but for those that are left to an operator. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -75,7 +76,8 @@ static void *agent_main(void *unused)
 
     (void)unused;
     while (world.process_count < PROCESSES_MAX) {
-        bool may = world.healed || world.process_count < PROCESSES_MAX - PROCESSES_CALM; /* where the folder fails for long each ends at once */
+        /* where the folder fails for long each ends at once */
+        bool may = world.healed || world.process_count < PROCESSES_MAX - PROCESSES_CALM;
         if (may && living() < wanted)
             process_start((uint32_t)task_below(HOSTS));
         task_sleep(task_below(3 * SPOTNIK_S));
@@ -83,14 +85,16 @@ static void *agent_main(void *unused)
     return NULL;
 }
 
-/* All others of its lineage were told to go, and a cleaner took the genesis: those that founded anew know of no lineage before theirs, and are
- * not as far. Neither yields, and both say so: an operator chooses (docs/design/0028-lineages.md). */
+/* All others of its lineage were told to go, and a cleaner took the genesis: those that founded
+ * anew know of no lineage before theirs, and are not as far. Neither yields, and both say so: an
+ * operator chooses (docs/design/0028-lineages.md). */
 static bool is_left_to_operator(const struct spotnik_engine *process)
 {
     if (process->lineage == NULL || !process->parked || !process->lineage->stopped)
         return false;
     for (uint32_t i = 0; i < world.lineage_count; i++)
-        if (world.lineage[i].goes && world.lineage[i].founding.root != process->lineage->founding.root
+        if (world.lineage[i].goes
+            && world.lineage[i].founding.root != process->lineage->founding.root
             && process->step > world.lineage[i].begun_step)
             return true;
     return false;
@@ -127,10 +131,14 @@ static void *calm_main(void *unused)
         task_sleep(SPOTNIK_S);
     const struct spotnik_engine *odd = odd_one();
     if (odd != NULL)
-        world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9, odd->number,
-                    odd->lineage == NULL ? "in no view" : odd->parked ? "parked" : "in another view than others");
+        world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9,
+                    odd->number,
+                    odd->lineage == NULL ? "in no view"
+                    : odd->parked        ? "parked"
+                                         : "in another view than others");
     else
-        world_tell("one job of %u members, %.0f s after everything healed", world.lineage[world.lineage_count - 1].size,
+        world_tell("one job of %u members, %.0f s after everything healed",
+                   world.lineage[world.lineage_count - 1].size,
                    (double)(task_now_ns() + CALM_NS - until_ns) / 1e9);
     task_reset(0); /* nobody runs any more */
     return NULL;
@@ -151,9 +159,13 @@ static void empty(void)
 
 static void world_make(uint64_t seed, bool trace, const char *folder)
 {
-    world = (struct world){ .seed = seed, .trace = trace, .lease = seed % 3 == 0, .fixed_ports = seed % 4 < 2, .stale_ns = STALE_NS,
-                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0,
-                             .leaves = seed % 7 < 4 };
+    world = (struct world){ .seed = seed,
+                            .trace = trace,
+                            .lease = seed % 3 == 0,
+                            .fixed_ports = seed % 4 < 2,
+                            .stale_ns = STALE_NS,
+                            .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0,
+                            .leaves = seed % 7 < 4 };
     snprintf(world.folder, sizeof world.folder, "%s", folder);
     setenv("SPOTNIK_STALE_MS", "20000", 1);
     if (world.lease)
@@ -162,7 +174,8 @@ static void world_make(uint64_t seed, bool trace, const char *folder)
         unsetenv("SPOTNIK_FOLDER");
     task_reset(seed);
     for (uint32_t i = 0; i < HOSTS; i++)
-        world.host[i] = (struct host){ .boot = 1 + task_below(UINT64_MAX - 1), .clock_ns = task_below(100000) * SPOTNIK_S };
+        world.host[i] = (struct host){ .boot = 1 + task_below(UINT64_MAX - 1),
+                                       .clock_ns = task_below(100000) * SPOTNIK_S };
 }
 
 static bool play(uint64_t seed, bool trace, const char *folder)
@@ -194,19 +207,23 @@ static bool has(int argc, char **argv, const char *name)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = strtoull(value(argc, argv, "--seed", "1"), NULL, 10), count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
+    uint64_t first = strtoull(value(argc, argv, "--seed", "1"), NULL, 10),
+             count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
     bool trace = has(argc, argv, "--trace"), all = has(argc, argv, "--keep-going");
-    uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, stops = 0, survivors = 0, excused = 0, broken = 0, played = 0;
+    uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, stops = 0,
+             survivors = 0, excused = 0, broken = 0, played = 0;
     char folder[64];
 
     /* In memory where there is such a place: the files are many and small. */
-    snprintf(folder, sizeof folder, "%s/founding.XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(folder, sizeof folder, "%s/founding.XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (mkdtemp(folder) == NULL)
         return 1;
     for (uint64_t seed = first; seed < first + count && (broken == 0 || all); seed++) {
         played++;
         if (!play(seed, trace, folder)) {
-            printf("seed %llu: %s; see it with: founding --seed %llu --trace\n", (unsigned long long)seed, world.broken, (unsigned long long)seed);
+            printf("seed %llu: %s; see it with: founding --seed %llu --trace\n",
+                   (unsigned long long)seed, world.broken, (unsigned long long)seed);
             broken++;
         }
         foundings += world.foundings;
@@ -220,10 +237,12 @@ int main(int argc, char **argv)
     }
     empty();
     rmdir(folder);
-    printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu jobs told to go with %llu members left behind, "
+    printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu "
+           "jobs told to go with %llu members left behind, "
            "%llu yielded; %llu worlds excused (section 16); %llu broke a promise\n",
-           (unsigned long long)played, (unsigned long long)foundings, (unsigned long long)refoundings, (unsigned long long)parkings,
-           (unsigned long long)totals, (unsigned long long)stops, (unsigned long long)survivors, (unsigned long long)yields,
-           (unsigned long long)excused, (unsigned long long)broken);
+           (unsigned long long)played, (unsigned long long)foundings,
+           (unsigned long long)refoundings, (unsigned long long)parkings,
+           (unsigned long long)totals, (unsigned long long)stops, (unsigned long long)survivors,
+           (unsigned long long)yields, (unsigned long long)excused, (unsigned long long)broken);
     return broken != 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process of a job does, as far as founding and finding go: as src/api does it, without a step. */
+/* What a process of a job does, as far as founding and finding go: as src/api does it, without a
+ * step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -101,11 +102,14 @@ static void come_again(struct spotnik_engine *self)
             self->ended = SPOTNIK_ERR_LEAVING;
             return;
         }
-        if (task_now_ns() >= until_ns) { /* its launcher starts another, which may follow any lineage */
+        /* its launcher starts another, which may follow any lineage */
+        if (task_now_ns() >= until_ns) {
             self->ended = SPOTNIK_ERR_PEERS;
             return;
         }
-        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self, &found, &sponsor) == 0)
+        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self,
+                               &found, &sponsor)
+            == 0)
             (void)join(self, &sponsor);
         self->joining = false;
         task_sleep(100 * SPOTNIK_MS);
@@ -140,7 +144,8 @@ static bool begin(struct spotnik_engine *self)
 /* Told to go, and cut off from those who would let it: it goes as it is (src/engine/caller.c). */
 static bool is_stranded(const struct spotnik_engine *self)
 {
-    return self->noticed_ns != 0 && self->parked && task_now_ns() - self->noticed_ns >= 3 * world.stale_ns;
+    return self->noticed_ns != 0 && self->parked
+           && task_now_ns() - self->noticed_ns >= 3 * world.stale_ns;
 }
 
 static void *process_main(void *context)
@@ -166,7 +171,8 @@ static void *process_main(void *context)
 static bool is_taken(uint32_t host, uint16_t port)
 {
     for (uint32_t i = 0; i < world.process_count; i++)
-        if (world.process[i].alive && world.process[i].host == host && world.process[i].credentials.self.port == port)
+        if (world.process[i].alive && world.process[i].host == host
+            && world.process[i].credentials.self.port == port)
             return true;
     return false;
 }
@@ -188,11 +194,17 @@ struct spotnik_engine *process_start(uint32_t host)
     if (world.process_count == PROCESSES_MAX || world.host[host].boot == 0)
         return NULL;
     struct spotnik_engine *process = &world.process[world.process_count];
-    *process = (struct spotnik_engine){ .number = world.process_count++, .host = host, .alive = true,
+    *process = (struct spotnik_engine){ .number = world.process_count++,
+                                        .host = host,
+                                        .alive = true,
                                         .clock_ns = world.host[host].clock_ns };
-    process->kernel = (struct spotnik_process){ .boot = world.host[host].boot, .pid = 100 + process->number, .start = task_now_ns() + 1, .space = 1 };
+    process->kernel = (struct spotnik_process){ .boot = world.host[host].boot,
+                                                .pid = 100 + process->number,
+                                                .start = task_now_ns() + 1,
+                                                .space = 1 };
     struct spotnik_member *self = &process->credentials.self;
-    self->id = (struct spotnik_id){ .high = 1 + task_below(UINT64_MAX), .low = task_below(UINT32_MAX) };
+    self->id =
+        (struct spotnik_id){ .high = 1 + task_below(UINT64_MAX), .low = task_below(UINT32_MAX) };
     self->host = world.host[host].boot;
     memcpy(self->address, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0", 15);
     self->address[15] = (uint8_t)host;

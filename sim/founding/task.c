@@ -22,8 +22,8 @@ struct task {
     void *(*body)(void *);
     void *argument;
     void *stack;
-    const void *on;   /* what it waits for; NULL: for time alone */
-    uint64_t wake_ns; /* UINT64_MAX: not by time */
+    const void *on;    /* what it waits for; NULL: for time alone */
+    uint64_t wake_ns;  /* UINT64_MAX: not by time */
     bool over, joined; /* joined: nobody waits for its end any more */
 };
 
@@ -81,7 +81,9 @@ struct task *task_new(struct spotnik_engine *process, void *(*body)(void *), voi
 
     SPOTNIK_ASSERT(stack != NULL);
     memset(new, 0, sizeof *new);
-    *new = (struct task){ .process = process, .body = body, .argument = argument, .stack = stack, .wake_ns = now_ns };
+    *new = (struct task){
+        .process = process, .body = body, .argument = argument, .stack = stack, .wake_ns = now_ns
+    };
     getcontext(&new->context);
     new->context.uc_stack.ss_sp = stack;
     new->context.uc_stack.ss_size = STACK_BYTES;
@@ -161,17 +163,20 @@ void task_run(uint64_t until_ns)
 
 /* ---- what stands for the system's threads and clocks ---- */
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*body)(void *), void *argument);
 int __wrap_pthread_join(pthread_t thread, void **ret);
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *condition);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument)
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*body)(void *), void *argument)
 {
     (void)attributes;
     *thread = (pthread_t)task_new(running->process, body, argument);
@@ -223,9 +228,11 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
     return 0;
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until)
 {
-    uint64_t until_ns = (uint64_t)until->tv_sec * SPOTNIK_S + (uint64_t)until->tv_nsec - running->process->clock_ns;
+    uint64_t until_ns =
+        (uint64_t)until->tv_sec * SPOTNIK_S + (uint64_t)until->tv_nsec - running->process->clock_ns;
 
     __wrap_pthread_mutex_unlock(mutex);
     task_wait(condition, until_ns);
@@ -242,7 +249,8 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *condition)
 /* Each machine has booted at another time, and its wall clock is wrong by some seconds. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
 {
-    uint64_t ns = now_ns + (running != NULL && running->process != NULL ? running->process->clock_ns : 0);
+    uint64_t ns =
+        now_ns + (running != NULL && running->process != NULL ? running->process->clock_ns : 0);
 
     if (clock == CLOCK_REALTIME)
         ns += UINT64_C(1800000000) * SPOTNIK_S;

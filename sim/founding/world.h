@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it is, and faults of all of
- * them. An oracle (lineage.c) decides membership, since that protocol has a simulator of its own. This world tries founding, waiting and
- * yielding. */
+/* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it
+ * is, and faults of all of them. An oracle (lineage.c) decides membership, since that protocol has
+ * a simulator of its own. This world tries founding, waiting and yielding. */
 #ifndef SPOTNIK_SIM_FOUNDING_WORLD_H
 #define SPOTNIK_SIM_FOUNDING_WORLD_H
 
@@ -29,8 +29,8 @@ enum folder {
 struct host {
     uint64_t boot; /* 0: it has no power */
     enum folder folder;
-    uint64_t clock_ns; /* of its clocks, at the beginning */
-    bool cut[HOSTS];   /* packets from here to there are lost */
+    uint64_t clock_ns;   /* of its clocks, at the beginning */
+    bool cut[HOSTS];     /* packets from here to there are lost */
     bool rejects[HOSTS]; /* connections from here to there are refused by a firewall */
 };
 
@@ -41,11 +41,14 @@ struct lineage {
     uint32_t size;
     uint64_t epoch, step;
     uint64_t founded_ns, begun_step; /* world time; the step that it was founded after */
-    bool goes; /* it committed a step in the last tick */
-    bool done;    /* all its steps are committed: its members leave */
+    bool goes;                       /* it committed a step in the last tick */
+    bool done;                       /* all its steps are committed: its members leave */
     bool stopped; /* all of its last view left because they were told to go, before that */
-    uint64_t excuses; /* a bit for each older lineage: when this one was founded, all of its members had been cut off from the folder for T */
-    uint64_t beside_ns; /* since when it goes on beside another, both with the folder in sight; 0: it does not */
+    /* a bit for each older lineage: when this one was founded, all of its members had been cut off
+     * from the folder for T */
+    uint64_t excuses;
+    /* since when it goes on beside another, both with the folder in sight; 0: it does not */
+    uint64_t beside_ns;
     uint64_t changing_ns; /* since when those that reach each other are not the view; 0: they are */
 };
 
@@ -61,10 +64,11 @@ struct spotnik_engine {
     struct lineage *lineage;  /* that it is a member of; NULL: none */
     uint64_t epoch, step;
     bool parked, joining;
-    bool out;  /* it was told that its view goes on, or has ended, without it */
-    int ended; /* SPOTNIK_ERR_*: it must not go on */
+    bool out;            /* it was told that its view goes on, or has ended, without it */
+    int ended;           /* SPOTNIK_ERR_*: it must not go on */
     uint64_t noticed_ns; /* when it was told to go; 0: it was not */
-    const struct lineage *left; /* the lineage that it left with the last of its members; NULL: it did not */
+    /* the lineage that it left with the last of its members; NULL: it did not */
+    const struct lineage *left;
     struct spotnik_founding past;
     uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
     uint64_t lease_until_ns; /* of its host's clock; 0: there is no lease */
@@ -79,7 +83,7 @@ struct spotnik_engine {
 struct world {
     uint64_t seed;
     bool trace, lease, healing;
-    bool leaves; /* members are told to go, and jobs end */
+    bool leaves;      /* members are told to go, and jobs end */
     bool fixed_ports; /* the next process of a host listens where one that died did */
     uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */
     uint64_t stale_ns;
@@ -90,7 +94,8 @@ struct world {
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
     bool healed;
-    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused; /* what happened */
+    /* what happened */
+    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused;
     char broken[200]; /* the promise that was broken; "" none */
 };
 
@@ -108,8 +113,10 @@ struct spotnik_engine *process_start(uint32_t host);
 void process_kill(struct spotnik_engine *process);
 
 /* lineage.c */
-struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotnik_founding *founding, uint64_t step);
-bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner, const struct spotnik_engine *sponsor);
+struct lineage *lineage_found(struct spotnik_engine *founder,
+                              const struct spotnik_founding *founding, uint64_t step);
+bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner,
+                   const struct spotnik_engine *sponsor);
 void lineage_leave(struct spotnik_engine *process);
 void lineage_survivors_check(const struct lineage *newer);
 void lineages_tick(void);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AD-PSGD: asynchronous decentralised parallel SGD, in two forms. Nobody waits for anybody.
  *
- * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t, pull its snapshot,
- * v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed. There each member chooses
- * for itself; here all turn by the same random number of places, so that in a step nobody is asked twice
- * and every peer is as likely as before.
+ * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t, pull its
+ * snapshot, v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed. There
+ * each member chooses for itself; here all turn by the same random number of places, so that in a
+ * step nobody is asked twice and every peer is as likely as before.
  *
- * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent",
- * ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As there, the graph is
- * bipartite so that no two wait for each other: even ranks are active and choose a random odd one, which
- * is passive. */
+ * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient
+ * Descent", ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As
+ * there, the graph is bipartite so that no two wait for each other: even ranks are active and
+ * choose a random odd one, which is passive. */
 #include "adapt/strategy.h"
 
 #include "base/assert.h"
@@ -24,7 +24,8 @@ static uint32_t any_other(struct spotnik_sync_replica *replica)
     struct spotnik_prng shared;
 
     spotnik_prng_seed(&shared, replica->step);
-    return (replica->rank + 1 + (uint32_t)spotnik_prng_below(&shared, replica->size - 1)) % replica->size;
+    return (replica->rank + 1 + (uint32_t)spotnik_prng_below(&shared, replica->size - 1))
+           % replica->size;
 }
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
@@ -51,7 +52,8 @@ static bool is_active(const struct spotnik_sync_replica *replica)
     return replica->rank % 2 == 0 && replica->size > 1;
 }
 
-static void begin_symmetric(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
+static void begin_symmetric(struct spotnik_sync_replica *replica,
+                            const struct spotnik_sync_primitives *use)
 {
     if (!is_active(replica))
         return;
@@ -60,9 +62,10 @@ static void begin_symmetric(struct spotnik_sync_replica *replica, const struct s
     use->exchange(use->context, peer, replica->scratch, replica->count);
 }
 
-/* What others left is settled after our own: both are differences to the model that was there when they
- * were made. */
-static void finish_symmetric(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
+/* What others left is settled after our own: both are differences to the model that was there when
+ * they were made. */
+static void finish_symmetric(struct spotnik_sync_replica *replica,
+                             const struct spotnik_sync_primitives *use)
 {
     if (is_active(replica) && replica->arrived)
         for (uint64_t i = 0; i < replica->count; i++)

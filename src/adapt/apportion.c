@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact proportional division. First the bounds: a member that would exceed one is fixed at it, and the rest
- * is divided among the others, until none exceeds. Each round fixes at least one, on the side that errs
- * more, so it ends. Then the remainders. Decides nothing beyond apportion.h. */
+/* Exact proportional division. First the bounds: a member that would exceed one is fixed at it, and
+ * the rest is divided among the others, until none exceeds. Each round fixes at least one, on the
+ * side that errs more, so it ends. Then the remainders. Decides nothing beyond apportion.h. */
 #include "adapt/apportion.h"
 
 #include "base/assert.h"
@@ -53,8 +53,8 @@ static double clipped(const struct division *d, uint32_t i)
     return d->quota[i] > (double)d->most[i] ? (double)d->most[i] : d->quota[i];
 }
 
-/* Fix those out of bounds: all below, or all above, whichever is the larger amount. Returns whether there
- * were any. */
+/* Fix those out of bounds: all below, or all above, whichever is the larger amount. Returns whether
+ * there were any. */
 static bool fix(struct division *d)
 {
     double below = 0, above = 0;
@@ -92,7 +92,8 @@ static uint32_t neediest(const struct division *d, const uint64_t *given)
     return best;
 }
 
-/* The member furthest above its quota that may give: wanted only where rounding made a quota one too many. */
+/* The member furthest above its quota that may give: wanted only where rounding made a quota one
+ * too many. */
 static uint32_t richest(const struct division *d, const uint64_t *given)
 {
     uint32_t best = UINT32_MAX;
@@ -123,12 +124,15 @@ static void round_to_whole(const struct division *d, uint64_t *ret)
         ret[richest(d, ret)]--;
 }
 
-bool spotnik_batch_apportion(uint64_t total, uint32_t count, const double *weight, const uint64_t *least,
-                             const uint64_t *most, uint64_t *ret)
+bool spotnik_batch_apportion(uint64_t total, uint32_t count, const double *weight,
+                             const uint64_t *least, const uint64_t *most, uint64_t *ret)
 {
-    struct division d = { .total = total, .count = count, .weight = weight, .least = least, .most = most };
+    struct division d = {
+        .total = total, .count = count, .weight = weight, .least = least, .most = most
+    };
 
-    SPOTNIK_ASSERT(count >= 1 && count <= SPOTNIK_BATCH_MEMBERS_MAX && total <= SPOTNIK_BATCH_TOTAL_MAX);
+    SPOTNIK_ASSERT(count >= 1 && count <= SPOTNIK_BATCH_MEMBERS_MAX
+                   && total <= SPOTNIK_BATCH_TOTAL_MAX);
     if (!is_possible(&d))
         return false;
     do

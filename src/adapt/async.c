@@ -12,7 +12,8 @@ static double speed_of(const struct spotnik_batch_published *member)
 }
 
 static double candidate(const struct spotnik_batch_config *config,
-                        const struct spotnik_batch_published *published, uint32_t count, uint32_t self)
+                        const struct spotnik_batch_published *published, uint32_t count,
+                        uint32_t self)
 {
     double timed = 0, untimed = 0;
 
@@ -34,7 +35,8 @@ static uint64_t bounded(const struct spotnik_batch_config *config, double sample
 }
 
 uint64_t spotnik_batch_async(const struct spotnik_batch_config *config,
-                             const struct spotnik_batch_published *published, uint32_t count, uint32_t self)
+                             const struct spotnik_batch_published *published, uint32_t count,
+                             uint32_t self)
 {
     SPOTNIK_ASSERT(self < count && published[self].time_s > 0);
     uint64_t now = published[self].samples;

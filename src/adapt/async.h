@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic batching without steps in common (ACSOS'20, the ASP case): each member applies the same
- * proportional rule by itself, on the times that the others have published, and its gradient is scaled by
- * lambda_k. Nothing is agreed here: members may look at different moments, so the sum of batches is the
- * global batch in the mean, not exactly. Decides one member's batch; exactness is the synchronous
- * controller's. */
+ * proportional rule by itself, on the times that the others have published, and its gradient is
+ * scaled by lambda_k. Nothing is agreed here: members may look at different moments, so the sum of
+ * batches is the global batch in the mean, not exactly. Decides one member's batch; exactness is
+ * the synchronous controller's. */
 #ifndef SPOTNIK_ADAPT_ASYNC_H
 #define SPOTNIK_ADAPT_ASYNC_H
 
@@ -14,10 +14,12 @@ struct spotnik_batch_published {
     double time_s;    /* its smoothed compute time; 0: unknown */
 };
 
-/* The batch member `self` goes on with, of `count` published. Its own time must be known. The candidate b
- * tbar / t is scaled so that it would conserve config->batch if all others did the same now, then bounded. */
+/* The batch member `self` goes on with, of `count` published. Its own time must be known. The
+ * candidate b tbar / t is scaled so that it would conserve config->batch if all others did the same
+ * now, then bounded. */
 uint64_t spotnik_batch_async(const struct spotnik_batch_config *config,
-                             const struct spotnik_batch_published *published, uint32_t count, uint32_t self);
+                             const struct spotnik_batch_published *published, uint32_t count,
+                             uint32_t self);
 
 /* Scale of its gradient: b_k / sum b, over those published. */
 double spotnik_batch_async_lambda(const struct spotnik_batch_published *published, uint32_t count,

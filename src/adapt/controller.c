@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proportional controller of controller.h. One adjustment: candidates by the rule, made whole within
- * the bounds, and taken if any of them leaves the dead-band. */
+/* The proportional controller of controller.h. One adjustment: candidates by the rule, made whole
+ * within the bounds, and taken if any of them leaves the dead-band. */
 #include "adapt/controller.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "adapt/agreed.h"
 #include "spotnik/spotnik.h"
 
-#define ROUNDING 0.75 /* of a sample that an exact share is away from the whole one before that moves alone */
+/* of a sample that an exact share is away from the whole one before that moves alone */
+#define ROUNDING 0.75
 
 typedef struct spotnik_batch_controller controller_t;
 
@@ -29,9 +30,10 @@ void spotnik_batch_config_init(struct spotnik_batch_config *config, uint64_t bat
 
 static bool is_valid(const struct spotnik_batch_config *config, uint32_t size)
 {
-    return size >= 1 && size <= SPOTNIK_BATCH_MEMBERS_MAX && config->batch <= SPOTNIK_BATCH_TOTAL_MAX
-           && config->least >= 1 && config->window >= 1 && config->smoothing > 0 && config->smoothing <= 1
-           && config->dead_band >= 0 && config->caution >= 0 && config->fall_band >= 0 && config->fall_band < 1;
+    return size >= 1 && size <= SPOTNIK_BATCH_MEMBERS_MAX
+           && config->batch <= SPOTNIK_BATCH_TOTAL_MAX && config->least >= 1 && config->window >= 1
+           && config->smoothing > 0 && config->smoothing <= 1 && config->dead_band >= 0
+           && config->caution >= 0 && config->fall_band >= 0 && config->fall_band < 1;
 }
 
 static uint64_t most_of(const struct spotnik_batch_config *config)
@@ -44,7 +46,8 @@ static bool is_time(double time_s)
     return time_s > 0 && time_s < 1e300;
 }
 
-/* Divide the batch by weight within the bounds; where learnt bounds forbid it, they are forgotten. */
+/* Divide the batch by weight within the bounds; where learnt bounds forbid it, they are
+ * forgotten. */
 static bool divide(controller_t *c, const double *weight, uint64_t *ret)
 {
     uint64_t least[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 }, most[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
@@ -64,8 +67,8 @@ static bool divide(controller_t *c, const double *weight, uint64_t *ret)
     return true;
 }
 
-int spotnik_batch_controller_init(controller_t *c, const struct spotnik_batch_config *config, uint32_t size,
-                                  const double *speed)
+int spotnik_batch_controller_init(controller_t *c, const struct spotnik_batch_config *config,
+                                  uint32_t size, const double *speed)
 {
     double weight[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
     uint64_t samples[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
@@ -101,20 +104,22 @@ static double mean_time(const controller_t *c)
     return sum / c->size;
 }
 
-/* Slower after the increase than before it: the batch before it is as much as this member takes with
- * profit (a cache, a memory, a saturated device). */
-static void learn_bound(const struct spotnik_batch_config *config, struct spotnik_batch_member *member)
+/* Slower after the increase than before it: the batch before it is as much as this member takes
+ * with profit (a cache, a memory, a saturated device). */
+static void learn_bound(const struct spotnik_batch_config *config,
+                        struct spotnik_batch_member *member)
 {
     double speed = (double)member->samples / member->timing.time_s;
     bool grew = member->samples > member->samples_before;
 
     if (member->speed_before > 0 && grew && speed < member->speed_before * (1 - config->fall_band))
-        member->most = member->samples_before > config->least ? member->samples_before : config->least;
+        member->most =
+            member->samples_before > config->least ? member->samples_before : config->least;
     member->speed_before = 0;
 }
 
-/* Relative variance of every member's time. Nobody is thought to be less noisy than members are on average: the own noise is known from
- * a few steps alone. */
+/* Relative variance of every member's time. Nobody is thought to be less noisy than members are on
+ * average: the own noise is known from a few steps alone. */
 static void doubts(const controller_t *c, double *ret_doubt2)
 {
     double noise = 0;
@@ -149,8 +154,9 @@ static bool moves(const controller_t *c, const double *wanted, const uint64_t *s
     return false;
 }
 
-/* By how much the longest time is above the shortest follows from how much shares are to grow. A share is speed_k / sum of speeds, so
- * that the quotient of two of them has the relative variance d_a + d_b. */
+/* By how much the longest time is above the shortest follows from how much shares are to grow. A
+ * share is speed_k / sum of speeds, so that the quotient of two of them has the relative variance
+ * d_a + d_b. */
 static bool leaves_dead_band(const controller_t *c, const uint64_t *samples)
 {
     double doubt2[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 }, growth[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
@@ -185,7 +191,9 @@ static void adjust(controller_t *c, const uint64_t *samples)
 
 static void times_add(controller_t *c, const double *time_s)
 {
-    struct spotnik_batch_pace pace = { .block = c->config.window, .smoothing = c->config.smoothing, .band = c->config.dead_band };
+    struct spotnik_batch_pace pace = { .block = c->config.window,
+                                       .smoothing = c->config.smoothing,
+                                       .band = c->config.dead_band };
 
     if (pace.block > SPOTNIK_BATCH_BLOCK)
         pace.block = SPOTNIK_BATCH_BLOCK;
@@ -224,21 +232,24 @@ static bool is_sure(const controller_t *c, uint32_t i, const double *doubt2, uin
     return change * change > caution * caution * doubt2[i] * before * before;
 }
 
-bool spotnik_batch_controller_observe_apart(controller_t *c, const uint64_t *samples, const double *time_s)
+bool spotnik_batch_controller_observe_apart(controller_t *c, const uint64_t *samples,
+                                            const double *time_s)
 {
     struct spotnik_batch_published published[SPOTNIK_BATCH_MEMBERS_MAX];
     double of_batch_s[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 }, doubt2[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
     bool changed = false;
 
     for (uint32_t i = 0; i < c->size; i++)
-        of_batch_s[i] = samples[i] ? time_s[i] * (double)c->member[i].samples / (double)samples[i] : 0;
+        of_batch_s[i] =
+            samples[i] ? time_s[i] * (double)c->member[i].samples / (double)samples[i] : 0;
     times_add(c, of_batch_s);
     c->observed += c->observed < UINT32_MAX;
     if (c->observed < c->config.window)
         return false;
     doubts(c, doubt2);
     for (uint32_t i = 0; i < c->size; i++)
-        published[i] = (struct spotnik_batch_published){ c->member[i].samples, c->member[i].timing.time_s };
+        published[i] =
+            (struct spotnik_batch_published){ c->member[i].samples, c->member[i].timing.time_s };
     for (uint32_t i = 0; i < c->size; i++) {
         if (!is_time(published[i].time_s))
             continue;
@@ -265,8 +276,8 @@ bool spotnik_batch_controller_is_whole(const controller_t *c)
 }
 
 /* What a newcomer starts with, before the batch is divided again. */
-static struct spotnik_batch_member newcomer(const controller_t *old, uint32_t size, const uint32_t *from,
-                                            double *ret_weight)
+static struct spotnik_batch_member newcomer(const controller_t *old, uint32_t size,
+                                            const uint32_t *from, double *ret_weight)
 {
     uint32_t survivors = 0;
     double sum = 0;

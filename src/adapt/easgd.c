@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* EA-SGD: elastic averaging. Zhang, Choromanska and LeCun, "Deep learning with Elastic Averaging SGD",
- * NeurIPS'15, the synchronous form (equations 5 and 6), every `period` steps:
+/* EA-SGD: elastic averaging. Zhang, Choromanska and LeCun, "Deep learning with Elastic Averaging
+ * SGD", NeurIPS'15, the synchronous form (equations 5 and 6), every `period` steps:
  *
- *     x_k <- x_k - alpha (x_k - x~) - eta g_k        x~ <- x~ + beta (mean_k(x_k) - x~)       beta = N alpha
+ *     x_k <- x_k - alpha (x_k - x~) - eta g_k        x~ <- x~ + beta (mean_k(x_k) - x~)       beta
+ *     = N alpha
  *
- * options.alpha is beta, the paper's 0.9, so that the elastic force does not depend on the size of the
- * view. There is no server: everybody moves its own copy of x~ by the same mean, so it is the same bits
- * everywhere. */
+ * options.alpha is beta, the paper's 0.9, so that the elastic force does not depend on the size of
+ * the view. There is no server: everybody moves its own copy of x~ by the same mean, so it is the
+ * same bits everywhere. */
 #include "adapt/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

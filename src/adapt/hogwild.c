@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hogwild-style SGD for members of one host: one parameter memory, written to by all without a lock. Niu, Recht, Re and
- * Wright, "HOGWILD!: A Lock-Free Approach to Parallelizing Stochastic Gradient Descent", NeurIPS'11, algorithm 1: read x,
- * compute a gradient, add the update to x component by component. What is added is the update that the member's own
- * optimiser makes of its gradient; for plain SGD that is the paper's.
+/* Hogwild-style SGD for members of one host: one parameter memory, written to by all without a
+ * lock. Niu, Recht, Re and Wright, "HOGWILD!: A Lock-Free Approach to Parallelizing Stochastic
+ * Gradient Descent", NeurIPS'11, algorithm 1: read x, compute a gradient, add the update to x
+ * component by component. What is added is the update that the member's own optimiser makes of its
+ * gradient; for plain SGD that is the paper's.
  *
- * Members read and write components one by one, relaxed, so each is a number that some member wrote. Read, add and write are not one
- * act, and an update that falls between may be lost: that is the paper's bargain. An update writes only the elements that it changes.
- * Hosts meet in the average of all models every N steps, as in every asynchronous strategy: each member adds its part of the way there
- * to its host's memory. */
+ * Members read and write components one by one, relaxed, so each is a number that some member
+ * wrote. Read, add and write are not one act, and an update that falls between may be lost: that is
+ * the paper's bargain. An update writes only the elements that it changes. Hosts meet in the
+ * average of all models every N steps, as in every asynchronous strategy: each member adds its part
+ * of the way there to its host's memory. */
 #include "adapt/strategy.h"
 
 void spotnik_sync_common_add(float *common, const float *update, float part, uint64_t count)

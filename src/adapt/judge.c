@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge of judge.h. Medians, because a step in which somebody was lost or admitted takes as long as it takes. */
+/* The judge of judge.h. Medians, because a step in which somebody was lost or admitted takes as
+ * long as it takes. */
 #include "adapt/judge.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "base/assert.h"
 #include "adapt/agreed.h"
 
-_Static_assert(sizeof(struct spotnik_sync_judge) == 8 * (14 + 3 * SPOTNIK_SYNC_WINDOW + SPOTNIK_SYNC_MEMORY),
+_Static_assert(sizeof(struct spotnik_sync_judge)
+                   == 8 * (14 + 3 * SPOTNIK_SYNC_WINDOW + SPOTNIK_SYNC_MEMORY),
                "what is hashed and copied to joiners has no holes");
 
 void spotnik_sync_judge_init(struct spotnik_sync_judge *judge, enum spotnik_sync_mode mode)
@@ -67,11 +69,13 @@ static void remember(struct spotnik_sync_judge *judge, const struct measured *no
 
 static uint64_t window_of(const struct spotnik_sync_rules *rules)
 {
-    return rules->window > 0 && rules->window < SPOTNIK_SYNC_WINDOW ? rules->window : SPOTNIK_SYNC_WINDOW;
+    return rules->window > 0 && rules->window < SPOTNIK_SYNC_WINDOW ? rules->window
+                                                                    : SPOTNIK_SYNC_WINDOW;
 }
 
 /* Members that run apart measure the exchange seldom: each time counts for a window. */
-static bool ratios_are_complete(const struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules)
+static bool ratios_are_complete(const struct spotnik_sync_judge *judge,
+                                const struct spotnik_sync_rules *rules)
 {
     return judge->ratios >= (judge->mode == SPOTNIK_SYNC_ASYNCHRONOUS ? 1 : window_of(rules));
 }
@@ -95,7 +99,8 @@ static bool window_close(struct spotnik_sync_judge *judge, const struct spotnik_
 }
 
 static struct spotnik_sync_metrics metrics_of(const struct spotnik_sync_judge *judge,
-                                              const struct spotnik_sync_rules *rules, uint32_t members)
+                                              const struct spotnik_sync_rules *rules,
+                                              uint32_t members)
 {
     return (struct spotnik_sync_metrics){
         .speed = judge->last_ratio,
@@ -109,13 +114,15 @@ static struct spotnik_sync_metrics metrics_of(const struct spotnik_sync_judge *j
     };
 }
 
-static enum spotnik_sync_mode ask_own(struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules,
+static enum spotnik_sync_mode ask_own(struct spotnik_sync_judge *judge,
+                                      const struct spotnik_sync_rules *rules,
                                       const struct spotnik_sync_metrics *metrics)
 {
     enum spotnik_sync_mode mode = (enum spotnik_sync_mode)judge->mode;
     enum spotnik_sync_mode wanted = rules->own(rules->own_context, metrics, mode, judge->memory);
 
-    if (wanted == mode || (wanted != SPOTNIK_SYNC_SYNCHRONOUS && wanted != SPOTNIK_SYNC_ASYNCHRONOUS))
+    if (wanted == mode
+        || (wanted != SPOTNIK_SYNC_SYNCHRONOUS && wanted != SPOTNIK_SYNC_ASYNCHRONOUS))
         return mode;
     judge->reason = SPOTNIK_SYNC_REASON_OWN;
     judge->value = metrics->speed;
@@ -123,11 +130,13 @@ static enum spotnik_sync_mode ask_own(struct spotnik_sync_judge *judge, const st
     return wanted;
 }
 
-static enum spotnik_sync_mode ask(struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules, uint32_t members)
+static enum spotnik_sync_mode ask(struct spotnik_sync_judge *judge,
+                                  const struct spotnik_sync_rules *rules, uint32_t members)
 {
     struct spotnik_sync_metrics metrics = metrics_of(judge, rules, members);
-    struct spotnik_sync_policy policy = { (enum spotnik_sync_mode)judge->mode, (enum spotnik_sync_reason)judge->reason,
-                                          judge->value, judge->limit, (uint32_t)judge->streak };
+    struct spotnik_sync_policy policy = { (enum spotnik_sync_mode)judge->mode,
+                                          (enum spotnik_sync_reason)judge->reason, judge->value,
+                                          judge->limit, (uint32_t)judge->streak };
     enum spotnik_sync_mode wanted = policy.mode;
 
     if (rules->own)
@@ -155,13 +164,16 @@ static void forget(struct spotnik_sync_judge *judge, enum spotnik_sync_mode mode
     judge->last_ratio = judge->last_mean_us = judge->last_max_us = 0;
 }
 
-enum spotnik_sync_mode spotnik_sync_judge_step(struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules,
-                                               uint64_t step, const struct spotnik_sync_row *rows, uint32_t count,
-                                               bool averaged)
+enum spotnik_sync_mode spotnik_sync_judge_step(struct spotnik_sync_judge *judge,
+                                               const struct spotnik_sync_rules *rules,
+                                               uint64_t step, const struct spotnik_sync_row *rows,
+                                               uint32_t count, bool averaged)
 {
-    bool follows = step == judge->step + 1, due = rules->rule == SPOTNIK_SYNC_RULE_SCHEDULE && !rules->own;
+    bool follows = step == judge->step + 1,
+         due = rules->rule == SPOTNIK_SYNC_RULE_SCHEDULE && !rules->own;
 
-    SPOTNIK_ASSERT(step > judge->step && judge->ratios < SPOTNIK_SYNC_WINDOW && judge->times < SPOTNIK_SYNC_WINDOW);
+    SPOTNIK_ASSERT(step > judge->step && judge->ratios < SPOTNIK_SYNC_WINDOW
+                   && judge->times < SPOTNIK_SYNC_WINDOW);
     if (count > 0) {
         struct measured now = measure(rows, count);
         remember(judge, &now, follows);
@@ -170,7 +182,8 @@ enum spotnik_sync_mode spotnik_sync_judge_step(struct spotnik_sync_judge *judge,
     }
     judge->step = step;
     judge->averaged = averaged;
-    enum spotnik_sync_mode wanted = due ? ask(judge, rules, count) : (enum spotnik_sync_mode)judge->mode;
+    enum spotnik_sync_mode wanted =
+        due ? ask(judge, rules, count) : (enum spotnik_sync_mode)judge->mode;
 
     if (wanted != (enum spotnik_sync_mode)judge->mode)
         forget(judge, wanted);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Local SGD: everybody steps by itself, and every `period` steps all take the mean of the models. Stich,
- * "Local SGD Converges Fast and Communicates Little", ICLR'19, algorithm 1. Replicas are bit-identical
- * after each averaging step; the centre is the last mean. `begin` applies the gradient, as the mean is one
- * of models after the step. */
+/* Local SGD: everybody steps by itself, and every `period` steps all take the mean of the models.
+ * Stich, "Local SGD Converges Fast and Communicates Little", ICLR'19, algorithm 1. Replicas are
+ * bit-identical after each averaging step; the centre is the last mean. `begin` applies the
+ * gradient, as the mean is one of models after the step. */
 #include "adapt/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookahead: k steps forward, one step back, around any other strategy. Zhang, Lucas, Hinton and Ba,
- * NeurIPS'19 (arXiv 1907.08610), algorithm 1: after k steps of the fast weights, slow <- slow + alpha
- * (fast - slow), fast <- slow; k = 5, alpha = 0.5. Needs no communication of its own: bits are as equal as
- * those of the inner strategy. */
+/* Lookahead: k steps forward, one step back, around any other strategy. Zhang, Lucas, Hinton and
+ * Ba, NeurIPS'19 (arXiv 1907.08610), algorithm 1: after k steps of the fast weights, slow <- slow +
+ * alpha (fast - slow), fast <- slow; k = 5, alpha = 0.5. Needs no communication of its own: bits
+ * are as equal as those of the inner strategy. */
 #include "adapt/strategy.h"
 
 static void enter(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
@@ -22,7 +22,8 @@ static void finish(struct spotnik_sync_replica *replica, const struct spotnik_sy
     replica->options.inner->finish(replica, use);
     if (replica->step % replica->options.lookahead_period != 0)
         return;
-    spotnik_sync_mix(replica->slow, replica->model, replica->options.lookahead_alpha, replica->count);
+    spotnik_sync_mix(replica->slow, replica->model, replica->options.lookahead_alpha,
+                     replica->count);
     spotnik_sync_copy(replica->model, replica->slow, replica->count);
 }
 
@@ -30,7 +31,10 @@ const struct spotnik_sync_strategy spotnik_sync_lookahead = {
     .name = "lookahead",
     .synchronous = true,
     .same_bits = true,
-    .options = { .period = 1, .lookahead_alpha = 0.5f, .lookahead_period = 5, .inner = &spotnik_sync_ssgd },
+    .options = { .period = 1,
+                 .lookahead_alpha = 0.5f,
+                 .lookahead_period = 5,
+                 .inner = &spotnik_sync_ssgd },
     .enter = enter,
     .begin = begin,
     .finish = finish,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The estimators of noise.h. E|g_k|^2 = |G|^2 + S / b_k and E|g|^2 = |G|^2 + S / B are two equations for
- * |G|^2 and S. */
+/* The estimators of noise.h. E|g_k|^2 = |G|^2 + S / b_k and E|g|^2 = |G|^2 + S / B are two
+ * equations for |G|^2 and S. */
 #include "adapt/noise.h"
 
 #include "adapt/agreed.h"
@@ -12,7 +12,9 @@ void spotnik_noise_init(struct spotnik_noise *noise, double keep)
 {
     struct spotnik_ewma empty = { .keep = keep };
 
-    *noise = (struct spotnik_noise){ .signal = empty, .variance = empty, .relative = empty, .keep = keep };
+    *noise = (struct spotnik_noise){
+        .signal = empty, .variance = empty, .relative = empty, .keep = keep
+    };
 }
 
 static bool says_something(const struct spotnik_noise_step *step)
@@ -58,21 +60,25 @@ bool spotnik_noise_observe(struct spotnik_noise *noise, const struct spotnik_noi
 
     smooth(noise, signal);
     spotnik_ewma_add(&noise->signal, signal);
-    spotnik_ewma_add(&noise->variance, (step->members_norm2 - step->average_norm2) / (1 / small - 1 / big));
+    spotnik_ewma_add(&noise->variance,
+                     (step->members_norm2 - step->average_norm2) / (1 / small - 1 / big));
     spotnik_ewma_add(&noise->relative, step->members_norm2 / step->average_norm2 / step->members);
     return true;
 }
 
 double spotnik_noise_scale(const struct spotnik_noise *noise)
 {
-    return noise->signal.known && noise->signal.value != 0 ? noise->variance.value / noise->signal.value : 0;
+    return noise->signal.known && noise->signal.value != 0
+               ? noise->variance.value / noise->signal.value
+               : 0;
 }
 
 double spotnik_noise_error2(const struct spotnik_noise *noise)
 {
     double signal = noise->signal.value;
 
-    return noise->signal.known && signal != 0 ? noise->spread2 * noise->weight2 / (signal * signal) : 0;
+    return noise->signal.known && signal != 0 ? noise->spread2 * noise->weight2 / (signal * signal)
+                                              : 0;
 }
 
 double spotnik_noise_deviation2(const struct spotnik_noise *noise, double batch)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradient noise, from three numbers a step that the all-reduce already carries or each member can add to
- * it: its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each. Norms
- * here are squared norms.
+/* Gradient noise, from three numbers a step that the all-reduce already carries or each member can
+ * add to it: its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each.
+ * Norms here are squared norms.
  *
  * Gradient noise scale: McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv
- * 1812.06162), appendix A.1, smoothed and divided as KungFu does (OSDI'20). With mini-batches of different
- * size, B_small is their harmonic mean: then the mean of |g_k|^2 is |G|^2 + S / B_small, and both
- * estimates stay without bias.
+ * 1812.06162), appendix A.1, smoothed and divided as KungFu does (OSDI'20). With mini-batches of
+ * different size, B_small is their harmonic mean: then the mean of |g_k|^2 is |G|^2 + S / B_small,
+ * and both estimates stay without bias.
  *
- * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K, smoothed.
+ * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K,
+ * smoothed.
  *
- * The noise itself determines the number of steps to average. With a batch far below the noise scale, |G|^2 of one step is mostly noise:
- * its deviation is about noise scale / batch times |G|^2, and less by the root of the dimensions of the noise. KungFu's ten steps then say
- * little. So numerator and denominator are each averaged until the error of |G|^2 is a tenth, over ten to a thousand steps. The error is
- * an output.
+ * The noise itself determines the number of steps to average. With a batch far below the noise
+ * scale, |G|^2 of one step is mostly noise: its deviation is about noise scale / batch times |G|^2,
+ * and less by the root of the dimensions of the noise. KungFu's ten steps then say little. So
+ * numerator and denominator are each averaged until the error of |G|^2 is a tenth, over ten to a
+ * thousand steps. The error is an output.
  *
  * Estimates only; decides nothing. No square roots: `deviation2` is the square of the relative
  * deviation. */
@@ -42,7 +44,8 @@ struct spotnik_noise {
     struct spotnik_ewma relative; /* Scavenger's gamma */
     double keep;                  /* of the past, at least */
     double spread2;               /* variance of what single steps say of |G|^2 */
-    double weight2;               /* sum of the squared weights of the steps in the means: 1 / how many they are worth */
+    /* sum of the squared weights of the steps in the means: 1 / how many they are worth */
+    double weight2;
 };
 
 /* One step, as agreed. */
@@ -54,23 +57,24 @@ struct spotnik_noise_step {
     double average_norm2; /* |g|^2, g = sum_k lambda_k g_k */
 };
 
-/* `keep`: weight of the past, at least, once there is as much of it. KungFu's optimiser wrapper keeps 0.9, its operator 0.6. */
+/* `keep`: weight of the past, at least, once there is as much of it. KungFu's optimiser wrapper
+ * keeps 0.9, its operator 0.6. */
 void spotnik_noise_init(struct spotnik_noise *noise, double keep);
 
-/* Returns false, and learns nothing, from a step that says nothing: one member, no spread between batch
- * sizes, norms that are not finite or an average gradient of 0. */
+/* Returns false, and learns nothing, from a step that says nothing: one member, no spread between
+ * batch sizes, norms that are not finite or an average gradient of 0. */
 bool spotnik_noise_observe(struct spotnik_noise *noise, const struct spotnik_noise_step *step);
 
-/* S / |G|^2, in samples: the batch at which noise and signal are equal. 0 while unknown; not above 0 also
- * means that too few steps have been averaged. */
+/* S / |G|^2, in samples: the batch at which noise and signal are equal. 0 while unknown; not above
+ * 0 also means that too few steps have been averaged. */
 double spotnik_noise_scale(const struct spotnik_noise *noise);
 
-/* The square of the relative standard error of |G|^2, and so nearly of the noise scale: to be trusted where it is well below 1. 0 while
- * unknown. */
+/* The square of the relative standard error of |G|^2, and so nearly of the noise scale: to be
+ * trusted where it is well below 1. 0 while unknown. */
 double spotnik_noise_error2(const struct spotnik_noise *noise);
 
-/* (S / batch) / |G|^2: the square of the relative deviation of a gradient over `batch` samples, which
- * itself is proportional to batch^-1/2. */
+/* (S / batch) / |G|^2: the square of the relative deviation of a gradient over `batch` samples,
+ * which itself is proportional to batch^-1/2. */
 double spotnik_noise_deviation2(const struct spotnik_noise *noise, double batch);
 
 #endif

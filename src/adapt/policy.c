@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three policies of policy.h. What is unknown (0) asks for nothing and does not break a streak. */
+/* The three policies of policy.h. What is unknown (0) asks for nothing and does not break a
+ * streak. */
 #include "adapt/policy.h"
 
 #include "base/assert.h"
@@ -45,8 +46,8 @@ enum spotnik_sync_mode spotnik_sync_policy_throughput(struct spotnik_sync_policy
                         (struct wish){ SPOTNIK_SYNC_ASYNCHRONOUS, ratio < limits->low,
                                        SPOTNIK_SYNC_REASON_SLOW, ratio, limits->low });
     return consider(policy, limits->patience,
-                    (struct wish){ SPOTNIK_SYNC_SYNCHRONOUS, ratio > limits->high, SPOTNIK_SYNC_REASON_FAST,
-                                   ratio, limits->high });
+                    (struct wish){ SPOTNIK_SYNC_SYNCHRONOUS, ratio > limits->high,
+                                   SPOTNIK_SYNC_REASON_FAST, ratio, limits->high });
 }
 
 struct spotnik_sync_hysteresis spotnik_sync_waiting_usual(void)
@@ -66,8 +67,8 @@ enum spotnik_sync_mode spotnik_sync_policy_waiting(struct spotnik_sync_policy *p
                         (struct wish){ SPOTNIK_SYNC_ASYNCHRONOUS, waiting > limits->high,
                                        SPOTNIK_SYNC_REASON_WAITING, waiting, limits->high });
     return consider(policy, limits->patience,
-                    (struct wish){ SPOTNIK_SYNC_SYNCHRONOUS, waiting < limits->low, SPOTNIK_SYNC_REASON_EVEN,
-                                   waiting, limits->low });
+                    (struct wish){ SPOTNIK_SYNC_SYNCHRONOUS, waiting < limits->low,
+                                   SPOTNIK_SYNC_REASON_EVEN, waiting, limits->low });
 }
 
 enum spotnik_sync_mode spotnik_sync_policy_schedule(struct spotnik_sync_policy *policy, double part,
@@ -76,14 +77,16 @@ enum spotnik_sync_mode spotnik_sync_policy_schedule(struct spotnik_sync_policy *
     if (metrics->samples_total == 0 || policy->mode == SPOTNIK_SYNC_ASYNCHRONOUS)
         return policy->mode;
     double done = (double)metrics->samples_done / (double)metrics->samples_total;
-    return consider(
-        policy, 1,
-        (struct wish){ SPOTNIK_SYNC_ASYNCHRONOUS, done >= part, SPOTNIK_SYNC_REASON_WORK_DONE, done, part });
+    return consider(policy, 1,
+                    (struct wish){ SPOTNIK_SYNC_ASYNCHRONOUS, done >= part,
+                                   SPOTNIK_SYNC_REASON_WORK_DONE, done, part });
 }
 
 enum spotnik_sync_mode spotnik_sync_policy_turns(struct spotnik_sync_policy *policy)
 {
-    change(policy, policy->mode == SPOTNIK_SYNC_SYNCHRONOUS ? SPOTNIK_SYNC_ASYNCHRONOUS : SPOTNIK_SYNC_SYNCHRONOUS,
+    change(policy,
+           policy->mode == SPOTNIK_SYNC_SYNCHRONOUS ? SPOTNIK_SYNC_ASYNCHRONOUS
+                                                    : SPOTNIK_SYNC_SYNCHRONOUS,
            SPOTNIK_SYNC_REASON_TURN, 0, 0);
     return policy->mode;
 }

@@ -4,7 +4,8 @@
 
 #include "base/assert.h"
 
-struct spotnik_shards spotnik_shards_make(uint64_t bytes, uint32_t align, uint32_t size, uint32_t copies)
+struct spotnik_shards spotnik_shards_make(uint64_t bytes, uint32_t align, uint32_t size,
+                                          uint32_t copies)
 {
     SPOTNIK_ASSERT(size >= 1 && align >= 1 && copies >= 1);
     return (struct spotnik_shards){ bytes, align, size, copies < size ? copies : size };
@@ -64,7 +65,8 @@ uint32_t spotnik_shards_source(const struct spotnik_shards *old, const struct sp
                                const uint32_t *now, uint32_t to, uint64_t begin, uint64_t *ret_end)
 {
     uint32_t was = spotnik_shards_of(old, begin), is = spotnik_shards_of(new, begin);
-    uint64_t old_end = spotnik_shards_range(old, was).end, new_end = spotnik_shards_range(new, is).end;
+    uint64_t old_end = spotnik_shards_range(old, was).end,
+             new_end = spotnik_shards_range(new, is).end;
     uint32_t self = old_rank(old, now, to);
 
     *ret_end = old_end < new_end ? old_end : new_end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* S-MA: synchronous model averaging, as in KungFu (OSDI'20), SynchronousAveragingOptimizer, after
- * Koliousis et al., "CROSSBOW", VLDB'19: v <- (1 - alpha) v + alpha mean_k(v_k), alpha = 0.1; then the
- * LOCAL gradient is applied. So replicas differ, by definition; what all hold in the same bits is the
- * mean, kept as the centre: validate and checkpoint that. */
+ * Koliousis et al., "CROSSBOW", VLDB'19: v <- (1 - alpha) v + alpha mean_k(v_k), alpha = 0.1; then
+ * the LOCAL gradient is applied. So replicas differ, by definition; what all hold in the same bits
+ * is the mean, kept as the centre: validate and checkpoint that. */
 #include "adapt/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

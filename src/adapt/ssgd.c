@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S-SGD: synchronous SGD. Everybody applies the mean of all gradients: g = sum_k lambda_k g_k. KungFu (Mai
- * et al., OSDI'20), SynchronousSGDOptimizer. Replicas stay bit-identical. */
+/* S-SGD: synchronous SGD. Everybody applies the mean of all gradients: g = sum_k lambda_k g_k.
+ * KungFu (Mai et al., OSDI'20), SynchronousSGDOptimizer. Replicas stay bit-identical. */
 #include "adapt/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

@@ -15,8 +15,8 @@ void spotnik_store_init(struct spotnik_store *store, float *data, uint64_t count
     store->count = count;
 }
 
-bool spotnik_store_add(struct spotnik_store *store, uint32_t sender, uint64_t number, const float *update,
-                       uint64_t *ret_expected)
+bool spotnik_store_add(struct spotnik_store *store, uint32_t sender, uint64_t number,
+                       const float *update, uint64_t *ret_expected)
 {
     SPOTNIK_ASSERT(sender < SPOTNIK_STORE_SENDERS_MAX);
     if (ret_expected != NULL)

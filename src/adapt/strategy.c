@@ -31,7 +31,8 @@ const struct spotnik_sync_strategy *spotnik_sync_find(const char *name)
     return NULL;
 }
 
-void spotnik_sync_enter(const struct spotnik_sync_strategy *strategy, struct spotnik_sync_replica *replica,
+void spotnik_sync_enter(const struct spotnik_sync_strategy *strategy,
+                        struct spotnik_sync_replica *replica,
                         const struct spotnik_sync_primitives *use)
 {
     replica->options = strategy->options;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies: how replicas of the model are kept together. Each is one short file: what it starts when a
- * gradient is ready (`begin`), and what it does to the model when all that is complete (`finish`).
+/* Strategies: how replicas of the model are kept together. Each is one short file: what it starts
+ * when a gradient is ready (`begin`), and what it does to the model when all that is complete
+ * (`finish`).
  *
  *     driver                          strategy                        primitives
  *     gradient computed  ---begin-->  average(gradient)  ----------->  start an all-reduce
  *     ... losses, recoveries, other members' requests ...              wait until complete
  *     complete           ---finish->  apply(model, gradient) ------->  the user's optimiser
  *
- * Between the two, memory given to a primitive belongs to it; the driver starts operations again after
- * losses, so each of the two runs once a step. `begin` leaves the model as it is. Pure; decides nothing
- * about when to change strategy (policy.h). */
+ * Between the two, memory given to a primitive belongs to it; the driver starts operations again
+ * after losses, so each of the two runs once a step. `begin` leaves the model as it is. Pure;
+ * decides nothing about when to change strategy (policy.h). */
 #ifndef SPOTNIK_ADAPT_STRATEGY_H
 #define SPOTNIK_ADAPT_STRATEGY_H
 
@@ -19,18 +20,20 @@
 #include "base/prng.h"
 
 /* What a strategy may use. Filled in by a driver: real ones, or a cluster in memory. `start` means:
- * complete before `finish`, and replica->arrived tells whether it brought anything (nobody could answer:
- * it did not). */
+ * complete before `finish`, and replica->arrived tells whether it brought anything (nobody could
+ * answer: it did not). */
 struct spotnik_sync_primitives {
     void *context;
-    /* Start: data becomes its mean over all members, weighted by samples; the same bits on all of them. */
+    /* Start: data becomes its mean over all members, weighted by samples; the same bits on all of
+     * them. */
     void (*average)(void *context, float *data, uint64_t count);
-    /* Start: the newest snapshot that member `rank` has published; of another one if that is lost. */
+    /* Start: the newest snapshot that member `rank` has published; of another one if that is
+     * lost. */
     void (*pull)(void *context, uint32_t rank, float *ret, uint64_t count);
     /* At once: what others pull from now on is a copy of this. */
     void (*publish)(void *context, const float *model, uint64_t count);
-    /* Start: `data` holds our model, and becomes what to add to it so that it is the mean of ours and of
-     * member `rank`'s. The other one finds the opposite in its settle(). */
+    /* Start: `data` holds our model, and becomes what to add to it so that it is the mean of ours
+     * and of member `rank`'s. The other one finds the opposite in its settle(). */
     void (*exchange)(void *context, uint32_t rank, float *data, uint64_t count);
     /* At once: add to our model what exchanges by others have left for it. */
     void (*settle)(void *context, float *model, uint64_t count);
@@ -38,8 +41,8 @@ struct spotnik_sync_primitives {
     void (*push)(void *context, const float *update, uint64_t count);
     /* Start, after push: what the store holds, our own pushed updates included. */
     void (*fetch)(void *context, float *ret, uint64_t count);
-    /* At once: the memory that all members of this host write to, at first a copy of `initial`. NULL: none
-     * can be had. */
+    /* At once: the memory that all members of this host write to, at first a copy of `initial`.
+     * NULL: none can be had. */
     float *(*common)(void *context, const float *initial, uint64_t count);
     /* At once: one step of the user's optimiser. */
     void (*apply)(void *context, float *model, const float *gradient, uint64_t count);
@@ -61,10 +64,12 @@ struct spotnik_sync_replica {
     float *model;    /* registered state */
     float *gradient; /* the local one, until a strategy averages it */
     float *scratch;  /* what travels */
-    float *centre;   /* registered state: the model that all agree on, in strategies whose replicas differ */
-    float *slow;     /* registered state: Lookahead's slow weights */
-    float *common;   /* memory of this host, every access of which is atomic; NULL: none, or not asked for yet */
-    uint64_t step;   /* the running one, from 1 */
+    /* registered state: the model that all agree on, in strategies whose replicas differ */
+    float *centre;
+    float *slow; /* registered state: Lookahead's slow weights */
+    /* memory of this host, every access of which is atomic; NULL: none, or not asked for yet */
+    float *common;
+    uint64_t step;            /* the running one, from 1 */
     uint32_t rank, size;      /* in the view of the running step */
     bool arrived;             /* set by the driver before finish */
     struct spotnik_prng prng; /* each member's own */
@@ -74,10 +79,13 @@ struct spotnik_sync_replica {
 struct spotnik_sync_strategy {
     const char *name;
     bool synchronous; /* all members take part in every average at the same step */
-    bool same_bits;   /* replicas are bit-identical after every finish; else the centre, if synchronous */
-    bool early;       /* `begin` does not need the gradient: what it starts may travel while that is computed */
-    bool settles;     /* others change our model by half of the difference to theirs: exchange, settle */
-    bool shares;      /* members of one host write to one model: common */
+    /* replicas are bit-identical after every finish; else the centre, if synchronous */
+    bool same_bits;
+    /* `begin` does not need the gradient: what it starts may travel while that is computed */
+    bool early;
+    /* others change our model by half of the difference to theirs: exchange, settle */
+    bool settles;
+    bool shares;                         /* members of one host write to one model: common */
     struct spotnik_sync_options options; /* usual ones */
     void (*enter)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
     void (*begin)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
@@ -85,14 +93,15 @@ struct spotnik_sync_strategy {
 };
 
 extern const struct spotnik_sync_strategy spotnik_sync_ssgd, spotnik_sync_sma, spotnik_sync_easgd,
-    spotnik_sync_localsgd, spotnik_sync_lookahead, spotnik_sync_adpsgd, spotnik_sync_adpsgd_symmetric,
-    spotnik_sync_asp, spotnik_sync_hogwild;
+    spotnik_sync_localsgd, spotnik_sync_lookahead, spotnik_sync_adpsgd,
+    spotnik_sync_adpsgd_symmetric, spotnik_sync_asp, spotnik_sync_hogwild;
 
 /* By name, as in `--sync NAME`; NULL: there is none. */
 const struct spotnik_sync_strategy *spotnik_sync_find(const char *name);
 
 /* All members hold the same model, and from the next step on run this strategy. */
-void spotnik_sync_enter(const struct spotnik_sync_strategy *strategy, struct spotnik_sync_replica *replica,
+void spotnik_sync_enter(const struct spotnik_sync_strategy *strategy,
+                        struct spotnik_sync_replica *replica,
                         const struct spotnik_sync_primitives *use);
 
 /* Helpers of strategies: to = from, and to = (1 - part) to + part from. */

@@ -14,7 +14,8 @@ enum spotnik_sync_act spotnik_sync_switch_commit(struct spotnik_sync_switch *sw,
         return sw->act;
     }
     sw->mode = wanted;
-    sw->act = wanted == SPOTNIK_SYNC_ASYNCHRONOUS ? SPOTNIK_SYNC_ACT_PART : SPOTNIK_SYNC_ACT_AVERAGE;
+    sw->act =
+        wanted == SPOTNIK_SYNC_ASYNCHRONOUS ? SPOTNIK_SYNC_ACT_PART : SPOTNIK_SYNC_ACT_AVERAGE;
     sw->switched_step = step + 1;
     sw->switches++;
     return sw->act;

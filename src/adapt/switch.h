@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The switch between synchronous and asynchronous: at the commit of step s all members get the same wish
- * from the same numbers; step s + 1 is the switch. A switch to synchronous averages the models, so that from
- * its commit on replicas have the same bits (P4). It depends on committed steps only, so losses in its middle
- * need no rule of their own: a member that is handed step s (P3), or copies this state as a joiner, does the
- * same. Plain data, part of the registered state. */
+/* The switch between synchronous and asynchronous: at the commit of step s all members get the same
+ * wish from the same numbers; step s + 1 is the switch. A switch to synchronous averages the
+ * models, so that from its commit on replicas have the same bits (P4). It depends on committed
+ * steps only, so losses in its middle need no rule of their own: a member that is handed step s
+ * (P3), or copies this state as a joiner, does the same. Plain data, part of the registered
+ * state. */
 #ifndef SPOTNIK_ADAPT_SWITCH_H
 #define SPOTNIK_ADAPT_SWITCH_H
 
@@ -25,8 +26,8 @@ struct spotnik_sync_switch {
     uint32_t switches;
 };
 
-/* Step `committed` + 1 has committed and the policy wishes for `wanted`. Returns the act of the next one.
- * Call once for each step, in order. */
+/* Step `committed` + 1 has committed and the policy wishes for `wanted`. Returns the act of the
+ * next one. Call once for each step, in order. */
 enum spotnik_sync_act spotnik_sync_switch_commit(struct spotnik_sync_switch *sw, uint64_t step,
                                                  enum spotnik_sync_mode wanted);
 

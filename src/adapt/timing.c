@@ -7,12 +7,12 @@
 #include "base/assert.h"
 #include "adapt/agreed.h"
 
-#define NOISE_HEARD 10 /* values that the noise is the mean of: it is followed, slowly */
-#define ASTRAY 4.0     /* deviations of a median */
+#define NOISE_HEARD 10   /* values that the noise is the mean of: it is followed, slowly */
+#define ASTRAY 4.0       /* deviations of a median */
 #define DIFFERENCE 1.128 /* mean difference of two values of deviation 1 */
 
-/* Deviation of a block's median, from the difference of the two values that enclose it (of five: the second and the fourth): one step
- * that takes ages is not noise of the median. */
+/* Deviation of a block's median, from the difference of the two values that enclose it (of five:
+ * the second and the fourth): one step that takes ages is not noise of the median. */
 static const double enclosed[SPOTNIK_BATCH_BLOCK + 1] = { 0, 0, 0.627, 0.396, 0.919, 0.541 };
 
 static void sort(double *x, uint32_t count)
@@ -36,8 +36,10 @@ static void noise_hear(struct spotnik_batch_timing *t, double noise)
     t->noise += (noise - t->noise) / t->heard;
 }
 
-/* What a block tells of noise: within it, and against the one before, whichever is more; steps that follow each other are alike. */
-static void noise_learn(struct spotnik_batch_timing *t, uint32_t block, double median_s, double within)
+/* What a block tells of noise: within it, and against the one before, whichever is more; steps that
+ * follow each other are alike. */
+static void noise_learn(struct spotnik_batch_timing *t, uint32_t block, double median_s,
+                        double within)
 {
     double between = t->last_s > 0 ? distance(median_s, t->last_s) / DIFFERENCE / median_s : 0;
 
@@ -90,7 +92,8 @@ static void block_end(struct spotnik_batch_timing *t, const struct spotnik_batch
     t->last_s = t->astray ? t->last_s : median_s;
 }
 
-void spotnik_batch_timing_add(struct spotnik_batch_timing *t, const struct spotnik_batch_pace *pace, double time_s)
+void spotnik_batch_timing_add(struct spotnik_batch_timing *t, const struct spotnik_batch_pace *pace,
+                              double time_s)
 {
     SPOTNIK_ASSERT(time_s > 0 && pace->block >= 1 && pace->block <= SPOTNIK_BATCH_BLOCK);
     t->block[t->filled++] = time_s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bucket of agreed.h: a table with a row per share, all zeros but ours, summed up as integers, which is a gather.
- * There are as many rows as the job may have members, because a joiner that repeats a step does not know how many took
- * part in it. */
+/* The bucket of agreed.h: a table with a row per share, all zeros but ours, summed up as integers,
+ * which is a gather. There are as many rows as the job may have members, because a joiner that
+ * repeats a step does not know how many took part in it. */
 #include "api/agreed.h"
 
 #include <stdlib.h>
@@ -17,10 +17,10 @@ _Static_assert(sizeof(struct spotnik_agreed_row) == 40, "a row is five words, wi
 
 struct spotnik_agreed_table {
     struct spotnik_agreed agreed;
-    struct spotnik_agreed_row *mine; /* the engine's: what we contribute */
-    struct spotnik_agreed_row *all;  /* of the step committed last */
-    uint32_t filled;                 /* the row of `mine` that is not zero */
-    bool started;                    /* our row is in the begun step */
+    struct spotnik_agreed_row *mine;      /* the engine's: what we contribute */
+    struct spotnik_agreed_row *all;       /* of the step committed last */
+    uint32_t filled;                      /* the row of `mine` that is not zero */
+    bool started;                         /* our row is in the begun step */
     uint64_t part_ns[SPOTNIK_PACE_PARTS]; /* of the pace, as the last row told it */
     const void *decisions;
     size_t decisions_size;
@@ -28,7 +28,7 @@ struct spotnik_agreed_table {
     uint32_t cost_us;
     uint32_t before;
     uint32_t samples; /* of our share of the step committed last; UINT32_MAX: not known */
-    uint64_t loads; /* of the job, when `before` was looked at last */
+    uint64_t loads;   /* of the job, when `before` was looked at last */
 };
 
 int spotnik_agreed_on(struct spotnik_job *job)
@@ -49,7 +49,8 @@ int spotnik_agreed_on(struct spotnik_job *job)
         if (table)
             free(table->all);
         free(table);
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the numbers of %u members", slots);
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the numbers of %u members",
+                                    slots);
     }
     table->agreed = (struct spotnik_agreed){ .slots = slots, .row = table->all };
     table->samples = UINT32_MAX;
@@ -95,7 +96,8 @@ static bool is_given(const struct spotnik_agreed_row *row)
     return row->compute_us != 0;
 }
 
-bool spotnik_agreed_read(const void *words, uint64_t count, uint32_t share, struct spotnik_agreed_row *ret)
+bool spotnik_agreed_read(const void *words, uint64_t count, uint32_t share,
+                         struct spotnik_agreed_row *ret)
 {
     if (share >= count / ROW_WORDS)
         return false;
@@ -135,7 +137,8 @@ static uint64_t spent_ns(struct spotnik_agreed_table *table, const struct spotni
 
 static uint32_t check_of(const struct spotnik_agreed_table *table)
 {
-    return table->decisions ? (uint32_t)spotnik_hash_bytes(table->decisions, table->decisions_size) : 0;
+    return table->decisions ? (uint32_t)spotnik_hash_bytes(table->decisions, table->decisions_size)
+                            : 0;
 }
 
 static uint32_t samples_of(const struct spotnik_job *job)
@@ -143,12 +146,14 @@ static uint32_t samples_of(const struct spotnik_job *job)
     return job->samples < UINT32_MAX ? (uint32_t)job->samples : UINT32_MAX;
 }
 
-static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table, struct spotnik_agreed_row *row)
+static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table,
+                     struct spotnik_agreed_row *row)
 {
     struct spotnik_pace pace;
 
     spotnik_pace_read(&job->pace, &pace);
-    uint64_t wait_ns = spent_ns(table, &pace, SPOTNIK_PACE_BEGIN) + spent_ns(table, &pace, SPOTNIK_PACE_COMMIT);
+    uint64_t wait_ns =
+        spent_ns(table, &pace, SPOTNIK_PACE_BEGIN) + spent_ns(table, &pace, SPOTNIK_PACE_COMMIT);
 
     *row = (struct spotnik_agreed_row){
         .compute_us = microseconds(pace.computed_ns),
@@ -191,8 +196,9 @@ int spotnik_agreed_start(struct spotnik_job *job)
     row_fill(job, table, &table->mine[table->filled]);
     if (job->share >= job->shares) /* we have none; what was measured is gone all the same */
         memset(&table->mine[table->filled], 0, sizeof *table->mine);
-    int rc = spotnik_engine_allreduce_from(job->engine, SPOTNIK_BUCKET_AGREED, table->mine,
-                                           table->agreed.slots * ROW_WORDS, SPOTNIK_U64, SPOTNIK_SUM);
+    int rc =
+        spotnik_engine_allreduce_from(job->engine, SPOTNIK_BUCKET_AGREED, table->mine,
+                                      table->agreed.slots * ROW_WORDS, SPOTNIK_U64, SPOTNIK_SUM);
 
     table->started = rc == 0;
     return rc;
@@ -207,16 +213,19 @@ void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t buc
         return;
     table->before = job->share < job->shares ? 1 + job->share : 0;
     table->samples = job->samples && table->before ? samples_of(job) : UINT32_MAX;
-    memcpy(table->all, result[SPOTNIK_BUCKET_AGREED].data, table->agreed.slots * sizeof *table->all);
+    memcpy(table->all, result[SPOTNIK_BUCKET_AGREED].data,
+           table->agreed.slots * sizeof *table->all);
     table->agreed.step = step;
 }
 
 int spotnik_agreed_outcome(const struct spotnik_job *job)
 {
-    if (!job->agreed || job->agreed->agreed.step != job->committed || !spotnik_agreed_differs(&job->agreed->agreed))
+    if (!job->agreed || job->agreed->agreed.step != job->committed
+        || !spotnik_agreed_differs(&job->agreed->agreed))
         return 0;
-    return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
-                                "step %llu: members have decided differently from the same numbers; give every member the "
-                                "same program, and policies that depend on agreed numbers alone",
-                                (unsigned long long)job->committed);
+    return spotnik_error_return(
+        SPOTNIK_ERR_MISMATCH,
+        "step %llu: members have decided differently from the same numbers; give every member the "
+        "same program, and policies that depend on agreed numbers alone",
+        (unsigned long long)job->committed);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What others see of dynamic batching and gradient noise: a copy made after each commit, for any thread. */
+/* What others see of dynamic batching and gradient noise: a copy made after each commit, for any
+ * thread. */
 #include <math.h>
 #include <string.h>
 

@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-/* A fall of throughput that teaches an upper bound, for good: on machines that others use too, less than that comes and goes by itself,
- * and the rule follows it anyway. A memory that overflows is more. */
+/* A fall of throughput that teaches an upper bound, for good: on machines that others use too, less
+ * than that comes and goes by itself, and the rule follows it anyway. A memory that overflows is
+ * more. */
 #define FALL_BAND 0.5
 
 static bool is_given(const struct spotnik_agreed_row *row)
@@ -25,7 +26,8 @@ static void state_copy(struct spotnik_batching_state *to, const struct spotnik_b
 
     to->step = from->step;
     memcpy(&to->controller, &from->controller,
-           offsetof(struct spotnik_batch_controller, member) + members * sizeof from->controller.member[0]);
+           offsetof(struct spotnik_batch_controller, member)
+               + members * sizeof from->controller.member[0]);
     memcpy(to->share, from->share, members * sizeof from->share[0]);
 }
 
@@ -63,7 +65,8 @@ static bool follow(const struct spotnik_batching_state *state, uint32_t size, co
     return changed;
 }
 
-/* Nothing can be learnt where bounds do not admit the batch: shares are even until it is otherwise. */
+/* Nothing can be learnt where bounds do not admit the batch: shares are even until it is
+ * otherwise. */
 static void view_change(struct spotnik_batching *batching, uint32_t size, const uint32_t *from)
 {
     struct spotnik_batch_controller *controller = &batching->now.controller;
@@ -82,8 +85,10 @@ static void view_change(struct spotnik_batching *batching, uint32_t size, const 
         controller->size = 0;
 }
 
-/* Was every share what it was meant to be? Else (the end of an epoch, the step after a view change, a collective) times say little. */
-static bool as_dealt(const struct spotnik_batching_state *state, const struct spotnik_agreed_row *row)
+/* Was every share what it was meant to be? Else (the end of an epoch, the step after a view change,
+ * a collective) times say little. */
+static bool as_dealt(const struct spotnik_batching_state *state,
+                     const struct spotnik_agreed_row *row)
 {
     for (uint32_t i = 0; i < state->controller.size; i++)
         if (row[state->share[i]].samples != state->controller.member[i].samples)
@@ -91,7 +96,8 @@ static bool as_dealt(const struct spotnik_batching_state *state, const struct sp
     return true;
 }
 
-static void members_observe(struct spotnik_batching_state *state, const struct spotnik_agreed_row *row)
+static void members_observe(struct spotnik_batching_state *state,
+                            const struct spotnik_agreed_row *row)
 {
     double time_s[SPOTNIK_BATCH_MEMBERS_MAX];
 
@@ -101,7 +107,8 @@ static void members_observe(struct spotnik_batching_state *state, const struct s
 }
 
 /* Every row was given early: members run apart. */
-static bool is_apart(const struct spotnik_batching_state *state, const struct spotnik_agreed_row *row)
+static bool is_apart(const struct spotnik_batching_state *state,
+                     const struct spotnik_agreed_row *row)
 {
     for (uint32_t i = 0; i < state->controller.size; i++)
         if (!row[state->share[i]].timed)
@@ -109,7 +116,8 @@ static bool is_apart(const struct spotnik_batching_state *state, const struct sp
     return true;
 }
 
-static void apart_observe(struct spotnik_batching_state *state, const struct spotnik_agreed_row *row)
+static void apart_observe(struct spotnik_batching_state *state,
+                          const struct spotnik_agreed_row *row)
 {
     uint64_t samples[SPOTNIK_BATCH_MEMBERS_MAX];
     double time_s[SPOTNIK_BATCH_MEMBERS_MAX];
@@ -177,13 +185,15 @@ uint32_t spotnik_batching_weights(struct spotnik_batching *batching, uint32_t sl
     return slots;
 }
 
-/* ---- the blob: u64 size of the state here, u64 hash of what was seen, then the used part of it ---- */
+/* ---- the blob: u64 size of the state here, u64 hash of what was seen, then the used part of it
+ * ---- */
 
 #define BLOB_HEAD 16
 
 static size_t state_bytes(uint32_t members)
 {
-    return offsetof(struct spotnik_batching_state, controller) + offsetof(struct spotnik_batch_controller, member)
+    return offsetof(struct spotnik_batching_state, controller)
+           + offsetof(struct spotnik_batch_controller, member)
            + members * (sizeof(struct spotnik_batch_member) + sizeof(uint32_t));
 }
 
@@ -200,7 +210,8 @@ size_t spotnik_batching_pack(const struct spotnik_batching *batching, void *byte
     memcpy(at, head, BLOB_HEAD);
     memcpy(at += BLOB_HEAD, now, fixed);
     memcpy(at += fixed, now->controller.member, members * sizeof now->controller.member[0]);
-    memcpy(at + members * sizeof now->controller.member[0], now->share, members * sizeof now->share[0]);
+    memcpy(at + members * sizeof now->controller.member[0], now->share,
+           members * sizeof now->share[0]);
     return all;
 }
 
@@ -209,11 +220,13 @@ static bool is_sane_timing(const struct spotnik_batch_timing *timing)
     for (uint32_t i = 0; i < timing->filled && i < SPOTNIK_BATCH_BLOCK; i++)
         if (!(timing->block[i] > 0 && timing->block[i] < 1e9))
             return false;
-    return timing->filled < SPOTNIK_BATCH_BLOCK && timing->time_s >= 0 && timing->time_s < 1e9 && timing->last_s >= 0
-           && timing->last_s < 1e9 && timing->doubt2 >= 0 && timing->doubt2 <= 1 && timing->noise >= 0 && timing->noise < 1e9;
+    return timing->filled < SPOTNIK_BATCH_BLOCK && timing->time_s >= 0 && timing->time_s < 1e9
+           && timing->last_s >= 0 && timing->last_s < 1e9 && timing->doubt2 >= 0
+           && timing->doubt2 <= 1 && timing->noise >= 0 && timing->noise < 1e9;
 }
 
-/* What the controller takes for granted: whole batches that add up, times and settings that are numbers. */
+/* What the controller takes for granted: whole batches that add up, times and settings that are
+ * numbers. */
 static bool is_sane(const struct spotnik_batch_controller *controller)
 {
     const struct spotnik_batch_config *config = &controller->config;
@@ -227,10 +240,11 @@ static bool is_sane(const struct spotnik_batch_controller *controller)
         sum += member->samples;
     }
     return controller->size == 0
-           || (config->batch >= 1 && config->batch <= UINT32_MAX && sum <= UINT32_MAX && config->least >= 1 && config->window >= 1
-               && config->smoothing > 0 && config->smoothing <= 1 && config->dead_band >= 0 && config->dead_band < 1e6
-               && config->caution >= 0 && config->caution < 1e6
-               && config->fall_band >= 0 && config->fall_band < 1);
+           || (config->batch >= 1 && config->batch <= UINT32_MAX && sum <= UINT32_MAX
+               && config->least >= 1 && config->window >= 1 && config->smoothing > 0
+               && config->smoothing <= 1 && config->dead_band >= 0 && config->dead_band < 1e6
+               && config->caution >= 0 && config->caution < 1e6 && config->fall_band >= 0
+               && config->fall_band < 1);
 }
 
 bool spotnik_batching_unpack(struct spotnik_batching *batching, const void *bytes, size_t size)
@@ -246,12 +260,15 @@ bool spotnik_batching_unpack(struct spotnik_batching *batching, const void *byte
     if (size < BLOB_HEAD + fixed)
         return false;
     memcpy(head, at, BLOB_HEAD);
-    memcpy(&members, at + BLOB_HEAD + offsetof(struct spotnik_batching_state, controller.size), sizeof members);
-    if (head[0] != sizeof *now || members > SPOTNIK_BATCH_MEMBERS_MAX || size != BLOB_HEAD + state_bytes(members))
+    memcpy(&members, at + BLOB_HEAD + offsetof(struct spotnik_batching_state, controller.size),
+           sizeof members);
+    if (head[0] != sizeof *now || members > SPOTNIK_BATCH_MEMBERS_MAX
+        || size != BLOB_HEAD + state_bytes(members))
         return false;
     memcpy(now, at += BLOB_HEAD, fixed);
     memcpy(now->controller.member, at += fixed, members * sizeof now->controller.member[0]);
-    memcpy(now->share, at + members * sizeof now->controller.member[0], members * sizeof now->share[0]);
+    memcpy(now->share, at + members * sizeof now->controller.member[0],
+           members * sizeof now->share[0]);
     if (!is_sane(&now->controller)) {
         memset(now, 0, sizeof *now);
         return false;
@@ -273,7 +290,8 @@ int spotnik_batching_open(struct spotnik_job *job)
     if (!batching)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for dynamic batching");
     batching->per_member = config->batch_per_member != 0;
-    spotnik_batch_config_init(&batching->config, batching->per_member ? config->batch_per_member : config->batch);
+    spotnik_batch_config_init(&batching->config,
+                              batching->per_member ? config->batch_per_member : config->batch);
     batching->config.least = config->batch_least;
     batching->config.most = config->batch_most;
     batching->config.window = config->batch_window;
@@ -289,7 +307,8 @@ void spotnik_batching_begin(struct spotnik_job *job)
 
     if (!batching || batching->loads == job->state_loads)
         return;
-    const struct spotnik_blob *blob = spotnik_blobs_find(&job->registry.blobs, SPOTNIK_BATCHING_BLOB);
+    const struct spotnik_blob *blob =
+        spotnik_blobs_find(&job->registry.blobs, SPOTNIK_BATCHING_BLOB);
 
     batching->loads = job->state_loads;
     spotnik_batching_unpack(batching, blob ? blob->bytes : NULL, blob ? blob->size : 0);
@@ -300,13 +319,15 @@ static const struct spotnik_agreed_row *rows(const struct spotnik_job *job, uint
 {
     const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
     bool there = agreed && bucket_count > SPOTNIK_BUCKET_AGREED
-                 && result[SPOTNIK_BUCKET_AGREED].count == agreed->slots * (sizeof(struct spotnik_agreed_row) / 8);
+                 && result[SPOTNIK_BUCKET_AGREED].count
+                        == agreed->slots * (sizeof(struct spotnik_agreed_row) / 8);
 
     return there ? result[SPOTNIK_BUCKET_AGREED].data : NULL;
 }
 
 uint32_t spotnik_batching_deal(void *context, uint64_t step, uint32_t bucket_count,
-                               const struct spotnik_bucket_result *result, const uint32_t **ret_weight)
+                               const struct spotnik_bucket_result *result,
+                               const uint32_t **ret_weight)
 {
     struct spotnik_job *job = context;
     struct spotnik_batching *batching = job->batching;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of a job: opening the directory, loading as its founder, and what a program can ask about
- * them. */
+/* Checkpoints of a job: opening the directory, loading as its founder, and what a program can ask
+ * about them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ static void advise(struct spotnik_job *job)
 
     pthread_mutex_lock(&job->rate.lock);
     if (!stat(job->checkpoint_dir, &facts) && facts.st_mode & S_IWOTH)
-        snprintf(job->advice, sizeof job->advice, "everybody on this host may write to the checkpoint directory: chmod o-w %.150s",
+        snprintf(job->advice, sizeof job->advice,
+                 "everybody on this host may write to the checkpoint directory: chmod o-w %.150s",
                  job->checkpoint_dir);
     pthread_mutex_unlock(&job->rate.lock);
 }
@@ -93,7 +94,8 @@ static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
             SPOTNIK_ERR_CHECKPOINT,
             "checkpoint %s is of a job with %llu samples, this one has %llu: the data are not "
             "the same, so its position means nothing",
-            resume->name, (unsigned long long)resume->ledger.samples, (unsigned long long)ours.samples);
+            resume->name, (unsigned long long)resume->ledger.samples,
+            (unsigned long long)ours.samples);
     resume->ledger.batch = ours.batch;
     resume->ledger.per_member = ours.per_member;
     if (!spotnik_ledger_is_valid(&resume->ledger))
@@ -105,8 +107,8 @@ static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
     return 0;
 }
 
-/* A job of one that is begun again: what its earlier lives have written is its own to prune. With a folder the root says so by itself; with a
- * list nobody can know whether they live. */
+/* A job of one that is begun again: what its earlier lives have written is its own to prune. With a
+ * folder the root says so by itself; with a list nobody can know whether they live. */
 static void inherit(struct spotnik_job *job, uint64_t from)
 {
     const char *dir = job->checkpoint_dir;
@@ -139,7 +141,8 @@ static int resume(struct spotnik_job *job)
     return 0;
 }
 
-/* A whole one that is further than this member: what it took part in, others may have carried on without it. */
+/* A whole one that is further than this member: what it took part in, others may have carried on
+ * without it. */
 static bool has_newer(const struct spotnik_job *job)
 {
     struct spotnik_shelf_list list;

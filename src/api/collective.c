@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting collectives: what this member contributes to the all-reduce underneath. Once a bucket is started, everything
- * that may happen to the step is the engine's business; what becomes of the result is collective_result.c's. */
+/* Starting collectives: what this member contributes to the all-reduce underneath. Once a bucket is
+ * started, everything that may happen to the step is the engine's business; what becomes of the
+ * result is collective_result.c's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,21 +22,24 @@ struct spotnik_collectives *spotnik_collectives_of(spotnik_job *job)
     return job->collectives;
 }
 
-/* With the first collective of a step. All members start the same buckets, so all have it or none. */
+/* With the first collective of a step. All members start the same buckets, so all have it or
+ * none. */
 static int census(spotnik_job *job, struct spotnik_collectives *all)
 {
     if (all->counted)
         return 0;
     if (job->config.members_max > SPOTNIK_CENSUS_SHARES)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "collectives other than all-reduce want members_max of at most %d; it is %u",
-                                    SPOTNIK_CENSUS_SHARES, job->config.members_max);
+        return spotnik_error_return(
+            SPOTNIK_ERR_LIMIT,
+            "collectives other than all-reduce want members_max of at most %d; it is %u",
+            SPOTNIK_CENSUS_SHARES, job->config.members_max);
     all->share = job->share;
     all->shares = job->shares;
     memset(all->census, 0, sizeof all->census);
     if (has_share(all))
         all->census[all->share / 64] = UINT64_C(1) << (all->share % 64);
-    int rc = spotnik_job_reduce(job, SPOTNIK_CENSUS_BUCKET, all->census, SPOTNIK_CENSUS_WORDS, SPOTNIK_U64,
-                                SPOTNIK_SUM, true);
+    int rc = spotnik_job_reduce(job, SPOTNIK_CENSUS_BUCKET, all->census, SPOTNIK_CENSUS_WORDS,
+                                SPOTNIK_U64, SPOTNIK_SUM, true);
 
     if (rc == SPOTNIK_ERR_STATE)
         return spotnik_error_return(SPOTNIK_ERR_STATE,
@@ -57,10 +61,11 @@ static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t c
     rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
 
     if (!rc && bucket == SPOTNIK_CENSUS_BUCKET)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                  "bucket %u belongs to the library in a step with collectives; use "
-                                  "0 to %d",
-                                  bucket, SPOTNIK_CENSUS_BUCKET - 1);
+        rc =
+            spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                 "bucket %u belongs to the library in a step with collectives; use "
+                                 "0 to %d",
+                                 bucket, SPOTNIK_CENSUS_BUCKET - 1);
     if (rc)
         return rc;
     *ret = spotnik_collectives_of(job);
@@ -71,7 +76,8 @@ static int start(spotnik_job *job, uint32_t bucket, const void *source, size_t b
                  struct spotnik_collective what)
 {
     struct spotnik_collective *to = &job->collectives->of[bucket];
-    int rc = spotnik_job_reduce(job, bucket, (void *)(uintptr_t)source, bytes, SPOTNIK_U8, SPOTNIK_SUM, true);
+    int rc = spotnik_job_reduce(job, bucket, (void *)(uintptr_t)source, bytes, SPOTNIK_U8,
+                                SPOTNIK_SUM, true);
 
     if (!rc)
         *to = what;
@@ -101,8 +107,8 @@ static int root_check(const struct spotnik_job *job, uint32_t bucket, uint32_t r
                                               bucket, root, most - 1);
 }
 
-int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                      uint32_t root)
+int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                      enum spotnik_dtype dtype, uint32_t root)
 {
     struct spotnik_collectives *all;
     int rc = job && job->begun ? root_check(job, bucket, root) : 0;
@@ -130,11 +136,12 @@ int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t coun
 }
 
 /* Our row of the table, the rest zero. */
-static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_t share, const void *row,
-                      size_t row_bytes)
+static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_t share,
+                      const void *row, size_t row_bytes)
 {
     size_t before = what->table_bytes;
-    uint8_t *table = spotnik_collective_grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
+    uint8_t *table =
+        spotnik_collective_grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
 
     if (!table)
         return SPOTNIK_ERR_MEMORY;
@@ -148,22 +155,24 @@ static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_
     return 0;
 }
 
-static int slots_check(const struct spotnik_job *job, uint32_t bucket, const void *out, uint32_t slots,
-                       size_t row_bytes)
+static int slots_check(const struct spotnik_job *job, uint32_t bucket, const void *out,
+                       uint32_t slots, size_t row_bytes)
 {
     if (!slots || slots > SPOTNIK_CENSUS_SHARES || (row_bytes && slots > SIZE_MAX / 2 / row_bytes))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bucket %u: slots is 1 to %d, and all of them together must fit "
-                                    "into memory",
-                                    bucket, SPOTNIK_CENSUS_SHARES);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bucket %u: slots is 1 to %d, and all of them together must fit "
+            "into memory",
+            bucket, SPOTNIK_CENSUS_SHARES);
     if (!out && row_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no memory given for the result",
-                                    bucket);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: no memory given for the result", bucket);
     if (job->shares > slots)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
-                                    "bucket %u: %u slots for %u members; give as many as the job may "
-                                    "have members",
-                                    bucket, slots, job->shares);
+        return spotnik_error_return(
+            SPOTNIK_ERR_LIMIT,
+            "bucket %u: %u slots for %u members; give as many as the job may "
+            "have members",
+            bucket, slots, job->shares);
     return 0;
 }
 
@@ -221,10 +230,11 @@ int spotnik_barrier(spotnik_job *job)
     if (rc)
         return rc;
     if (job->begun && !job->barrier)
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "a barrier is a step of its own, and step %llu is begun: its commit "
-                                    "is a barrier already",
-                                    (unsigned long long)job->step);
+        return spotnik_error_return(
+            SPOTNIK_ERR_STATE,
+            "a barrier is a step of its own, and step %llu is begun: its commit "
+            "is a barrier already",
+            (unsigned long long)job->step);
     if (!job->begun)
         rc = spotnik_step_begin(job, &step);
     if (!rc && !job->barrier)

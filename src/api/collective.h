@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of a step that are all-reduces underneath (docs/design/0009-collectives.md): what each bucket becomes
- * after the commit. Decides whose bytes go where; the engine moves, adds and commits them.
+/* Collectives of a step that are all-reduces underneath (docs/design/0009-collectives.md): what
+ * each bucket becomes after the commit. Decides whose bytes go where; the engine moves, adds and
+ * commits them.
  *
  * Bytes travel as sums of U8 in which all but one source are zero: exact for every type. The
- * census, a bucket of one bit per share, names the contributors: they are the same for every bucket of the step.
- * Everything belongs to the caller's thread. */
+ * census, a bucket of one bit per share, names the contributors: they are the same for every bucket
+ * of the step. Everything belongs to the caller's thread. */
 #ifndef SPOTNIK_API_COLLECTIVE_H
 #define SPOTNIK_API_COLLECTIVE_H
 
@@ -34,7 +35,8 @@ struct spotnik_collective {
     size_t count, one;    /* elements as the caller counts them; bytes of each */
     uint32_t root, slots; /* broadcast; all-gather */
     spotnik_range *part;  /* reduce-scatter: NULL or the caller's */
-    uint8_t *table;       /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The engine's */
+    /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The engine's */
+    uint8_t *table;
     size_t table_bytes, dirty_at, dirty_bytes;
     uint8_t *narrowed; /* compressed: what travels. The engine's */
     size_t narrowed_bytes;
@@ -46,7 +48,8 @@ struct spotnik_collectives {
     uint32_t share, shares;                 /* ours, of how many; both 0 in a replay */
     uint64_t census[SPOTNIK_CENSUS_WORDS];  /* our bit */
     uint64_t present[SPOTNIK_CENSUS_WORDS]; /* everybody's, of the step committed last */
-    const void *zeros;                      /* the contribution of members without data. Owned by the engine */
+    /* the contribution of members without data. Owned by the engine */
+    const void *zeros;
     size_t zeros_bytes;
     uint32_t rootless; /* 1 + a bucket whose root was lost in the step committed last; 0: none */
     struct spotnik_collective of[SPOTNIK_CENSUS_BUCKET];
@@ -55,8 +58,9 @@ struct spotnik_collectives {
 /* The collectives of a job, made with the first; NULL: no memory. */
 struct spotnik_collectives *spotnik_collectives_of(spotnik_job *job);
 
-/* Memory of the engine in which at least `bytes` fit: `have`, or more, zeroed, written to *have_bytes. It lives as long as
- * the job, so smaller ones, which may be in use, are left to the engine. NULL: no memory. */
+/* Memory of the engine in which at least `bytes` fit: `have`, or more, zeroed, written to
+ * *have_bytes. It lives as long as the job, so smaller ones, which may be in use, are left to the
+ * engine. NULL: no memory. */
 void *spotnik_collective_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes);
 
 /* A step was begun; NULL: this job has had no collectives yet. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-reduces of F32 that travel as something shorter: what is contributed is narrowed here, once, and kept until the commit, so that
- * a step reduced again is reduced from the same bits. The conversions are src/reduce's, the way back collective_result.c's. */
+/* All-reduces of F32 that travel as something shorter: what is contributed is narrowed here, once,
+ * and kept until the commit, so that a step reduced again is reduced from the same bits. The
+ * conversions are src/reduce's, the way back collective_result.c's. */
 #include "reduce/compress.h"
 
 #include "api/job.h"
@@ -27,9 +28,10 @@ int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data,
     if (rc)
         return rc;
     if (bucket >= SPOTNIK_CENSUS_BUCKET || !is_wire(wire))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bucket %u: compressed ones are 0 to %d and travel as F16, BF16 or Q8",
-                                    bucket, SPOTNIK_CENSUS_BUCKET - 1);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bucket %u: compressed ones are 0 to %d and travel as F16, BF16 or Q8", bucket,
+            SPOTNIK_CENSUS_BUCKET - 1);
     rc = spotnik_job_reduce_check(job, bucket, data, count, SPOTNIK_F32, op);
 
     if (rc)
@@ -40,8 +42,9 @@ int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data,
         return SPOTNIK_ERR_MEMORY;
     struct spotnik_collective *one = &all->of[bucket];
     size_t elements = wire == SPOTNIK_Q8 ? spotnik_quant_blocks(count) : count;
-    uint8_t *narrowed = spotnik_collective_grow(job, one->narrowed, &one->narrowed_bytes,
-                                                elements * spotnik_registry_element_bytes((int)wire));
+    uint8_t *narrowed =
+        spotnik_collective_grow(job, one->narrowed, &one->narrowed_bytes,
+                                elements * spotnik_registry_element_bytes((int)wire));
 
     if (!narrowed)
         return SPOTNIK_ERR_MEMORY;

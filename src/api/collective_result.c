@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of collectives after the commit of their step. The same on every member, since all inputs are in the results
- * themselves: the census names the contributors, not a member's idea of the view. */
+/* The results of collectives after the commit of their step. The same on every member, since all
+ * inputs are in the results themselves: the census names the contributors, not a member's idea of
+ * the view. */
 #include <string.h>
 
 #include "api/job.h"
@@ -24,7 +25,8 @@ uint32_t spotnik_census_count(const uint64_t *census, uint32_t below)
     for (uint32_t word = 0; word < below / 64; word++)
         count += (uint32_t)__builtin_popcountll(census[word]);
     if (below % 64)
-        count += (uint32_t)__builtin_popcountll(census[below / 64] & ((UINT64_C(1) << (below % 64)) - 1));
+        count += (uint32_t)__builtin_popcountll(census[below / 64]
+                                                & ((UINT64_C(1) << (below % 64)) - 1));
     return count;
 }
 
@@ -66,8 +68,8 @@ static void allgather(const struct spotnik_collectives *all, const struct spotni
         }
 }
 
-static void reduce_scatter(const struct spotnik_collectives *all, const struct spotnik_collective *one,
-                           const uint8_t *result)
+static void reduce_scatter(const struct spotnik_collectives *all,
+                           const struct spotnik_collective *one, const uint8_t *result)
 {
     spotnik_range part = { 0, 0 };
 
@@ -121,10 +123,11 @@ int spotnik_collectives_outcome(const struct spotnik_collectives *all)
         return 0;
     uint32_t bucket = all->rootless - 1;
 
-    return spotnik_error_return(SPOTNIK_ERR_ROOT,
-                                "bucket %u: root %u was lost before its data were with the others; it "
-                                "holds what it held before, every other bucket its result",
-                                bucket, all->of[bucket].root);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ROOT,
+        "bucket %u: root %u was lost before its data were with the others; it "
+        "holds what it held before, every other bucket its result",
+        bucket, all->of[bucket].root);
 }
 
 uint32_t spotnik_contributors(spotnik_job *job, uint32_t *ret_shares, uint32_t max)

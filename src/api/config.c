@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A program may have been built with an
- * older header, whose struct ends earlier: fields it does not have are never written, and read as their
- * defaults. A number in the environment
- * that cannot be read becomes one that no program would set (NOT_A_NUMBER), so that the error comes from
- * spotnik_join(), where it can be reported. */
+/* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A program may have
+ * been built with an older header, whose struct ends earlier: fields it does not have are never
+ * written, and read as their defaults. A number in the environment that cannot be read becomes one
+ * that no program would set (NOT_A_NUMBER), so that the error comes from spotnik_join(), where it
+ * can be reported. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static uint32_t number(const char *name, uint32_t otherwise)
         return otherwise;
     errno = 0;
     unsigned long result = strtoul(value, &end, 10);
-    return errno || *end || *value == '-' || result >= NOT_A_NUMBER ? NOT_A_NUMBER : (uint32_t)result;
+    return errno || *end || *value == '-' || result >= NOT_A_NUMBER ? NOT_A_NUMBER
+                                                                    : (uint32_t)result;
 }
 
 static enum spotnik_minority minority(void)
@@ -73,7 +74,8 @@ static void fill(spotnik_config *cfg)
     *cfg = (spotnik_config){
         .job_name = word("SPOTNIK_JOB") ? word("SPOTNIK_JOB") : "spotnik",
         .key_file = word("SPOTNIK_KEY_FILE"),
-        .peers = getenv("SPOTNIK_PEERS"), /* also when it is empty, which is a mistake: a script's variable was not set */
+        /* also when it is empty, which is a mistake: a script's variable was not set */
+        .peers = getenv("SPOTNIK_PEERS"),
         .bind = word("SPOTNIK_BIND") ? word("SPOTNIK_BIND") : "127.0.0.1",
         .members_min = number("SPOTNIK_MIN", 1),
         .members_max = number("SPOTNIK_MAX", 256),
@@ -117,7 +119,8 @@ void(spotnik_config_init)(spotnik_config *cfg)
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret)
 {
     if (!config || config->size < FIRST_SIZE || config->size > sizeof *ret)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "fill the config with spotnik_config_init() first");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "fill the config with spotnik_config_init() first");
     fill(ret);
     memcpy(ret, config, config->size);
     ret->size = sizeof *ret;
@@ -129,15 +132,16 @@ static int wrong(const char *field, const char *variable, const char *what)
     const char *value = getenv(variable);
 
     if (value)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s (%s is \"%s\") %s", field, variable, value,
-                                    what);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s (%s is \"%s\") %s", field, variable,
+                                    value, what);
     return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s %s", field, what);
 }
 
 static int checkpoint_check(const spotnik_config *config)
 {
     if (!*config->checkpoint_dir || strlen(config->checkpoint_dir) > SPOTNIK_CHECKPOINT_DIR_MAX)
-        return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT", "must name a directory, in at most 3000 bytes");
+        return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT",
+                     "must name a directory, in at most 3000 bytes");
     if (config->checkpoint_steps == NOT_A_NUMBER)
         return wrong("checkpoint_steps", "SPOTNIK_CHECKPOINT_STEPS", "must be a number of steps");
     if (!config->checkpoint_steps && config->checkpoint_interval_ns < SPOTNIK_S)
@@ -165,8 +169,10 @@ static int batching_check(const spotnik_config *config)
         return wrong("batch_dead_band", "SPOTNIK_BATCH_DEAD_BAND", "must be a number of percent");
     if (config->batch_least < 1 || config->batch_least == NOT_A_NUMBER)
         return wrong("batch_least", "SPOTNIK_BATCH_LEAST", "must be a number of samples from 1");
-    if (config->batch_most == NOT_A_NUMBER || (config->batch_most && config->batch_most < config->batch_least))
-        return wrong("batch_most", "SPOTNIK_BATCH_MOST", "must be 0, or a number of samples not below batch_least");
+    if (config->batch_most == NOT_A_NUMBER
+        || (config->batch_most && config->batch_most < config->batch_least))
+        return wrong("batch_most", "SPOTNIK_BATCH_MOST",
+                     "must be 0, or a number of samples not below batch_least");
     if (batch > UINT32_MAX / config->members_max)
         return wrong("batch", "", "is too large for dynamic shares: below 2^32 over all members");
     return 0;
@@ -179,7 +185,8 @@ int spotnik_config_check(const spotnik_config *config)
     if (config->members_max < 1 || config->members_max > MEMBERS_MAX_MAX)
         return wrong("members_max", "SPOTNIK_MAX", "must be a number from 1 to 10000");
     if (config->members_max > SPOTNIK_LEDGER_DEAL_MAX && config->samples)
-        return wrong("members_max", "SPOTNIK_MAX", "must be at most 1024 where samples are shared out");
+        return wrong("members_max", "SPOTNIK_MAX",
+                     "must be at most 1024 where samples are shared out");
     if (config->members_min < 1 || config->members_min > config->members_max)
         return wrong("members_min", "SPOTNIK_MIN", "must be a number from 1 to members_max");
     if (config->silence_floor_ns < SPOTNIK_MS || config->silence_floor_ns > 3600 * SPOTNIK_S)
@@ -189,19 +196,22 @@ int spotnik_config_check(const spotnik_config *config)
     if ((unsigned)config->on_minority > SPOTNIK_MINORITY_STOP)
         return wrong("on_minority", "SPOTNIK_ON_MINORITY", "must be wait, continue or stop");
     if (config->samples && !config->batch == !config->batch_per_member)
-        return wrong("batch", "", "or batch_per_member, one of both, must be 1 or more where samples are given");
+        return wrong("batch", "",
+                     "or batch_per_member, one of both, must be 1 or more where samples are given");
     if (config->batch_per_member > SPOTNIK_LEDGER_PER_MEMBER_MAX)
         return wrong("batch_per_member", "", "is larger than any data set");
     if (config->peers && !*config->peers)
         return wrong("peers", "SPOTNIK_PEERS",
-                     "is empty; write host:port,... or file:DIR, or unset it for a job of this process alone");
+                     "is empty; write host:port,... or file:DIR, or unset it for a job of this "
+                     "process alone");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");
     if (!config->peers && config->members_min > 1)
-        return wrong("members_min", "SPOTNIK_MIN", "can only be 1 in a job without peers; set SPOTNIK_PEERS");
-    /* Here, because a program that leaves the strategy to the environment asks for it as a member, and one that does not
-     * never asks. */
+        return wrong("members_min", "SPOTNIK_MIN",
+                     "can only be 1 in a job without peers; set SPOTNIK_PEERS");
+    /* Here, because a program that leaves the strategy to the environment asks for it as a member,
+     * and one that does not never asks. */
     int rc = word("SPOTNIK_SYNC") ? spotnik_sync_name_check(word("SPOTNIK_SYNC")) : 0;
 
     if (!rc)

@@ -15,19 +15,22 @@ static int check(const struct spotnik_job *job, const char *name, const void *da
     if (rc)
         return rc;
     if (job->config.members_max > SPOTNIK_EXCHANGE_MEMBERS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "exchanges between members want members_max of at most %d; it is %u",
-                                    SPOTNIK_EXCHANGE_MEMBERS_MAX, job->config.members_max);
+        return spotnik_error_return(
+            SPOTNIK_ERR_LIMIT, "exchanges between members want members_max of at most %d; it is %u",
+            SPOTNIK_EXCHANGE_MEMBERS_MAX, job->config.members_max);
     if (!name || !spotnik_exchange_is_name(name))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a name of 1 to %d printable bytes is needed",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "a name of 1 to %d printable bytes is needed",
                                     SPOTNIK_EXCHANGE_NAME_MAX);
     if (!one || count > SPOTNIK_EXCHANGE_BYTES_MAX / one || (!data && count))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no memory, an unknown element type, or too many elements",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "%s: no memory, an unknown element type, or too many elements",
                                     name);
     return 0;
 }
 
-int spotnik_publish(spotnik_job *job, const char *name, const void *data, size_t count, enum spotnik_dtype dtype,
-                    uint64_t version)
+int spotnik_publish(spotnik_job *job, const char *name, const void *data, size_t count,
+                    enum spotnik_dtype dtype, uint64_t version)
 {
     int rc = check(job, name, data, count, dtype);
 
@@ -36,70 +39,84 @@ int spotnik_publish(spotnik_job *job, const char *name, const void *data, size_t
     return rc ? rc : spotnik_exchange_publish(job->exchange, name, data, count, dtype, version);
 }
 
-int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank, uint64_t version_min, void *data, size_t count,
-                 enum spotnik_dtype dtype, uint64_t timeout_ns, spotnik_request **ret_request)
+int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank, uint64_t version_min,
+                 void *data, size_t count, enum spotnik_dtype dtype, uint64_t timeout_ns,
+                 spotnik_request **ret_request)
 {
     int rc = check(job, name, data, count, dtype);
 
     if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
+                                  name);
     return rc ? rc
-              : spotnik_exchange_pull(job->exchange, name, rank, version_min, data, count, dtype, timeout_ns,
-                                      ret_request);
+              : spotnik_exchange_pull(job->exchange, name, rank, version_min, data, count, dtype,
+                                      timeout_ns, ret_request);
 }
 
-int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *data, size_t count, uint64_t timeout_ns,
-                     spotnik_request **ret_request)
+int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *data, size_t count,
+                     uint64_t timeout_ns, spotnik_request **ret_request)
 {
     int rc = check(job, name, data, count, SPOTNIK_F32);
 
     if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
-    return rc ? rc : spotnik_exchange_pair(job->exchange, name, rank, data, count, timeout_ns, ret_request);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
+                                  name);
+    return rc ? rc
+              : spotnik_exchange_pair(job->exchange, name, rank, data, count, timeout_ns,
+                                      ret_request);
 }
 
-int spotnik_store_open(spotnik_job *job, const char *name, const float *initial, size_t count, uint32_t copies)
+int spotnik_store_open(spotnik_job *job, const char *name, const float *initial, size_t count,
+                       uint32_t copies)
 {
     int rc = check(job, name, initial, count, SPOTNIK_F32);
 
     if (!rc && (count == 0 || copies < 1 || copies > SPOTNIK_EXCHANGE_COPIES_MAX))
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: a store has elements, and 1 to %d copies of each", name,
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                  "%s: a store has elements, and 1 to %d copies of each", name,
                                   SPOTNIK_EXCHANGE_COPIES_MAX);
     return rc ? rc : spotnik_exchange_store_open(job->exchange, name, initial, count, copies);
 }
 
-int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t count, uint64_t timeout_ns,
-                 spotnik_request **ret_request)
+int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t count,
+                 uint64_t timeout_ns, spotnik_request **ret_request)
 {
     int rc = check(job, name, update, count, SPOTNIK_F32);
 
     if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
-    return rc ? rc : spotnik_exchange_push(job->exchange, name, update, count, timeout_ns, ret_request);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
+                                  name);
+    return rc ? rc
+              : spotnik_exchange_push(job->exchange, name, update, count, timeout_ns, ret_request);
 }
 
-int spotnik_fetch(spotnik_job *job, const char *name, float *data, size_t count, uint64_t timeout_ns,
-                  spotnik_request **ret_request)
+int spotnik_fetch(spotnik_job *job, const char *name, float *data, size_t count,
+                  uint64_t timeout_ns, spotnik_request **ret_request)
 {
     int rc = check(job, name, data, count, SPOTNIK_F32);
 
     if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
-    return rc ? rc : spotnik_exchange_fetch(job->exchange, name, data, count, timeout_ns, ret_request);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
+                                  name);
+    return rc ? rc
+              : spotnik_exchange_fetch(job->exchange, name, data, count, timeout_ns, ret_request);
 }
 
-int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count, uint32_t *ret_settled)
+int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count,
+                   uint32_t *ret_settled)
 {
     int rc = check(job, name, data, count, SPOTNIK_F32);
 
     return rc ? rc : spotnik_exchange_settle(job->exchange, name, data, count, ret_settled);
 }
 
-int spotnik_common(spotnik_job *job, const char *name, const float *initial, size_t count, float **ret_memory)
+int spotnik_common(spotnik_job *job, const char *name, const float *initial, size_t count,
+                   float **ret_memory)
 {
     int rc = check(job, name, initial, count, SPOTNIK_F32);
 
     if (!rc && (count == 0 || !ret_memory))
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no elements, or no place for the memory", name);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                  "%s: no elements, or no place for the memory", name);
     return rc ? rc : spotnik_exchange_common(job->exchange, name, initial, count, ret_memory);
 }

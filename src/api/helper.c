@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals of helpers of a member: processes that it has made, and that it ends itself. Slurm and systemd signal every process. A
- * helper that ended then would take the member's step with it: PyTorch's loader raises an error when a worker is killed. */
+/* Signals of helpers of a member: processes that it has made, and that it ends itself. Slurm and
+ * systemd signal every process. A helper that ended then would take the member's step with it:
+ * PyTorch's loader raises an error when a worker is killed. */
 #include <errno.h>
 #include <signal.h>
 #include <unistd.h>
@@ -40,7 +41,8 @@ void spotnik_helper_shield(void)
     struct sigaction now, term = { .sa_sigaction = on_term, .sa_flags = SA_RESTART | SA_SIGINFO };
     struct sigaction user = { .sa_handler = on_user, .sa_flags = SA_RESTART };
 
-    if (!sigaction(SIGTERM, NULL, &now) && !((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_term)) {
+    if (!sigaction(SIGTERM, NULL, &now)
+        && !((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_term)) {
         before = now;
         sigaction(SIGTERM, &term, NULL);
     }

@@ -20,15 +20,17 @@ int spotnik_job_usable(const struct spotnik_job *job)
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     if (job->generation != spotnik_fork_generation())
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "this process was forked from a member and is none itself; leave the job to the "
-                                    "parent, or join one here with spotnik_join()");
+        return spotnik_error_return(
+            SPOTNIK_ERR_STATE,
+            "this process was forked from a member and is none itself; leave the job to the "
+            "parent, or join one here with spotnik_join()");
     return 0;
 }
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job)
 {
-    return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED) || spotnik_engine_is_noticed(job->engine);
+    return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED)
+           || spotnik_engine_is_noticed(job->engine);
 }
 
 static bool stop(void *context)
@@ -74,9 +76,11 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
         rc = spotnik_peers_new(config->peers, job->engine, &peers);
     peers_set(job, peers);
     if (!rc && config->peers)
-        rc = spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, stop, job, &found, &job->sponsor);
+        rc =
+            spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, stop, job, &found, &job->sponsor);
     if (rc == SPOTNIK_ERR_PEERS && spotnik_job_is_noticed(job))
-        return spotnik_error_return(SPOTNIK_ERR_LEAVING, "a notice came while the job was looked for");
+        return spotnik_error_return(SPOTNIK_ERR_LEAVING,
+                                    "a notice came while the job was looked for");
     if (rc)
         return rc;
     if (found)
@@ -92,7 +96,8 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
     job->config.checkpoint_dir = NULL;
     job->is_alone = config->peers == NULL;
     snprintf(job->name, sizeof job->name, "%s", config->job_name);
-    snprintf(job->checkpoint_dir, sizeof job->checkpoint_dir, "%s", config->checkpoint_dir ? config->checkpoint_dir : "");
+    snprintf(job->checkpoint_dir, sizeof job->checkpoint_dir, "%s",
+             config->checkpoint_dir ? config->checkpoint_dir : "");
     job->born_ns = spotnik_thread_now_ns();
 }
 
@@ -179,13 +184,15 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 
 void spotnik_notice(spotnik_job *job)
 {
-    if (!job || job->generation != spotnik_fork_generation()) /* no text: this may be a signal handler */
+    /* no text: this may be a signal handler */
+    if (!job || job->generation != spotnik_fork_generation())
         return;
     __atomic_store_n(&job->noticed, true, __ATOMIC_RELAXED);
     spotnik_engine_notice(job->engine);
 }
 
-/* Nobody stays behind in the view that let us go. Where that is so only because we were told to go, a member that was cut off from us goes on. */
+/* Nobody stays behind in the view that let us go. Where that is so only because we were told to go,
+ * a member that was cut off from us goes on. */
 static void end_if_last(struct spotnik_job *job)
 {
     bool done = job->config.steps_max && job->committed >= job->config.steps_max;
@@ -225,16 +232,18 @@ int spotnik_leave(spotnik_job *job)
     if (is_member && !job->begun)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     if (job->checkpoint)
-        spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
+        spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun,
+                                  FINISH_TIMEOUT_NS);
     if (job->checkpoint && is_member && !job->begun && !rc)
         save_if_too_few_stay(job);
     if (is_member && !job->begun && !rc)
         end_if_last(job);
-    job->shown.how = rc                                                                        ? "left without agreement"
-                     : job->config.steps_max && job->committed >= job->config.steps_max ? "done: all steps are committed"
-                                                                                        : "left in good order";
-    /* Members that have not agreed to it cannot tell a goodbye from silence, and may wait for us for ever: end as the
-     * dead do. */
+    job->shown.how = rc ? "left without agreement"
+                     : job->config.steps_max && job->committed >= job->config.steps_max
+                         ? "done: all steps are committed"
+                         : "left in good order";
+    /* Members that have not agreed to it cannot tell a goodbye from silence, and may wait for us
+     * for ever: end as the dead do. */
     job_free(job, !is_member || (!job->begun && !rc));
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job as the public API keeps it: settings, the engine, the registered state, and where we stand.
- * Glue: protocol decisions are the core's, moving bytes the engine's, copying state that of src/transfer.
+/* The job as the public API keeps it: settings, the engine, the registered state, and where we
+ * stand. Glue: protocol decisions are the core's, moving bytes the engine's, copying state that of
+ * src/transfer.
  *
  * Fields belong to the caller's thread, except those marked otherwise. */
 #ifndef SPOTNIK_API_JOB_H
@@ -61,21 +62,27 @@ struct spotnik_job {
     struct spotnik_exchange *exchange;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
-    char advice[256]; /* what should be better about it; "": nothing; under rate.lock */
+    char advice[256];  /* what should be better about it; "": nothing; under rate.lock */
     char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
     uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
     bool was_in;       /* has been let in, or has founded */
-    bool narrow;       /* a donor went silent while the state was copied: the next ones are dialled with small segments */
-    bool has_copied;   /* the state of others may be in the registered memory: this process founds nothing */
-    uint64_t returned_ns; /* when it was let in again last; 0: never */
-    bool founder; /* founded the job: it is this member that loads a checkpoint */
+    /* a donor went silent while the state was copied: the next ones are dialled with small
+     * segments */
+    bool narrow;
+    /* the state of others may be in the registered memory: this process founds nothing */
+    bool has_copied;
+    uint64_t returned_ns;          /* when it was let in again last; 0: never */
+    bool founder;                  /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
     struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
     bool has_sponsor;
     struct spotnik_member known
-        [SPOTNIK_MEMBERS_KNOWN]; /* of the last view we heard of: to be asked before the peers are searched */
+        /* of the last view we heard of: to be asked before the peers are searched */
+        [SPOTNIK_MEMBERS_KNOWN];
     uint32_t known_count, known_at;
-    bool has_ledger; /* kept_ledger: where the data stand after step `committed`, in the view that we were excluded from */
+    /* kept_ledger: where the data stand after step `committed`, in the view that we were excluded
+     * from */
+    bool has_ledger;
     struct spotnik_ledger kept_ledger;
     bool outside;             /* the state must be copied before the next step */
     bool sealed;              /* step_begin was called: no more tensors */
@@ -100,20 +107,21 @@ struct spotnik_job {
     struct spotnik_throttle throttle;
     void (*refresh)(void *context); /* the program's, of spotnik_state_refresh_set() */
     void *refresh_context;
-    uint64_t state_loads; /* how often the registered state was replaced from outside */
+    uint64_t state_loads;      /* how often the registered state was replaced from outside */
     struct spotnik_sync *sync; /* NULL: the program averages gradients itself */
     struct spotnik_job_shown shown;
     struct spotnik_watch *watch; /* atomic; NULL: nobody watches */
 };
 
-/* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE. Every call of the API asks
- * before it touches a lock. */
+/* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE.
+ * Every call of the API asks before it touches a lock. */
 int spotnik_job_usable(const struct spotnik_job *job);
 
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 
-/* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the setting. */
+/* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the
+ * setting. */
 int spotnik_config_check(const spotnik_config *config);
 
 /* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
@@ -122,15 +130,16 @@ int spotnik_sync_name_check(const char *name);
 /* Engine, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 
-/* Begin the job, as its founder: one member, the data at their beginning. Errors as spotnik_engine_found(). */
+/* Begin the job, as its founder: one member, the data at their beginning. Errors as
+ * spotnik_engine_found(). */
 int spotnik_job_found(struct spotnik_job *job);
 
 /* SIGTERM as a notice where spotnik run started this process (signal.c): from now on; no longer. */
 void spotnik_job_signal_open(struct spotnik_job *job);
 void spotnik_job_signal_close(struct spotnik_job *job);
 
-/* The founder of a new life of the job, from memory, or of one that nobody has begun: where the newest whole checkpoint is further, that is loaded in its
- * stead. Errors as spotnik_job_seal(). */
+/* The founder of a new life of the job, from memory, or of one that nobody has begun: where the
+ * newest whole checkpoint is further, that is loaded in its stead. Errors as spotnik_job_seal(). */
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job);
@@ -145,25 +154,29 @@ void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret
 int spotnik_job_checkpoint_open(struct spotnik_job *job);
 
 /* Shown with our status. Returns the previous value. */
-struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job, struct spotnik_checkpoint *checkpoint);
+struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
+                                                      struct spotnik_checkpoint *checkpoint);
 
-/* Before the first step: the registry is complete. The founder loads the newest checkpoint; writing begins. Errors:
- * CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */
+/* Before the first step: the registry is complete. The founder loads the newest checkpoint; writing
+ * begins. Errors: CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */
 int spotnik_job_seal(struct spotnik_job *job);
 
-/* Start to all-reduce in the begun step, as the caller's; what the first one refuses has changed nothing. */
-int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
-                             enum spotnik_dtype dtype, enum spotnik_op op);
-int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                       enum spotnik_op op, bool from);
+/* Start to all-reduce in the begun step, as the caller's; what the first one refuses has changed
+ * nothing. */
+int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
+                             size_t count, enum spotnik_dtype dtype, enum spotnik_op op);
+int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                       enum spotnik_dtype dtype, enum spotnik_op op, bool from);
 
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
 
-/* Our lineage has yielded to another one: later members must not resume what it has written. Keeps the last error. */
+/* Our lineage has yielded to another one: later members must not resume what it has written. Keeps
+ * the last error. */
 void spotnik_job_yielded(struct spotnik_job *job);
 
-/* The wait after N exclusions in a row, each within a minute of the member's return: 0 s, 1, 2, 4 ... 32. */
+/* The wait after N exclusions in a row, each within a minute of the member's return: 0 s, 1, 2, 4
+ * ... 32. */
 uint64_t spotnik_rejoin_pause_ns(uint32_t strikes);
 
 /* A model under a strategy gives up what it has asked of others; then its end. NULL is allowed. */

@@ -56,7 +56,8 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the key file %s: %m", path);
     if (facts.st_mode & 077)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "the key file %s can be read by others; run: chmod 600 %s", path, path);
+                                    "the key file %s can be read by others; run: chmod 600 %s",
+                                    path, path);
     ssize_t size = read(fd, text, sizeof text);
     if (size < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the key file %s: %m", path);
@@ -72,9 +73,11 @@ int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
     int fd = spotnik_file_open(path);
 
     if (fd == -EINVAL)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the key file %s is no regular file", path);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the key file %s is no regular file",
+                                    path);
     if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %s", path, spotnik_file_why(fd));
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %s", path,
+                                    spotnik_file_why(fd));
     int rc = read_open(fd, path, ret_key);
 
     close(fd);
@@ -119,7 +122,8 @@ void spotnik_job_hash(const char *name, uint8_t ret_job[16])
 {
     char twice[512];
     int size = snprintf(twice, sizeof twice, "%s/%s", name, name);
-    uint64_t hash[2] = { spotnik_hash_bytes(name, strlen(name)), spotnik_hash_bytes(twice, (size_t)size) };
+    uint64_t hash[2] = { spotnik_hash_bytes(name, strlen(name)),
+                         spotnik_hash_bytes(twice, (size_t)size) };
 
     memcpy(ret_job, hash, 16);
 }

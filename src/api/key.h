@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job key as a file: 64 hex digits and a newline, readable by its owner alone. Its holder can join
- * the job and read its state, so the library refuses a key that others can read, as ssh does. */
+/* The job key as a file: 64 hex digits and a newline, readable by its owner alone. Its holder can
+ * join the job and read its state, so the library refuses a key that others can read, as ssh
+ * does. */
 #ifndef SPOTNIK_API_KEY_H
 #define SPOTNIK_API_KEY_H
 
@@ -18,7 +19,8 @@ int spotnik_key_create(const char *path);
 /* `size` bytes nobody can guess. SPOTNIK_ERR_SYSTEM when the kernel has none. */
 int spotnik_key_random(void *out, uint32_t size);
 
-/* The job's name as 16 bytes; it separates jobs by accident only, the key separates them for certain. */
+/* The job's name as 16 bytes; it separates jobs by accident only, the key separates them for
+ * certain. */
 void spotnik_job_hash(const char *name, uint8_t ret_job[16]);
 
 #endif

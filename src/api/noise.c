@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "reduce/reduce.h"
 
-#define KEEP 0.9                /* of the past, in the smoothed estimates: KungFu's */
-#define PASS_BYTES_PER_S 2.5e9  /* a pass over memory is faster than that on any machine worth training on */
+#define KEEP 0.9 /* of the past, in the smoothed estimates: KungFu's */
+/* a pass over memory is faster than that on any machine worth training on */
+#define PASS_BYTES_PER_S 2.5e9
 #define COST 0.01
 #define EVERY_MAX (1u << 20)
 
@@ -19,7 +20,8 @@ int spotnik_noise_open(struct spotnik_job *job)
         return 0;
     job->noise = calloc(1, sizeof *job->noise);
     if (!job->noise)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the noise of gradients");
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                    "no memory to watch the noise of gradients");
     spotnik_noise_init(&job->noise->noise, KEEP);
     return spotnik_variance_open(job);
 }
@@ -50,13 +52,14 @@ void spotnik_noise_begin(struct spotnik_job *job)
 
 static bool is_gradient(enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    bool floating = dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64 || dtype == SPOTNIK_F16 || dtype == SPOTNIK_BF16;
+    bool floating = dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64 || dtype == SPOTNIK_F16
+                    || dtype == SPOTNIK_BF16;
 
     return floating && op == SPOTNIK_MEAN;
 }
 
-void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
-                          enum spotnik_op op)
+void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                          enum spotnik_dtype dtype, enum spotnik_op op)
 {
     struct spotnik_noise_watch *watch = job->noise;
 
@@ -103,12 +106,14 @@ static bool step_of(const struct spotnik_agreed *agreed, struct spotnik_noise_st
 static double average_norm2(struct spotnik_job *job)
 {
     struct spotnik_bucket_result result[SPOTNIK_NOISE_BUCKETS];
-    uint32_t count = spotnik_engine_results_get(job->engine, job->step, SPOTNIK_NOISE_BUCKETS, result);
+    uint32_t count =
+        spotnik_engine_results_get(job->engine, job->step, SPOTNIK_NOISE_BUCKETS, result);
     double sum = 0;
 
     for (uint32_t i = 0; i < count; i++)
         if (job->noise->used[i] && result[i].data)
-            sum += spotnik_reduce_norm2(result[i].data, result[i].count, (enum spotnik_dtype)result[i].dtype);
+            sum += spotnik_reduce_norm2(result[i].data, result[i].count,
+                                        (enum spotnik_dtype)result[i].dtype);
     return sum;
 }
 

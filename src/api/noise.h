@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradient noise of a running job: every N steps, squared norms of each member's own gradient (agreed.h carries them) and of the
- * averaged one go into the estimators of src/adapt/noise.h. People and policies read them; nothing here decides by them. Everything
- * belongs to the caller's thread.
+/* The gradient noise of a running job: every N steps, squared norms of each member's own gradient
+ * (agreed.h carries them) and of the averaged one go into the estimators of src/adapt/noise.h.
+ * People and policies read them; nothing here decides by them. Everything belongs to the caller's
+ * thread.
  *
- * A gradient is what goes into MEAN of a floating type, in the buckets before those that strategies use. */
+ * A gradient is what goes into MEAN of a floating type, in the buckets before those that strategies
+ * use. */
 #ifndef SPOTNIK_API_NOISE_H
 #define SPOTNIK_API_NOISE_H
 
@@ -20,11 +22,12 @@
 
 struct spotnik_noise_watch {
     struct spotnik_noise noise;
-    uint64_t steps;            /* estimates have been made of */
-    uint32_t every;            /* measured every N steps, so that it costs at most 1 %; 0: not known yet */
-    bool measuring;            /* the begun step */
-    uint64_t bytes;            /* of gradients in the begun step */
-    double norm2;              /* of ours in it */
+    uint64_t steps; /* estimates have been made of */
+    /* measured every N steps, so that it costs at most 1 %; 0: not known yet */
+    uint32_t every;
+    bool measuring; /* the begun step */
+    uint64_t bytes; /* of gradients in the begun step */
+    double norm2;   /* of ours in it */
     bool used[SPOTNIK_NOISE_BUCKETS];
 };
 
@@ -33,15 +36,17 @@ struct spotnik_job;
 /* With the config's `noise`. Errors: MEMORY. */
 int spotnik_noise_open(struct spotnik_job *job);
 
-/* step.c: a step was begun; a bucket was started in it; it is about to be sealed; it was committed. */
+/* step.c: a step was begun; a bucket was started in it; it is about to be sealed; it was
+ * committed. */
 void spotnik_noise_begin(struct spotnik_job *job);
-void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
-                          enum spotnik_op op);
+void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                          enum spotnik_dtype dtype, enum spotnik_op op);
 int spotnik_noise_seal(struct spotnik_job *job);
 void spotnik_noise_committed(struct spotnik_job *job);
 
-/* Of a step that takes so long, one in how many: two passes over the gradients cost 1 % at most. A power of two, so that members
- * which come to other numbers still measure the same steps now and then. */
+/* Of a step that takes so long, one in how many: two passes over the gradients cost 1 % at most. A
+ * power of two, so that members which come to other numbers still measure the same steps now and
+ * then. */
 uint32_t spotnik_noise_interval(uint64_t bytes, double step_s);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the door of a new member: its id, its key, its address, and the engine with the hooks through
- * which it asks for state, status and snapshots. */
+/* Opening the door of a new member: its id, its key, its address, and the engine with the hooks
+ * through which it asks for state, status and snapshots. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +35,14 @@ static uint64_t host_id(void)
         size = (ssize_t)strnlen(text, sizeof text);
     if (size <= 0)
         return 0;
-    return stat("/proc/self/ns/net", &network) ? spotnik_hash_bytes(text, (size_t)size)
-                                               : spotnik_hash_bytes(text, (size_t)size) ^ network.st_ino;
+    return stat("/proc/self/ns/net", &network)
+               ? spotnik_hash_bytes(text, (size_t)size)
+               : spotnik_hash_bytes(text, (size_t)size) ^ network.st_ino;
 }
 
-/* SPOTNIK_HOST: only members that say the same share memory, though they may be of one machine. For tests with several hosts on one machine,
- * and for jobs in parts of a machine that are far apart. It never makes one host of two machines. */
+/* SPOTNIK_HOST: only members that say the same share memory, though they may be of one machine. For
+ * tests with several hosts on one machine, and for jobs in parts of a machine that are far apart.
+ * It never makes one host of two machines. */
 static uint64_t host_part(uint64_t host)
 {
     const char *name = getenv("SPOTNIK_HOST");
@@ -64,14 +66,15 @@ static int place(const char *text, struct spotnik_member *self)
     return 0;
 }
 
-/* SPOTNIK_WIRE: speak no newer wire version than this. Members negotiate the version by themselves; in tests a
- * member of this build stands for one that has not been upgraded. */
+/* SPOTNIK_WIRE: speak no newer wire version than this. Members negotiate the version by themselves;
+ * in tests a member of this build stands for one that has not been upgraded. */
 static uint16_t speech(void)
 {
     const char *newest = getenv("SPOTNIK_WIRE");
     unsigned long version = newest ? strtoul(newest, NULL, 10) : 0;
 
-    return version >= SPOTNIK_WIRE_OLDEST && version <= SPOTNIK_WIRE_VERSION ? (uint16_t)version : 0;
+    return version >= SPOTNIK_WIRE_OLDEST && version <= SPOTNIK_WIRE_VERSION ? (uint16_t)version
+                                                                             : 0;
 }
 
 /* A job of one has a key that nobody else has. */
@@ -140,7 +143,8 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
         spotnik_checkpoint_committed(job->checkpoint, step);
 }
 
-/* SPOTNIK_ALGORITHM: how a bucket goes from host to host. What a member alone does not want, its view does without. */
+/* SPOTNIK_ALGORITHM: how a bucket goes from host to host. What a member alone does not want, its
+ * view does without. */
 static int choose(const char *name, struct spotnik_limits *limits)
 {
     bool ring = name && !strcmp(name, "ring");
@@ -148,7 +152,9 @@ static int choose(const char *name, struct spotnik_limits *limits)
     limits->hierarchy = !ring;
     if (!name || !*name || ring || !strcmp(name, "auto") || !strcmp(name, "hierarchy"))
         return 0;
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_ALGORITHM is \"%.40s\"; it must be auto, hierarchy or ring", name);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT, "SPOTNIK_ALGORITHM is \"%.40s\"; it must be auto, hierarchy or ring",
+        name);
 }
 
 static int fill_limits(const spotnik_config *config, struct spotnik_limits *limits)
@@ -168,7 +174,8 @@ static const char *transport(void)
     return wanted || !shape || !*shape ? wanted : "tcp";
 }
 
-/* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are any. */
+/* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are
+ * any. */
 static const char *dumps_dir(const spotnik_config *config, char *path, size_t size)
 {
     const char *wanted = getenv("SPOTNIK_DUMP");
@@ -187,8 +194,10 @@ static int stall(uint64_t *ret_ns)
     unsigned long seconds = wanted && *wanted ? strtoul(wanted, &end, 10) : STALL_S;
 
     if ((end && *end) || (wanted && *wanted == '-') || seconds > STALL_S_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_STALL_S is \"%.40s\"; it must be a number of seconds, at most %d", wanted,
-                                    STALL_S_MAX);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_STALL_S is \"%.40s\"; it must be a number of seconds, at most %d", wanted,
+            STALL_S_MAX);
     *ret_ns = seconds * SPOTNIK_S;
     return 0;
 }
@@ -238,7 +247,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     memset(&engine.credentials, 0, sizeof engine.credentials);
     if (rc)
         return rc;
-    __atomic_store_n(&job->engine, opened, __ATOMIC_RELEASE); /* the progress thread looks at it already */
+    /* the progress thread looks at it already */
+    __atomic_store_n(&job->engine, opened, __ATOMIC_RELEASE);
     spotnik_donor_attach(job->donor, opened);
     spotnik_exchange_attach(job->exchange, opened);
     return 0;

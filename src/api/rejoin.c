@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From outside into the job: the first join, and again after the others went on without us (we were
- * stopped, or cut off) or our donors were lost. Each time as a new member with a new id, over the same
- * door. */
+ * stopped, or cut off) or our donors were lost. Each time as a new member with a new id, over the
+ * same door. */
 #include <stdio.h>
 #include <time.h>
 
@@ -22,8 +22,8 @@ static bool stop(void *context)
     return spotnik_job_is_noticed(context);
 }
 
-/* Thread of the joiner: no donor is left. The caller's thread is in step_begin or step_commit; it comes
- * back with PEERS. */
+/* Thread of the joiner: no donor is left. The caller's thread is in step_begin or step_commit; it
+ * comes back with PEERS. */
 static void lost(void *context)
 {
     struct spotnik_job *job = context;
@@ -39,13 +39,15 @@ static void pause_a_little(void)
     nanosleep(&pause, NULL);
 }
 
-/* After the last step a checkpoint is written, if checkpoints are at all; rank 0 of the last view may be at it now. */
+/* After the last step a checkpoint is written, if checkpoints are at all; rank 0 of the last view
+ * may be at it now. */
 static bool has_last_state(const struct spotnik_job *job)
 {
     struct spotnik_shelf_list list;
     bool has = false;
 
-    if (!job->checkpoint || !job->config.steps_max || spotnik_shelf_list(job->checkpoint_dir, &list))
+    if (!job->checkpoint || !job->config.steps_max
+        || spotnik_shelf_list(job->checkpoint_dir, &list))
         return false;
     for (uint32_t i = 0; i < list.count; i++)
         has |= list.entry[i].written_s && list.entry[i].founding == job->registry.founding
@@ -54,11 +56,12 @@ static bool has_last_state(const struct spotnik_job *job)
     return has;
 }
 
-/* All others have left in good order. With the last checkpoint this member is where they were; without, it must not
- * look as if it were. */
+/* All others have left in good order. With the last checkpoint this member is where they were;
+ * without, it must not look as if it were. */
 static int ended(struct spotnik_job *job)
 {
-    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), job->checkpoint ? LAST_STATE_TIMEOUT_NS : 0);
+    uint64_t until_ns =
+        spotnik_time_add(spotnik_thread_now_ns(), job->checkpoint ? LAST_STATE_TIMEOUT_NS : 0);
     struct spotnik_resume found = { .step = 0 };
     int rc = 0;
 
@@ -69,13 +72,16 @@ static int ended(struct spotnik_job *job)
     if (rc || !found.step || found.step < job->config.steps_max)
         return rc ? rc
                   : spotnik_error_return(SPOTNIK_ERR_PEERS,
-                                         "the job is over: all its other members have left in good order, after step "
-                                         "%llu or later, and this one was cut off from them; the state here is not the "
+                                         "the job is over: all its other members have left in good "
+                                         "order, after step "
+                                         "%llu or later, and this one was cut off from them; the "
+                                         "state here is not the "
                                          "last one",
                                          (unsigned long long)job->committed);
     job->state_loads++;
     job->committed = found.step;
-    return spotnik_error_return(SPOTNIK_ERR_DONE, "the job is over; its last state was loaded from checkpoint %s",
+    return spotnik_error_return(SPOTNIK_ERR_DONE,
+                                "the job is over; its last state was loaded from checkpoint %s",
                                 found.name);
 }
 
@@ -94,8 +100,9 @@ static int follow(struct spotnik_job *job, uint64_t step)
     return rc ? rc : spotnik_joiner_follow(job->joiner);
 }
 
-/* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the state that it holds
- * (src/peers/parked.c). As another member, since the one that it was is known to the view that cannot go on. */
+/* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the
+ * state that it holds (src/peers/parked.c). As another member, since the one that it was is known
+ * to the view that cannot go on. */
 static int refound(struct spotnik_job *job)
 {
     struct spotnik_id id;
@@ -106,8 +113,9 @@ static int refound(struct spotnik_job *job)
         return rc;
     struct spotnik_founding founding = spotnik_peers_lineage(job->peers);
     job->registry.founding = founding.id;
-    /* In a view before the folder is written to, which may take long: a process of another name at this address, in no view, would be
-     * taken for a proof that the founder has died. Until then the old record leads here. */
+    /* In a view before the folder is written to, which may take long: a process of another name at
+     * this address, in no view, would be taken for a proof that the founder has died. Until then
+     * the old record leads here. */
     spotnik_engine_rename(job->engine, id);
     rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
     if (!rc)
@@ -123,8 +131,9 @@ static int refound(struct spotnik_job *job)
     return 0;
 }
 
-/* The next member to ask: one of the last view we heard of, each once; then those that the peers name. *ret_found: no member that this process
- * knew of at its start lives, and it may begin the job. */
+/* The next member to ask: one of the last view we heard of, each once; then those that the peers
+ * name. *ret_found: no member that this process knew of at its start lives, and it may begin the
+ * job. */
 static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
 {
     *ret_found = false;
@@ -134,7 +143,8 @@ static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
         job->sponsor = job->known[job->known_at++];
         return 0;
     }
-    return spotnik_peers_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop, job, ret_found, &job->sponsor);
+    return spotnik_peers_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop, job,
+                              ret_found, &job->sponsor);
 }
 
 /* The member that we wanted to join died before it gave us anything. */
@@ -165,9 +175,12 @@ static int copy(struct spotnik_job *job)
 
 static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
-    struct spotnik_joiner_config config = {
-        .registry = &job->registry, .engine = job->engine, .narrow = job->narrow, .stop = stop, .lost = lost, .context = job
-    };
+    struct spotnik_joiner_config config = { .registry = &job->registry,
+                                            .engine = job->engine,
+                                            .narrow = job->narrow,
+                                            .stop = stop,
+                                            .lost = lost,
+                                            .context = job };
     bool founds;
     int rc = find(job, timeout_ns, &founds);
 
@@ -197,7 +210,8 @@ static void pausing_set(struct spotnik_job *job, uint64_t ns)
     job->pausing[0] = 0;
     if (ns)
         snprintf(job->pausing, sizeof job->pausing,
-                 "excluded %u times, each time soon after it had come back: it waits %.0f s before it joins again; look at its "
+                 "excluded %u times, each time soon after it had come back: it waits %.0f s before "
+                 "it joins again; look at its "
                  "processors and its network",
                  job->strikes + 1, (double)ns / 1e9);
     pthread_mutex_unlock(&job->rate.lock);
@@ -213,7 +227,8 @@ uint64_t spotnik_rejoin_pause_ns(uint32_t strikes)
 /* Each time it comes in and goes, all others pay for two view changes. */
 static void pause_growing(struct spotnik_job *job)
 {
-    uint64_t pause_ns = spotnik_rejoin_pause_ns(job->strikes), until_ns = spotnik_time_add(spotnik_thread_now_ns(), pause_ns);
+    uint64_t pause_ns = spotnik_rejoin_pause_ns(job->strikes),
+             until_ns = spotnik_time_add(spotnik_thread_now_ns(), pause_ns);
 
     pausing_set(job, pause_ns);
     while (spotnik_thread_now_ns() < until_ns && !stop(job))
@@ -223,7 +238,8 @@ static void pause_growing(struct spotnik_job *job)
 
 static void strike(struct spotnik_job *job)
 {
-    bool soon = job->returned_ns && spotnik_time_since(spotnik_thread_now_ns(), job->returned_ns) < FLAP_NS;
+    bool soon =
+        job->returned_ns && spotnik_time_since(spotnik_thread_now_ns(), job->returned_ns) < FLAP_NS;
 
     job->strikes = soon ? job->strikes + 1 : 0;
 }
@@ -232,10 +248,13 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 {
 
     if (!job->peers)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has no other member to join again");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a job of one has no other member to join again");
     if (spotnik_peers_refounds(job->peers) && !job->has_ledger)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "no other member is left, and the last result was lost with them: start this "
-                                    "member again, to go on from the newest checkpoint");
+        return spotnik_error_return(
+            SPOTNIK_ERR_PEERS,
+            "no other member is left, and the last result was lost with them: start this "
+            "member again, to go on from the newest checkpoint");
     if (spotnik_peers_refounds(job->peers))
         return refound(job);
     pause_growing(job);
@@ -279,7 +298,8 @@ void spotnik_job_exclude(struct spotnik_job *job)
         spotnik_checkpoint_reset(job->checkpoint);
     job->outside = true;
     job->has_sponsor = false;
-    job->known_count = spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
+    job->known_count =
+        spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
     job->known_at = 0;
     job->begun = job->excluded = false;
     job->has_ledger = spotnik_engine_ledger(job->engine, job->committed, &job->kept_ledger);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGTERM as a notice, for a member that spotnik run started. Slurm and systemd signal every process of a step or a unit: not
- * only the agent, which would ask the member to leave, but the member itself, which would die within its step. A program that
- * has said what SIGTERM does, and one that nobody's agent started, are left alone. */
+/* SIGTERM as a notice, for a member that spotnik run started. Slurm and systemd signal every
+ * process of a step or a unit: not only the agent, which would ask the member to leave, but the
+ * member itself, which would die within its step. A program that has said what SIGTERM does, and
+ * one that nobody's agent started, are left alone. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,9 +12,11 @@
 #include "api/job.h"
 
 static struct spotnik_job *noticed; /* atomic; the one job of this process that the signal is for */
-static pid_t owner;     /* that asked for the handler; a child may hear before it knows that it is one */
+/* that asked for the handler; a child may hear before it knows that it is one */
+static pid_t owner;
 static uint32_t inside; /* handlers that may have read `noticed` */
-static bool told;       /* this job has had a signal: Slurm sends three, and its goodbye may take longer */
+/* this job has had a signal: Slurm sends three, and its goodbye may take longer */
+static bool told;
 
 /* The agent has asked in another way before it signals: then it insists. */
 static bool insists(const siginfo_t *info, const struct spotnik_job *job)
@@ -23,14 +26,15 @@ static bool insists(const siginfo_t *info, const struct spotnik_job *job)
     return info->si_pid == getppid() && asked;
 }
 
-/* A child made by fork() is no member: it ends, as by default. Its parent may be waiting for just that. */
+/* A child made by fork() is no member: it ends, as by default. Its parent may be waiting for just
+ * that. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
     __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
     struct spotnik_job *job = __atomic_load_n(&noticed, __ATOMIC_SEQ_CST);
-    bool is_ours =
-        owner == getpid() && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST)) && !insists(info, job);
+    bool is_ours = owner == getpid() && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST))
+                   && !insists(info, job);
 
     (void)context;
     if (is_ours && job) {
@@ -56,16 +60,19 @@ void spotnik_job_signal_open(struct spotnik_job *job)
         return;
     __atomic_store_n(&told, false, __ATOMIC_SEQ_CST);
     owner = getpid();
-    if (__atomic_compare_exchange_n(&noticed, &none, job, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    if (__atomic_compare_exchange_n(&noticed, &none, job, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
         sigaction(SIGTERM, &ours, NULL);
 }
 
-/* The handler stays: from now on it does what the default action does, or nothing while the job that it told says goodbye. */
+/* The handler stays: from now on it does what the default action does, or nothing while the job
+ * that it told says goodbye. */
 void spotnik_job_signal_close(struct spotnik_job *job)
 {
     struct spotnik_job *expected = job;
 
-    if (!__atomic_compare_exchange_n(&noticed, &expected, NULL, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    if (!__atomic_compare_exchange_n(&noticed, &expected, NULL, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST))
         return;
     while (__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
         sched_yield(); /* another thread's handler still looks at the job */

@@ -5,7 +5,8 @@
 #include "api/job.h"
 #include "base/error.h"
 
-int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count, enum spotnik_dtype dtype)
+int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count,
+                      enum spotnik_dtype dtype)
 {
     int rc = spotnik_job_usable(job);
 
@@ -13,7 +14,8 @@ int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t cou
         return rc;
     if (job->sealed)
         return spotnik_error_return(
-            SPOTNIK_ERR_STATE, "tensor %s comes too late: register all before the first spotnik_step_begin()",
+            SPOTNIK_ERR_STATE,
+            "tensor %s comes too late: register all before the first spotnik_step_begin()",
             name ? name : "");
     return spotnik_registry_add(&job->registry, name, data, count, (int)dtype);
 }
@@ -30,10 +32,11 @@ int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes
     if (rc)
         return rc;
     if (job->begun)
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "blob %s: blobs belong to the boundary between two steps; set it after "
-                                    "spotnik_step_commit() and before spotnik_step_begin()",
-                                    name ? name : "");
+        return spotnik_error_return(
+            SPOTNIK_ERR_STATE,
+            "blob %s: blobs belong to the boundary between two steps; set it after "
+            "spotnik_step_commit() and before spotnik_step_begin()",
+            name ? name : "");
     return spotnik_blobs_set(&job->registry.blobs, name, bytes, length);
 }
 
@@ -45,12 +48,14 @@ int spotnik_state_blob_get(spotnik_job *job, const char *name, void *ret_bytes, 
     if (rc)
         return rc;
     if (!name || !ret_length || (!ret_bytes && capacity))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no name, or no place for the blob was given");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "no name, or no place for the blob was given");
     const struct spotnik_blob *blob = spotnik_blobs_find(&job->registry.blobs, name);
     size_t size = blob ? blob->size : 0;
 
     if (ret_bytes && size > capacity)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "blob %s has %zu bytes, there is room for %zu", name, size,
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "blob %s has %zu bytes, there is room for %zu", name, size,
                                     capacity);
     if (ret_bytes && size)
         memcpy(ret_bytes, blob->bytes, size);

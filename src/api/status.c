@@ -30,12 +30,13 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
 uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max)
 {
     uint64_t epoch;
-    struct spotnik_member *member = !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
+    struct spotnik_member *member =
+        !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
     uint32_t count = member ? spotnik_engine_members(job->engine, member, max, &epoch) : 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        snprintf(ret[i].member, sizeof ret[i].member, "%016llx%016llx", (unsigned long long)member[i].id.high,
-                 (unsigned long long)member[i].id.low);
+        snprintf(ret[i].member, sizeof ret[i].member, "%016llx%016llx",
+                 (unsigned long long)member[i].id.high, (unsigned long long)member[i].id.low);
         spotnik_address_format(ret[i].address, member[i].address, member[i].port);
     }
     free(member);
@@ -71,7 +72,8 @@ double spotnik_rate_per_s(struct spotnik_rate *rate)
 }
 
 /* `shown` keeps the strings. */
-static struct spotnik_status_sync sync_status(struct spotnik_job *job, struct spotnik_sync_shown *shown)
+static struct spotnik_status_sync sync_status(struct spotnik_job *job,
+                                              struct spotnik_sync_shown *shown)
 {
     pthread_mutex_lock(&job->rate.lock);
     *shown = job->sync_shown;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step as the caller's loop sees it. What happens inside (losses, recoveries, joins) is the engine's;
- * here calls are checked, and a member that the others went on without joins again without the caller's
- * help:
+/* The step as the caller's loop sees it. What happens inside (losses, recoveries, joins) is the
+ * engine's; here calls are checked, and a member that the others went on without joins again
+ * without the caller's help:
  *
  *     step_commit  -> EXCLUDED: the begun step is void for us, nothing to apply
  *     step_begin   -> copies the state and goes on */
@@ -117,7 +117,8 @@ int spotnik_weight_set(spotnik_job *job, uint64_t weight)
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "a weight belongs to a begun step");
     if (has_started(job))
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "the weight must be set before the first allreduce");
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "the weight must be set before the first allreduce");
     rc = spotnik_engine_weight_set(job->engine, weight);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
@@ -132,14 +133,15 @@ int spotnik_samples_decline(spotnik_job *job)
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "samples are those of a begun step");
     if (has_started(job))
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "samples must be declined before the first allreduce");
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "samples must be declined before the first allreduce");
     rc = spotnik_engine_samples_decline(job->engine);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
 
-static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
-                        enum spotnik_dtype dtype, enum spotnik_op op)
+static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
+                        size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
     uint32_t element_bytes = spotnik_registry_element_bytes((int)dtype);
 
@@ -150,28 +152,31 @@ static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const vo
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: at most %d buckets", bucket,
                                     SPOTNIK_CALLER_BUCKETS);
     if (job->started[bucket])
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was started already in this step", bucket);
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was started already in this step",
+                                    bucket);
     if (!data && count)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no memory given", bucket);
     if (!element_bytes || count > SIZE_MAX / 2 / element_bytes)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "bucket %u: unknown element type or too many elements", bucket);
     if (!spotnik_op_is_known((uint64_t)op))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: unknown operation %d", bucket, (int)op);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: unknown operation %d", bucket,
+                                    (int)op);
     return 0;
 }
 
-int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
-                             enum spotnik_dtype dtype, enum spotnik_op op)
+int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
+                             size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
     if (dtype == SPOTNIK_Q8)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
     return reduce_check(job, bucket, data, count, dtype, op);
 }
 
-int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                       enum spotnik_op op, bool from)
+int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                       enum spotnik_dtype dtype, enum spotnik_op op, bool from)
 {
     int rc = reduce_check(job, bucket, data, count, dtype, op);
 
@@ -182,7 +187,8 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
         rc = from ? spotnik_engine_allreduce_from(job->engine, bucket, data, count, dtype, op)
                   : spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
     if (!rc)
-        spotnik_pace_reduce(&job->pace, (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
+        spotnik_pace_reduce(&job->pace,
+                            (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
     if (rc == SPOTNIK_ERR_PEERS) { /* step_commit says so, where the caller's loop expects it */
         job->excluded = true;
         rc = 0;
@@ -191,8 +197,8 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
     return rc;
 }
 
-int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                      enum spotnik_op op)
+int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                      enum spotnik_dtype dtype, enum spotnik_op op)
 {
     int rc = spotnik_job_usable(job);
 
@@ -201,19 +207,22 @@ int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t coun
     return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
 }
 
-int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
-                           enum spotnik_op op)
+int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op)
 {
     int rc = spotnik_job_usable(job);
 
     if (!rc)
         rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
-    return rc ? rc : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
+    return rc ? rc
+              : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
 {
-    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS ? spotnik_engine_result(job->engine, bucket) : NULL;
+    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS
+               ? spotnik_engine_result(job->engine, bucket)
+               : NULL;
 }
 
 void *spotnik_alloc(spotnik_job *job, size_t bytes)
@@ -252,13 +261,15 @@ int spotnik_step_commit(spotnik_job *job)
         spotnik_job_exclude(job);
         return spotnik_error_return(SPOTNIK_ERR_EXCLUDED, "the others went on without this member");
     }
-    job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN || rc == SPOTNIK_ERR_LEAVING; /* still ours to finish, or to go without */
+    /* still ours to finish, or to go without */
+    job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN || rc == SPOTNIK_ERR_LEAVING;
     if (!rc) {
         job->committed = job->step;
         spotnik_noise_committed(job);
         spotnik_batch_publish(job);
         spotnik_rate_count(&job->rate, job->committed, job->pace.since_ns);
-        spotnik_tally_step(&job->shown.tally, job->samples, job->pace.bytes, job->shown.replay, job->pace.since_ns);
+        spotnik_tally_step(&job->shown.tally, job->samples, job->pace.bytes, job->shown.replay,
+                           job->pace.since_ns);
         spotnik_pace_step(&job->pace);
         rc = spotnik_agreed_outcome(job);
         if (!rc)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model under a strategy (include/spotnik/sync.h): the strategies of src/adapt on the real primitives. Strategies
- * decide what travels and how the model changes, adapt/switch.h when modes change, the hooks (a policy) which mode to wish for. This file
- * has only the order of calls. Everything belongs to the caller's thread.
+/* A model under a strategy (include/spotnik/sync.h): the strategies of src/adapt on the real
+ * primitives. Strategies decide what travels and how the model changes, adapt/switch.h when modes
+ * change, the hooks (a policy) which mode to wish for. This file has only the order of calls.
+ * Everything belongs to the caller's thread.
  *
- *     begin   spotnik_step_begin -> take over a state that was loaded -> [rounds: tell] -> [early: strategy begin]
- *     step    [strategy begin] -> tell -> wait for peers -> commit -> strategy finish -> agree -> hooks -> switch
+ *     begin   spotnik_step_begin -> take over a state that was loaded -> [rounds: tell] -> [early:
+ *             strategy begin]
+ *     step    [strategy begin] -> tell -> wait for peers -> commit -> strategy finish -> agree ->
+ *             hooks -> switch
  *
- * Registered, hence the same bits on every member: the centre, slow weights, and the state of the switch. The model is not: in most
- * strategies it is each member's own. */
+ * Registered, hence the same bits on every member: the centre, slow weights, and the state of the
+ * switch. The model is not: in most strategies it is each member's own. */
 #ifndef SPOTNIK_API_SYNC_H
 #define SPOTNIK_API_SYNC_H
 
@@ -29,7 +32,8 @@
 /* A policy, which may wish for another mode. */
 struct spotnik_sync_hooks {
     void *context;
-    /* After every commit, those a joiner repeats included, in order, when the agreed numbers of the step are at hand: the mode wanted. */
+    /* After every commit, those a joiner repeats included, in order, when the agreed numbers of the
+     * step are at hand: the mode wanted. */
     enum spotnik_sync_mode (*decide)(void *context, uint64_t step);
     void (*free)(void *context); /* NULL: nothing to do */
 };
@@ -38,7 +42,8 @@ struct spotnik_sync_hooks {
 enum spotnik_sync_deed {
     SPOTNIK_SYNC_DEED_STRATEGY, /* what the strategy says */
     SPOTNIK_SYNC_DEED_REFRESH,  /* asynchronous: the models are replaced by their average */
-    SPOTNIK_SYNC_DEED_MEET,     /* asynchronous to synchronous: model, gradient and optimiser are averaged */
+    /* asynchronous to synchronous: model, gradient and optimiser are averaged */
+    SPOTNIK_SYNC_DEED_MEET,
 };
 
 struct spotnik_sync_state {
@@ -52,9 +57,10 @@ struct spotnik_sync {
     struct spotnik_sync_replica replica;
     struct spotnik_sync_primitives use;
     const struct spotnik_sync_strategy *of[2]; /* by mode; NULL: there is none */
-    struct spotnik_sync_strategy wrapped;      /* Lookahead around another, or a rule of the program */
-    char wrapped_name[32];                     /* "lookahead+NAME" */
-    struct spotnik_sync_config config;         /* strategy: NULL, it was borrowed */
+    /* Lookahead around another, or a rule of the program */
+    struct spotnik_sync_strategy wrapped;
+    char wrapped_name[32];             /* "lookahead+NAME" */
+    struct spotnik_sync_config config; /* strategy: NULL, it was borrowed */
     struct spotnik_sync_hooks hooks;
     struct spotnik_sync_switch sw; /* registered */
     uint64_t identity;             /* registered: which strategies the job runs */
@@ -69,10 +75,10 @@ struct spotnik_sync {
     /* the running step */
     spotnik_step step;
     enum spotnik_sync_deed deed;
-    bool begun;    /* spotnik_sync_begin() has returned */
-    bool started;  /* the strategy's begin has run */
-    bool told;     /* the bucket of numbers is under way */
-    bool complete; /* the gradient is here: on to the commit */
+    bool begun;               /* spotnik_sync_begin() has returned */
+    bool started;             /* the strategy's begin has run */
+    bool told;                /* the bucket of numbers is under way */
+    bool complete;            /* the gradient is here: on to the commit */
     spotnik_request *request; /* a pull or exchange under way, perhaps for steps; NULL: none */
     float *incoming;          /* its memory */
     bool fetched;             /* the store's content has come in this step */
@@ -80,14 +86,16 @@ struct spotnik_sync {
     float *averaged[SPOTNIK_SYNC_VECTORS];
     uint32_t averaged_count;
     int error; /* of a primitive */
-    double tell[1 + SPOTNIK_SYNC_TELL_MAX], sum[1 + SPOTNIK_SYNC_TELL_MAX]; /* [0]: contributors; sum: in the bucket */
-    double heard[1 + SPOTNIK_SYNC_TELL_MAX];                                /* of the last commit */
-    uint64_t loads; /* of the registered state, as far as taken over */
+    /* [0]: contributors; sum: in the bucket */
+    double tell[1 + SPOTNIK_SYNC_TELL_MAX], sum[1 + SPOTNIK_SYNC_TELL_MAX];
+    double heard[1 + SPOTNIK_SYNC_TELL_MAX]; /* of the last commit */
+    uint64_t loads;                          /* of the registered state, as far as taken over */
     bool entered;
     bool behind; /* a joiner that has not yet looked at the models of members that run apart */
 };
 
-static inline const struct spotnik_sync_strategy *spotnik_sync_running(const struct spotnik_sync *sync)
+static inline const struct spotnik_sync_strategy *
+spotnik_sync_running(const struct spotnik_sync *sync)
 {
     return sync->of[sync->sw.mode];
 }
@@ -107,7 +115,8 @@ void spotnik_sync_use_average(struct spotnik_sync *sync, float *data);
 /* Take in what others have left for us, and give up what is under way. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync);
 
-/* Strategies whose members share a model: our part of the way from it to the average of all, which is in scratch. False: not so here. */
+/* Strategies whose members share a model: our part of the way from it to the average of all, which
+ * is in scratch. False: not so here. */
 bool spotnik_sync_use_meet(struct spotnik_sync *sync);
 
 /* We are somebody else now, with another model: let go of what was shared. */
@@ -116,22 +125,27 @@ void spotnik_sync_use_leave(struct spotnik_sync *sync);
 /* Look for what was asked of single members. Sets replica.arrived. */
 void spotnik_sync_use_wait(struct spotnik_sync *sync);
 
-/* The model of another member in place of ours, if one comes: a joiner among members that run apart. */
+/* The model of another member in place of ours, if one comes: a joiner among members that run
+ * apart. */
 void spotnik_sync_use_catch_up(struct spotnik_sync *sync);
 
-/* The centre was loaded from a checkpoint, by the only member there is: the store begins with it, and not with what the program began with. */
+/* The centre was loaded from a checkpoint, by the only member there is: the store begins with it,
+ * and not with what the program began with. */
 void spotnik_sync_use_resumed(struct spotnik_sync *sync);
 
-/* What the strategies of this member need is there, or is made: the store of ASP. 0, ARGUMENT, or as spotnik_store_open(). */
+/* What the strategies of this member need is there, or is made: the store of ASP. 0, ARGUMENT, or
+ * as spotnik_store_open(). */
 int spotnik_sync_use_check(struct spotnik_sync *sync);
 
 /* The strategy `name`, or the one it puts Lookahead around. 0 or ARGUMENT. */
-int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found, bool *ret_around);
+int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found,
+                       bool *ret_around);
 
 /* The strategies that `name` stands for, into sync->of. 0 or ARGUMENT. */
 int spotnik_sync_choose(struct spotnik_sync *sync, const char *name);
 
-/* Is `name` that of a policy? Then, before the first step: its state is registered, its hooks and strategies are set. */
+/* Is `name` that of a policy? Then, before the first step: its state is registered, its hooks and
+ * strategies are set. */
 int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine);
 
 /* For our status: the strategy since the last finished step. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a model under a strategy: settings, memory, what is registered, and which strategies a name stands for. */
+/* The life of a model under a strategy: settings, memory, what is registered, and which strategies
+ * a name stands for. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-#define STRATEGIES "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these, adpsgd, adpsgd-symmetric, asp, hogwild"
+#define STRATEGIES                                                                                 \
+    "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these, adpsgd, "      \
+    "adpsgd-symmetric, asp, hogwild"
 #define WRAPPER "lookahead"
 
 void spotnik_sync_config_init_sized(spotnik_sync_config *config, size_t size)
@@ -40,8 +43,9 @@ static int slow_make(struct spotnik_sync *sync)
 
 static int unknown(const char *name)
 {
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "there is no strategy \"%s\" (SPOTNIK_SYNC): say one of %s",
-                                name, STRATEGIES);
+    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                "there is no strategy \"%s\" (SPOTNIK_SYNC): say one of %s", name,
+                                STRATEGIES);
 }
 
 /* Lookahead with the options of what it wraps, and of its own. */
@@ -62,7 +66,8 @@ static int wrap(struct spotnik_sync *sync, const struct spotnik_sync_strategy *i
     return slow_make(sync);
 }
 
-int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found, bool *ret_around)
+int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found,
+                       bool *ret_around)
 {
     size_t prefix = strlen(WRAPPER);
     bool around = strncmp(name, WRAPPER, prefix) == 0 && (name[prefix] == '+' || !name[prefix]);
@@ -104,7 +109,8 @@ static uint64_t identity_of(const struct spotnik_sync *sync)
     spotnik_hash_begin(&hash);
     for (int mode = 0; mode < 2; mode++) {
         const struct spotnik_sync_strategy *strategy = sync->of[mode];
-        const char *inner = strategy && strategy->options.inner ? strategy->options.inner->name : "";
+        const char *inner =
+            strategy && strategy->options.inner ? strategy->options.inner->name : "";
 
         if (strategy)
             spotnik_hash_add(&hash, strategy->name, strlen(strategy->name) + 1);
@@ -140,7 +146,8 @@ static int strategies_take(struct spotnik_sync *sync, const char *name)
     return rc ? rc : settle(sync);
 }
 
-static int config_take(struct spotnik_sync *sync, const spotnik_sync_config *config, const char **ret_name)
+static int config_take(struct spotnik_sync *sync, const spotnik_sync_config *config,
+                       const char **ret_name)
 {
     spotnik_sync_config_init(&sync->config);
     if (config && (config->size < sizeof config->size || config->size > sizeof sync->config))
@@ -150,7 +157,8 @@ static int config_take(struct spotnik_sync *sync, const spotnik_sync_config *con
         memcpy(&sync->config, config, config->size);
     if (!(sync->config.alpha >= 0 && sync->config.alpha <= 1 && sync->config.lookahead_alpha >= 0
           && sync->config.lookahead_alpha <= 1))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "alpha and lookahead_alpha are parts: 0 (the usual) to 1");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "alpha and lookahead_alpha are parts: 0 (the usual) to 1");
     *ret_name = sync->config.strategy ? sync->config.strategy : "ssgd";
     sync->config.strategy = NULL;
     if (sync->config.average_period == 0)
@@ -171,7 +179,8 @@ static int memory_make(struct spotnik_sync *sync, float *model, size_t count)
     sync->replica.scratch = calloc(count, sizeof(float));
     sync->replica.centre = calloc(count, sizeof(float));
     if (!sync->replica.scratch || !sync->replica.centre)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for two more models of %zu elements", count);
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                    "no memory for two more models of %zu elements", count);
     int rc = spotnik_state_add(sync->job, "sync.centre", sync->replica.centre, count, SPOTNIK_F32);
 
     if (!rc)
@@ -179,20 +188,24 @@ static int memory_make(struct spotnik_sync *sync, float *model, size_t count)
     return rc ? rc : spotnik_state_add(sync->job, "sync.identity", &sync->identity, 1, SPOTNIK_U64);
 }
 
-int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float *model, size_t count,
-                      void (*apply)(void *context, float *model, const float *gradient, size_t count),
+int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float *model,
+                      size_t count,
+                      void (*apply)(void *context, float *model, const float *gradient,
+                                    size_t count),
                       void *context, spotnik_sync **ret_sync)
 {
     const char *name = NULL;
 
     if (!job || !model || !count || !apply || !ret_sync)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a job, a model, apply and a place for the result are needed");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "a job, a model, apply and a place for the result are needed");
     int rc = spotnik_job_usable(job);
 
     if (rc)
         return rc;
     if (job->sync || job->sealed)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "one strategy for a job, chosen before its first step");
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "one strategy for a job, chosen before its first step");
     struct spotnik_sync *sync = calloc(1, sizeof *sync);
 
     if (!sync)
@@ -226,12 +239,14 @@ void spotnik_sync_free(struct spotnik_sync *sync)
     free(sync);
 }
 
-int spotnik_sync_state_add(spotnik_sync *sync, const char *name, void *data, size_t count, enum spotnik_dtype dtype)
+int spotnik_sync_state_add(spotnik_sync *sync, const char *name, void *data, size_t count,
+                           enum spotnik_dtype dtype)
 {
     if (!sync)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy was given");
     if (sync->state_count == SPOTNIK_SYNC_STATES)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "at most %d pieces of optimiser state: put them into one",
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "at most %d pieces of optimiser state: put them into one",
                                     SPOTNIK_SYNC_STATES);
     int rc = spotnik_state_add(sync->job, name, data, count, dtype);
 
@@ -243,7 +258,8 @@ int spotnik_sync_state_add(spotnik_sync *sync, const char *name, void *data, siz
 /* A rule of the program runs as a strategy whose functions call the program's. */
 static struct spotnik_sync *owner(struct spotnik_sync_replica *replica)
 {
-    return (struct spotnik_sync *)(void *)((char *)replica - offsetof(struct spotnik_sync, replica));
+    return (struct spotnik_sync *)(void *)((char *)replica
+                                           - offsetof(struct spotnik_sync, replica));
 }
 
 static spotnik_sync_view view_of(const struct spotnik_sync_replica *replica)
@@ -262,7 +278,8 @@ static spotnik_sync_view view_of(const struct spotnik_sync_replica *replica)
     };
 }
 
-static void rule_begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
+static void rule_begin(struct spotnik_sync_replica *replica,
+                       const struct spotnik_sync_primitives *use)
 {
     struct spotnik_sync *sync = owner(replica);
     spotnik_sync_view view = view_of(replica);
@@ -271,7 +288,8 @@ static void rule_begin(struct spotnik_sync_replica *replica, const struct spotni
     sync->rule_begin(sync->rule_context, sync, &view);
 }
 
-static void rule_finish(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
+static void rule_finish(struct spotnik_sync_replica *replica,
+                        const struct spotnik_sync_primitives *use)
 {
     struct spotnik_sync *sync = owner(replica);
     spotnik_sync_view view = view_of(replica);
@@ -281,16 +299,20 @@ static void rule_finish(struct spotnik_sync_replica *replica, const struct spotn
 }
 
 int spotnik_sync_rule_set(spotnik_sync *sync, const char *name, uint32_t promises,
-                          void (*begin)(void *context, spotnik_sync *sync, const spotnik_sync_view *view),
-                          void (*finish)(void *context, spotnik_sync *sync, const spotnik_sync_view *view),
+                          void (*begin)(void *context, spotnik_sync *sync,
+                                        const spotnik_sync_view *view),
+                          void (*finish)(void *context, spotnik_sync *sync,
+                                         const spotnik_sync_view *view),
                           void *context)
 {
     const uint32_t all = SPOTNIK_RULE_SYNCHRONOUS | SPOTNIK_RULE_SAME_BITS | SPOTNIK_RULE_EARLY;
 
     if (!sync || !name || !*name || !begin || !finish || (promises & ~all))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a rule has a name, known promises, begin and finish");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "a rule has a name, known promises, begin and finish");
     if (sync->job->sealed || sync->hooks.decide)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "a rule is set before the first step, in place of one strategy");
+        return spotnik_error_return(
+            SPOTNIK_ERR_STATE, "a rule is set before the first step, in place of one strategy");
     sync->wrapped = (struct spotnik_sync_strategy){
         .name = name,
         .synchronous = promises & SPOTNIK_RULE_SYNCHRONOUS,
@@ -304,7 +326,8 @@ int spotnik_sync_rule_set(spotnik_sync *sync, const char *name, uint32_t promise
     sync->rule_finish = finish;
     sync->rule_context = context;
     sync->of[0] = sync->of[1] = NULL;
-    sync->of[sync->wrapped.synchronous ? SPOTNIK_SYNC_SYNCHRONOUS : SPOTNIK_SYNC_ASYNCHRONOUS] = &sync->wrapped;
+    sync->of[sync->wrapped.synchronous ? SPOTNIK_SYNC_SYNCHRONOUS : SPOTNIK_SYNC_ASYNCHRONOUS] =
+        &sync->wrapped;
     int rc = slow_make(sync);
 
     return rc ? rc : settle(sync);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names stand for a policy, and what it decides by: the judge (adapt/judge.h) is fed with the agreed rows of every committed
- * step, replays included, and its state is registered, so that all members wish for the same at the same step. What is to be
- * seen of it from other threads is kept in the job.
+/* Which names stand for a policy, and what it decides by: the judge (adapt/judge.h) is fed with the
+ * agreed rows of every committed step, replays included, and its state is registered, so that all
+ * members wish for the same at the same step. What is to be seen of it from other threads is kept
+ * in the job.
  *
- *     auto[:throughput[=LOW[,HIGH]] | :fastest | :waiting[=HIGH[,LOW]] | :schedule=PART][:SYNCHRONOUS/ASYNCHRONOUS] */
+ *     auto[:throughput[=LOW[,HIGH]] | :fastest | :waiting[=HIGH[,LOW]] |
+ *     :schedule=PART][:SYNCHRONOUS/ASYNCHRONOUS] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +29,12 @@ struct spotnik_sync_driver {
 
 static int wrong(const char *token)
 {
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                "\"%s\" is no policy (SPOTNIK_SYNC): auto[:throughput[=LOW[,HIGH]]|:fastest|:waiting[=HIGH[,LOW]]|"
-                                ":schedule=PART][:SYNCHRONOUS/ASYNCHRONOUS], all of them parts from 0 to 1", token);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "\"%s\" is no policy (SPOTNIK_SYNC): "
+        "auto[:throughput[=LOW[,HIGH]]|:fastest|:waiting[=HIGH[,LOW]]|"
+        ":schedule=PART][:SYNCHRONOUS/ASYNCHRONOUS], all of them parts from 0 to 1",
+        token);
 }
 
 /* "=A" or "=A,B": how many there are, 0 to 2; -1: something else. */
@@ -52,7 +57,8 @@ static int parts_read(const char *text, double part[2])
     return *text == 0 && count <= 2 ? count : -1;
 }
 
-static bool limits_take(struct spotnik_sync_rules *rules, double first, double second, bool first_is_low)
+static bool limits_take(struct spotnik_sync_rules *rules, double first, double second,
+                        bool first_is_low)
 {
     rules->limits.low = first_is_low ? first : second;
     rules->limits.high = first_is_low ? second : first;
@@ -71,7 +77,8 @@ static bool throughput_take(struct spotnik_sync_rules *rules, const char *text)
     return count == 0 || (count > 0 && limits_take(rules, part[0], part[1], true));
 }
 
-/* Whichever gets more done, whatever it means for the models: a tenth is what the averages between asynchronous steps may cost. */
+/* Whichever gets more done, whatever it means for the models: a tenth is what the averages between
+ * asynchronous steps may cost. */
 static bool fastest_take(struct spotnik_sync_rules *rules, const char *text)
 {
     rules->rule = SPOTNIK_SYNC_RULE_THROUGHPUT;
@@ -125,11 +132,13 @@ static int pair_read(const char *text, struct pair *ret)
     if (rc)
         return rc;
     if (!first->synchronous)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" (SPOTNIK_SYNC): %s is no synchronous strategy", text,
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "\"%s\" (SPOTNIK_SYNC): %s is no synchronous strategy", text,
                                     ret->first);
     ret->second = spotnik_sync_find(slash + 1);
     if (!ret->second || ret->second == &spotnik_sync_lookahead || (!around && ret->second == first))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" (SPOTNIK_SYNC): there is no second strategy \"%s\"",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "\"%s\" (SPOTNIK_SYNC): there is no second strategy \"%s\"",
                                     text, slash + 1);
     return 0;
 }
@@ -139,12 +148,16 @@ static bool rule_take(struct spotnik_sync_rules *rules, const char *token)
     static const struct {
         const char *name;
         bool (*take)(struct spotnik_sync_rules *rules, const char *text);
-    } known[] = { { "throughput", throughput_take }, { "fastest", fastest_take }, { "waiting", waiting_take },
-                  { "schedule", schedule_take }, { "turns", turns_take } };
+    } known[] = { { "throughput", throughput_take },
+                  { "fastest", fastest_take },
+                  { "waiting", waiting_take },
+                  { "schedule", schedule_take },
+                  { "turns", turns_take } };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         size_t length = strlen(known[i].name);
-        if (strncmp(token, known[i].name, length) == 0 && (token[length] == 0 || token[length] == '='))
+        if (strncmp(token, known[i].name, length) == 0
+            && (token[length] == 0 || token[length] == '='))
             return known[i].take(rules, token + length);
     }
     return false;
@@ -171,7 +184,8 @@ static int tokens_read(const char *text, struct spotnik_sync_rules *rules, struc
     return pair_read(pair, ret_pair);
 }
 
-static int tokens_take(struct spotnik_sync *sync, struct spotnik_sync_rules *rules, const char *text)
+static int tokens_take(struct spotnik_sync *sync, struct spotnik_sync_rules *rules,
+                       const char *text)
 {
     struct pair pair;
     int rc = tokens_read(text, rules, &pair);
@@ -186,10 +200,12 @@ static int tokens_take(struct spotnik_sync *sync, struct spotnik_sync_rules *rul
 /* Work is samples where the job knows how many, and steps where it does not. */
 static int work_take(const spotnik_config *config, struct spotnik_sync_rules *rules)
 {
-    rules->samples_total = config->steps_max * (config->samples && config->batch ? config->batch : 1);
+    rules->samples_total =
+        config->steps_max * (config->samples && config->batch ? config->batch : 1);
     if (rules->rule == SPOTNIK_SYNC_RULE_SCHEDULE && rules->samples_total == 0)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "auto:schedule needs to know how much work there is: set steps_max");
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "auto:schedule needs to know how much work there is: set steps_max");
     return 0;
 }
 
@@ -202,7 +218,8 @@ static uint32_t rows_take(struct spotnik_sync_driver *driver, const struct spotn
         const struct spotnik_agreed_row *row = &agreed->row[i];
         if (row->compute_us == 0)
             continue;
-        driver->row[count] = (struct spotnik_sync_row){ row->compute_us, row->apply_us, row->wait_us, row->samples };
+        driver->row[count] =
+            (struct spotnik_sync_row){ row->compute_us, row->apply_us, row->wait_us, row->samples };
         if (counts_steps)
             driver->row[count].samples = count == 0;
         count++;
@@ -226,8 +243,9 @@ static void show(struct spotnik_sync_driver *driver)
     pthread_mutex_unlock(&job->rate.lock);
 }
 
-/* What was decided after the step before is in the rows of this one, and has been found equal (spotnik_agreed_outcome()): only now
- * it counts. Were it done at once, members that differ would be at odds over buckets before they could say so. */
+/* What was decided after the step before is in the rows of this one, and has been found equal
+ * (spotnik_agreed_outcome()): only now it counts. Were it done at once, members that differ would
+ * be at odds over buckets before they could say so. */
 static enum spotnik_sync_mode decide(void *context, uint64_t step)
 {
     struct spotnik_sync_driver *driver = context;
@@ -235,7 +253,8 @@ static enum spotnik_sync_mode decide(void *context, uint64_t step)
     const struct spotnik_agreed *agreed = spotnik_agreed_get(driver->sync->job);
     uint32_t count = agreed->step == step ? rows_take(driver, agreed) : 0;
 
-    spotnik_sync_judge_step(&driver->judge, &driver->rules, step, driver->row, count, driver->sync->averaged_count > 0);
+    spotnik_sync_judge_step(&driver->judge, &driver->rules, step, driver->row, count,
+                            driver->sync->averaged_count > 0);
     show(driver);
     return confirmed;
 }
@@ -262,7 +281,8 @@ int spotnik_sync_name_check(const char *name)
     struct pair pair;
     bool around;
 
-    return is_policy(name) ? tokens_read(name + strlen(NAME), &rules, &pair) : spotnik_sync_named(name, &found, &around);
+    return is_policy(name) ? tokens_read(name + strlen(NAME), &rules, &pair)
+                           : spotnik_sync_named(name, &found, &around);
 }
 
 int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine)
@@ -279,7 +299,8 @@ int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a policy");
     }
     driver->sync = sync;
-    sync->hooks = (struct spotnik_sync_hooks){ .context = driver, .decide = decide, .free = driver_free };
+    sync->hooks =
+        (struct spotnik_sync_hooks){ .context = driver, .decide = decide, .free = driver_free };
     spotnik_sync_judge_init(&driver->judge, SPOTNIK_SYNC_SYNCHRONOUS);
     int rc = tokens_take(sync, &driver->rules, name + strlen(NAME));
 
@@ -288,7 +309,8 @@ int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *
     if (!rc)
         rc = spotnik_agreed_on(sync->job);
     if (!rc)
-        rc = spotnik_state_add(sync->job, "sync.policy", &driver->judge, sizeof driver->judge, SPOTNIK_U8);
+        rc = spotnik_state_add(sync->job, "sync.policy", &driver->judge, sizeof driver->judge,
+                               SPOTNIK_U8);
     if (!rc)
         spotnik_agreed_check_watch(sync->job, &driver->judge, sizeof driver->judge);
     pthread_mutex_lock(&sync->job->rate.lock);
@@ -299,8 +321,8 @@ int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *
 
 /* ---- a policy of the program's own ---- */
 
-static enum spotnik_sync_mode own_ask(void *context, const struct spotnik_sync_metrics *metrics, enum spotnik_sync_mode mode,
-                                      double *memory)
+static enum spotnik_sync_mode own_ask(void *context, const struct spotnik_sync_metrics *metrics,
+                                      enum spotnik_sync_mode mode, double *memory)
 {
     struct spotnik_sync_driver *driver = context;
     spotnik_sync_numbers numbers = {
@@ -316,17 +338,20 @@ static enum spotnik_sync_mode own_ask(void *context, const struct spotnik_sync_m
         .memory = memory,
     };
 
-    return driver->own(driver->own_context, &numbers) ? SPOTNIK_SYNC_ASYNCHRONOUS : SPOTNIK_SYNC_SYNCHRONOUS;
+    return driver->own(driver->own_context, &numbers) ? SPOTNIK_SYNC_ASYNCHRONOUS
+                                                      : SPOTNIK_SYNC_SYNCHRONOUS;
 }
 
-int spotnik_sync_policy_set(spotnik_sync *sync, int (*policy)(void *context, const spotnik_sync_numbers *numbers),
+int spotnik_sync_policy_set(spotnik_sync *sync,
+                            int (*policy)(void *context, const spotnik_sync_numbers *numbers),
                             void *context)
 {
     if (!sync || !policy)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy or no policy was given");
     if (sync->job->sealed || sync->hooks.decide != decide)
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "a policy is set before the first step, where the strategy is auto[:...]");
+        return spotnik_error_return(
+            SPOTNIK_ERR_STATE,
+            "a policy is set before the first step, where the strategy is auto[:...]");
     struct spotnik_sync_driver *driver = sync->hooks.context;
 
     driver->own = policy;
@@ -339,7 +364,8 @@ int spotnik_sync_policy_set(spotnik_sync *sync, int (*policy)(void *context, con
 int spotnik_sync_report_get(const spotnik_sync *sync, spotnik_sync_report *ret)
 {
     if (!sync || !ret || ret->size < sizeof ret->size || ret->size > sizeof *ret)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy, or no report whose size is set");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "no strategy, or no report whose size is set");
     const struct spotnik_sync_shown *shown = &sync->job->sync_shown; /* written by this thread */
     spotnik_sync_report report = {
         .size = ret->size,
@@ -365,8 +391,9 @@ void spotnik_sync_show(struct spotnik_sync *sync)
     if (shown->strategy[0] && shown->switches == sync->sw.switches)
         return;
     if (shown->switches != sync->sw.switches)
-        spotnik_engine_tell_agent(sync->job->engine, sync->sw.switched_step, sync->sw.mode | (uint64_t)shown->reason << 8,
-                                  shown->value, shown->limit);
+        spotnik_engine_tell_agent(sync->job->engine, sync->sw.switched_step,
+                                  sync->sw.mode | (uint64_t)shown->reason << 8, shown->value,
+                                  shown->limit);
     pthread_mutex_lock(&sync->job->rate.lock);
     snprintf(shown->strategy, sizeof shown->strategy, "%s", spotnik_sync_name(sync));
     shown->switches = sync->sw.switches;

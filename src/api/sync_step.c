@@ -14,12 +14,14 @@ bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy)
     return strategy->synchronous && strategy->same_bits;
 }
 
-/* A joiner's repeat has no share, and a member without samples, in a job that has some, has no gradient. */
+/* A joiner's repeat has no share, and a member without samples, in a job that has some, has no
+ * gradient. */
 bool spotnik_sync_contributes(const struct spotnik_sync *sync)
 {
     const spotnik_step *step = &sync->step;
 
-    return !step->replay && step->share < step->shares && (!sync->job->config.samples || step->sample_count > 0);
+    return !step->replay && step->share < step->shares
+           && (!sync->job->config.samples || step->sample_count > 0);
 }
 
 static void options_set(struct spotnik_sync *sync)
@@ -30,8 +32,10 @@ static void options_set(struct spotnik_sync *sync)
     *options = spotnik_sync_running(sync)->options;
     options->alpha = said->alpha > 0 ? said->alpha : options->alpha;
     options->period = said->period > 0 ? said->period : options->period;
-    options->lookahead_alpha = said->lookahead_alpha > 0 ? said->lookahead_alpha : options->lookahead_alpha;
-    options->lookahead_period = said->lookahead_period > 0 ? said->lookahead_period : options->lookahead_period;
+    options->lookahead_alpha =
+        said->lookahead_alpha > 0 ? said->lookahead_alpha : options->lookahead_alpha;
+    options->lookahead_period =
+        said->lookahead_period > 0 ? said->lookahead_period : options->lookahead_period;
 }
 
 /* From the next step on this strategy; what is agreed stays. */
@@ -56,12 +60,14 @@ static int identity_check(struct spotnik_sync *sync)
 {
     if (sync->identity == sync->own_identity)
         return 0;
-    return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
-                                "the job runs another strategy than this member, or the same with other "
-                                "settings: give every member the same (SPOTNIK_SYNC)");
+    return spotnik_error_return(
+        SPOTNIK_ERR_MISMATCH,
+        "the job runs another strategy than this member, or the same with other "
+        "settings: give every member the same (SPOTNIK_SYNC)");
 }
 
-/* Before anybody else has anything of it: the job may choose its strategy anew, and what is kept for all of it begins with what was saved. */
+/* Before anybody else has anything of it: the job may choose its strategy anew, and what is kept
+ * for all of it begins with what was saved. */
 void spotnik_sync_resumed(struct spotnik_sync *sync)
 {
     if (sync->identity != sync->own_identity) {
@@ -84,7 +90,8 @@ static int adopt(struct spotnik_sync *sync)
     if (rc)
         return rc;
     if (sync->sw.mode > SPOTNIK_SYNC_ASYNCHRONOUS || !sync->of[sync->sw.mode])
-        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "the job is in a mode for which this member has no strategy");
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                    "the job is in a mode for which this member has no strategy");
     sync->loads = spotnik_state_loads(sync->job);
     spotnik_sync_use_leave(sync);
     spotnik_sync_copy(replica->model, replica->centre, replica->count);
@@ -100,15 +107,18 @@ static enum spotnik_sync_deed deed_of(const struct spotnik_sync *sync)
 {
     if (sync->sw.act == SPOTNIK_SYNC_ACT_AVERAGE)
         return SPOTNIK_SYNC_DEED_MEET;
-    if (!spotnik_sync_running(sync)->synchronous && sync->step.number % sync->config.average_period == 0)
+    if (!spotnik_sync_running(sync)->synchronous
+        && sync->step.number % sync->config.average_period == 0)
         return SPOTNIK_SYNC_DEED_REFRESH;
     return SPOTNIK_SYNC_DEED_STRATEGY;
 }
 
-/* What members that run apart did in a step is not in it: a joiner that repeats it finds nothing to do. */
+/* What members that run apart did in a step is not in it: a joiner that repeats it finds nothing to
+ * do. */
 static bool is_nothing(const struct spotnik_sync *sync)
 {
-    return sync->step.replay && sync->deed == SPOTNIK_SYNC_DEED_STRATEGY && !spotnik_sync_running(sync)->synchronous;
+    return sync->step.replay && sync->deed == SPOTNIK_SYNC_DEED_STRATEGY
+           && !spotnik_sync_running(sync)->synchronous;
 }
 
 static void strategy_begin(struct spotnik_sync *sync)
@@ -118,13 +128,15 @@ static void strategy_begin(struct spotnik_sync *sync)
         spotnik_sync_running(sync)->begin(&sync->replica, &sync->use);
 }
 
-/* Steps of members that run apart are rounds: everybody says at once that it is there, and is free. */
+/* Steps of members that run apart are rounds: everybody says at once that it is there, and is
+ * free. */
 static void numbers_start(struct spotnik_sync *sync)
 {
     sync->tell[CONTRIBUTORS] = spotnik_sync_contributes(sync);
     memcpy(sync->sum, sync->tell, sizeof sync->sum);
-    int rc = spotnik_job_reduce(sync->job, SPOTNIK_SYNC_BUCKET_TELL, sync->sum,
-                                sizeof sync->sum / sizeof *sync->sum, SPOTNIK_F64, SPOTNIK_SUM, false);
+    int rc =
+        spotnik_job_reduce(sync->job, SPOTNIK_SYNC_BUCKET_TELL, sync->sum,
+                           sizeof sync->sum / sizeof *sync->sum, SPOTNIK_F64, SPOTNIK_SUM, false);
 
     sync->told = true;
     if (!rc)
@@ -149,7 +161,8 @@ static void step_arm(struct spotnik_sync *sync)
     sync->deed = deed_of(sync);
 }
 
-/* A joiner among members that run apart, in its first step of its own: the average that it has copied is of a while ago. */
+/* A joiner among members that run apart, in its first step of its own: the average that it has
+ * copied is of a while ago. */
 static void catch_up(struct spotnik_sync *sync)
 {
     sync->behind = false;
@@ -204,19 +217,21 @@ static void average_all(struct spotnik_sync *sync)
         int rc = 0;
 
         if (state->dtype == SPOTNIK_F32 || state->dtype == SPOTNIK_F64)
-            rc = spotnik_job_reduce(sync->job, SPOTNIK_SYNC_BUCKET_STATE - i, state->data, state->count, state->dtype,
-                                    SPOTNIK_MEAN, false);
+            rc = spotnik_job_reduce(sync->job, SPOTNIK_SYNC_BUCKET_STATE - i, state->data,
+                                    state->count, state->dtype, SPOTNIK_MEAN, false);
         if (rc && !sync->error)
             sync->error = rc;
     }
 }
 
-/* A member with more samples than others moves the model by as much more. Where gradients or models are averaged, samples are weights already. */
+/* A member with more samples than others moves the model by as much more. Where gradients or models
+ * are averaged, samples are weights already. */
 static void weigh(struct spotnik_sync *sync, float *gradient)
 {
     float scale = (float)spotnik_batching_lambda(sync->job);
 
-    if (spotnik_sync_running(sync)->synchronous || sync->deed != SPOTNIK_SYNC_DEED_STRATEGY || scale == 1)
+    if (spotnik_sync_running(sync)->synchronous || sync->deed != SPOTNIK_SYNC_DEED_STRATEGY
+        || scale == 1)
         return;
     for (uint64_t i = 0; i < sync->replica.count; i++)
         gradient[i] *= scale;
@@ -252,7 +267,8 @@ static void finish_average(struct spotnik_sync *sync)
     enter(sync);
 }
 
-/* What is agreed follows from averages alone, so it is the same bits on every member; and so is the rest of it. */
+/* What is agreed follows from averages alone, so it is the same bits on every member; and so is the
+ * rest of it. */
 static void finish(struct spotnik_sync *sync)
 {
     struct spotnik_sync_replica *replica = &sync->replica;
@@ -299,7 +315,8 @@ int spotnik_sync_step(spotnik_sync *sync, float *gradient)
     if (rc)
         return rc;
     if (!sync->begun)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun with spotnik_sync_begin()");
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "no step was begun with spotnik_sync_begin()");
     if (!sync->complete)
         start(sync, gradient);
     if (sync->error)
@@ -312,7 +329,8 @@ int spotnik_sync_step(spotnik_sync *sync, float *gradient)
     if (rc && rc != SPOTNIK_ERR_ROOT)
         return rc;
     memcpy(sync->heard, sync->sum, sizeof sync->heard);
-    if (sync->averaged_count == 0 || sync->heard[CONTRIBUTORS] > 0) /* else there is no mean: nobody had samples */
+    /* else there is no mean: nobody had samples */
+    if (sync->averaged_count == 0 || sync->heard[CONTRIBUTORS] > 0)
         finish(sync);
     look_ahead(sync);
     return rc;
@@ -339,13 +357,16 @@ const float *spotnik_sync_agreed(const spotnik_sync *sync)
 
 uint64_t spotnik_sync_digest(const spotnik_sync *sync)
 {
-    return sync ? spotnik_hash_bytes(sync->replica.centre, (size_t)sync->replica.count * sizeof(float)) : 0;
+    return sync ? spotnik_hash_bytes(sync->replica.centre,
+                                     (size_t)sync->replica.count * sizeof(float))
+                : 0;
 }
 
 int spotnik_sync_tell(spotnik_sync *sync, uint32_t index, double value)
 {
     if (!sync || index >= SPOTNIK_SYNC_TELL_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "numbers to tell are counted from 0 to %d",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "numbers to tell are counted from 0 to %d",
                                     SPOTNIK_SYNC_TELL_MAX - 1);
     sync->tell[1 + index] = value;
     return 0;

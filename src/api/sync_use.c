@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of strategies, on the real job: averages are buckets of the running step, so they survive losses as every bucket
- * does; what is exchanged between two is no part of a step; the optimiser is the caller's. Decides whose gradient counts: none where there was no share. */
+/* The primitives of strategies, on the real job: averages are buckets of the running step, so they
+ * survive losses as every bucket does; what is exchanged between two is no part of a step; the
+ * optimiser is the caller's. Decides whose gradient counts: none where there was no share. */
 #include <stdlib.h>
 
 #include "api/sync.h"
@@ -8,8 +9,10 @@
 #include "base/time.h"
 
 #define TOPIC "spotnik sync"
-#define SETTLE_NS (2 * SPOTNIK_S)   /* the patience for a pairwise average before the average of all */
-#define STORE_NS (10 * SPOTNIK_S)  /* for an update to be with all copies, or all parts to be here */
+/* the patience for a pairwise average before the average of all */
+#define SETTLE_NS (2 * SPOTNIK_S)
+/* for an update to be with all copies, or all parts to be here */
+#define STORE_NS (10 * SPOTNIK_S)
 #define STORE_COPIES 2
 #define CATCH_UP_NS (2 * SPOTNIK_S) /* a joiner's, for the model of one of the others */
 
@@ -27,11 +30,12 @@ void spotnik_sync_use_average(struct spotnik_sync *sync, float *data)
     int rc = number < SPOTNIK_SYNC_VECTORS ? 0 : SPOTNIK_ERR_LIMIT;
 
     if (rc)
-        rc = spotnik_error_return(SPOTNIK_ERR_LIMIT, "a strategy averages %d vectors in a step at most",
+        rc = spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                  "a strategy averages %d vectors in a step at most",
                                   SPOTNIK_SYNC_VECTORS);
     else
-        rc = spotnik_job_reduce(sync->job, SPOTNIK_SYNC_BUCKET_VECTOR - number, data, (size_t)sync->replica.count,
-                                SPOTNIK_F32, SPOTNIK_MEAN, false);
+        rc = spotnik_job_reduce(sync->job, SPOTNIK_SYNC_BUCKET_VECTOR - number, data,
+                                (size_t)sync->replica.count, SPOTNIK_F32, SPOTNIK_MEAN, false);
     if (rc && !sync->error)
         sync->error = rc;
     if (!rc)
@@ -63,8 +67,8 @@ static void publish(void *context, const float *model, uint64_t count)
         sync->error = rc;
 }
 
-/* One at a time, and as long as it takes: where links are slow a step does not wait for what was asked in it. What comes is kept
- * apart until a finish can take it. */
+/* One at a time, and as long as it takes: where links are slow a step does not wait for what was
+ * asked in it. What comes is kept apart until a finish can take it. */
 static void ask(struct spotnik_sync *sync, uint32_t rank, const float *ours)
 {
     size_t count = (size_t)sync->replica.count;
@@ -73,14 +77,17 @@ static void ask(struct spotnik_sync *sync, uint32_t rank, const float *ours)
         return;
     if (!sync->incoming)
         sync->incoming = malloc(count * sizeof *sync->incoming);
-    int rc = sync->incoming ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for another's model");
+    int rc = sync->incoming
+                 ? 0
+                 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for another's model");
 
     if (!rc && ours)
         spotnik_sync_copy(sync->incoming, ours, count);
     if (!rc && ours)
         rc = spotnik_exchange(sync->job, TOPIC, rank, sync->incoming, count, 0, &sync->request);
     else if (!rc)
-        rc = spotnik_pull(sync->job, TOPIC, rank, 0, sync->incoming, count, SPOTNIK_F32, 0, &sync->request);
+        rc = spotnik_pull(sync->job, TOPIC, rank, 0, sync->incoming, count, SPOTNIK_F32, 0,
+                          &sync->request);
     if (rc && !sync->error)
         sync->error = rc;
 }
@@ -107,7 +114,8 @@ static void settle(void *context, float *model, uint64_t count)
         sync->error = rc;
 }
 
-/* The update counts once, whatever member dies; the fetch then includes it. Both belong to this step, which waits for them. */
+/* The update counts once, whatever member dies; the fetch then includes it. Both belong to this
+ * step, which waits for them. */
 static void push(void *context, const float *update, uint64_t count)
 {
     struct spotnik_sync *sync = context;
@@ -208,7 +216,8 @@ static bool shares(const struct spotnik_sync *sync)
     return sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] && sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->shares;
 }
 
-/* What others of this host have done since we looked last counts with our model. A joiner that repeats the step looks at nothing. */
+/* What others of this host have done since we looked last counts with our model. A joiner that
+ * repeats the step looks at nothing. */
 static void settle_common(struct spotnik_sync *sync)
 {
     struct spotnik_sync_replica *replica = &sync->replica;
@@ -228,12 +237,14 @@ bool spotnik_sync_use_meet(struct spotnik_sync *sync)
         return false;
     for (uint64_t i = 0; i < replica->count; i++)
         replica->scratch[i] -= replica->model[i];
-    spotnik_sync_common_add(replica->common, replica->scratch, 1 / (float)spotnik_exchange_neighbours(sync->job->exchange),
+    spotnik_sync_common_add(replica->common, replica->scratch,
+                            1 / (float)spotnik_exchange_neighbours(sync->job->exchange),
                             replica->count);
     return true;
 }
 
-/* What was agreed with one of the others is added before all are averaged: the sum of the models is kept. */
+/* What was agreed with one of the others is added before all are averaged: the sum of the models is
+ * kept. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync)
 {
     struct spotnik_sync_replica *replica = &sync->replica;
@@ -274,17 +285,23 @@ void spotnik_sync_use_leave(struct spotnik_sync *sync)
 int spotnik_sync_use_check(struct spotnik_sync *sync)
 {
     if (shares(sync) && sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "hogwild keeps one model for the members of a host from the first step "
-                                                          "on: run it alone, not under a policy");
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "hogwild keeps one model for the members of a host from the first step "
+            "on: run it alone, not under a policy");
     if (shares(sync) && !spotnik_engine_is_sharing(sync->job->engine))
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "hogwild needs memory that members of one host share, and there is none (SPOTNIK_TRANSPORT=tcp, "
+                                    "hogwild needs memory that members of one host share, and "
+                                    "there is none (SPOTNIK_TRANSPORT=tcp, "
                                     "or a system without memfd): take adpsgd instead");
     if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] != &spotnik_sync_asp)
         return 0;
     if (sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "asp keeps its store from the first step on: run it alone, not under a policy");
-    return spotnik_store_open(sync->job, TOPIC, sync->replica.model, (size_t)sync->replica.count, STORE_COPIES);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "asp keeps its store from the first step on: run it alone, not under a policy");
+    return spotnik_store_open(sync->job, TOPIC, sync->replica.model, (size_t)sync->replica.count,
+                              STORE_COPIES);
 }
 
 void spotnik_sync_average(spotnik_sync *sync, float *data)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processor time, not time: what a member loses to others on a busy machine is no part of its speed. But processors that share caches
- * and execution units with others take more processor time, too; a time of samples does without all of that. */
+/* Processor time, not time: what a member loses to others on a busy machine is no part of its
+ * speed. But processors that share caches and execution units with others take more processor time,
+ * too; a time of samples does without all of that. */
 #include "api/throttle.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 
-#define ROOM 0.5 /* of the processors: the rest is for the library, the launcher, and other programs */
+/* of the processors: the rest is for the library, the launcher, and other programs */
+#define ROOM 0.5
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -46,7 +48,8 @@ static bool sample_time(const char *text, double *ret_ns, double *ret_jitter)
     return !*end && *ret_ns >= 1 && *ret_ns <= 60e9;
 }
 
-/* Speeds up to the end of the text or an '@', where *ret_end is. Returns how many; 0: they are none. */
+/* Speeds up to the end of the text or an '@', where *ret_end is. Returns how many; 0: they are
+ * none. */
 static uint32_t speeds(const char *text, double *ret_speed, const char **ret_end)
 {
     for (uint32_t count = 0; count < SPOTNIK_THROTTLE_MAX; text++) {
@@ -54,7 +57,8 @@ static uint32_t speeds(const char *text, double *ret_speed, const char **ret_end
         if (!*text || strchr("+- \t", *text))
             return 0;
         ret_speed[count] = strtod(text, &end);
-        if (end == text || !(ret_speed[count] > 0) || ret_speed[count] > 1e6 || (*end && !strchr(":@", *end)))
+        if (end == text || !(ret_speed[count] > 0) || ret_speed[count] > 1e6
+            || (*end && !strchr(":@", *end)))
             return 0;
         count++;
         *ret_end = text = end;
@@ -64,7 +68,8 @@ static uint32_t speeds(const char *text, double *ret_speed, const char **ret_end
     return 0;
 }
 
-bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, struct spotnik_throttle *ret)
+bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus,
+                            struct spotnik_throttle *ret)
 {
     double speed[SPOTNIK_THROTTLE_MAX], most = 0, sum = 0, possible = 1;
     const char *end = text;
@@ -101,8 +106,10 @@ int spotnik_throttle_open(struct spotnik_throttle *throttle)
         return 0;
     if (!spotnik_throttle_parse(text, place, cpus_here(), throttle))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_THROTTLE is \"%s\"; it must be a speed above 0 and up to 1, or relative speeds "
-                                    "of the workers such as 9:12:18; behind it, perhaps, the time of a sample: @30us, or @30us~2%%",
+                                    "SPOTNIK_THROTTLE is \"%s\"; it must be a speed above 0 and up "
+                                    "to 1, or relative speeds "
+                                    "of the workers such as 9:12:18; behind it, perhaps, the time "
+                                    "of a sample: @30us, or @30us~2%%",
                                     text);
     return 0;
 }
@@ -122,12 +129,16 @@ void spotnik_throttle_end(struct spotnik_throttle *throttle)
     if (!throttle->due)
         return;
     throttle->due = false;
-    double took_ns = throttle->sample_ns > 0 ? throttle->sample_ns * (double)throttle->samples
-                                             : (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - throttle->begun_cpu_ns);
+    double took_ns = throttle->sample_ns > 0
+                         ? throttle->sample_ns * (double)throttle->samples
+                         : (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - throttle->begun_cpu_ns);
     if (throttle->jitter > 0)
-        took_ns *= 1 + throttle->jitter * (2 * (double)(spotnik_prng_next(&throttle->prng) >> 11) / 0x1p53 - 1);
+        took_ns *= 1
+                   + throttle->jitter
+                         * (2 * (double)(spotnik_prng_next(&throttle->prng) >> 11) / 0x1p53 - 1);
     uint64_t until_ns = throttle->begun_ns + (uint64_t)(took_ns / throttle->speed);
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         continue;

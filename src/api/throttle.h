@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Emulation of a slower processor, for tests and demonstrations (SPOTNIK_THROTTLE): a duty cycle on the processor time that a
- * program takes from step_begin to step_commit. With the time of a sample ("@30us") a step takes exactly that long for its samples,
- * whatever the load of the real processor. Only the caller's thread sleeps, so the member still answers. Decides how long. */
+/* Emulation of a slower processor, for tests and demonstrations (SPOTNIK_THROTTLE): a duty cycle on
+ * the processor time that a program takes from step_begin to step_commit. With the time of a sample
+ * ("@30us") a step takes exactly that long for its samples, whatever the load of the real
+ * processor. Only the caller's thread sleeps, so the member still answers. Decides how long. */
 #ifndef SPOTNIK_API_THROTTLE_H
 #define SPOTNIK_API_THROTTLE_H
 
@@ -22,10 +23,13 @@ struct spotnik_throttle {
     bool due;
 };
 
-/* "0.25": a quarter of the processor. "9:12:18": relative speeds of workers by place (SPOTNIK_SLOT), the largest as fast as `cpus`
- * processors can make them all at once. "...@30us" or "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then; and
- * "...@30us~2%": give or take up to so much in every step, by lot. Into speed, sample_ns, jitter. False: not such a text. */
-bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, struct spotnik_throttle *ret);
+/* "0.25": a quarter of the processor. "9:12:18": relative speeds of workers by place
+ * (SPOTNIK_SLOT), the largest as fast as `cpus` processors can make them all at once. "...@30us" or
+ * "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then; and
+ * "...@30us~2%": give or take up to so much in every step, by lot. Into speed, sample_ns, jitter.
+ * False: not such a text. */
+bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus,
+                            struct spotnik_throttle *ret);
 
 /* From the environment; NULL or empty: none. 0 or ARGUMENT. */
 int spotnik_throttle_open(struct spotnik_throttle *throttle);

@@ -18,7 +18,8 @@ int spotnik_variance_open(struct spotnik_job *job)
         return 0;
     job->variance = calloc(1, sizeof *job->variance);
     if (!job->variance)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the variance of gradients");
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                    "no memory to watch the variance of gradients");
     job->variance->every = job->config.noise_every;
     return 0;
 }
@@ -34,12 +35,14 @@ void spotnik_variance_begin(struct spotnik_job *job)
     variance->parts = 0;
 }
 
-void spotnik_variance_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype)
+void spotnik_variance_reduce(struct spotnik_job *job, uint32_t bucket, const void *data,
+                             size_t count, enum spotnik_dtype dtype)
 {
     struct spotnik_variance *variance = job->variance;
 
     if (variance && variance->measuring)
-        variance->part[variance->parts++] = (struct spotnik_variance_part){ bucket, dtype, data, count };
+        variance->part[variance->parts++] =
+            (struct spotnik_variance_part){ bucket, dtype, data, count };
 }
 
 static void square_f32(float *out, const float *in, size_t count)
@@ -54,7 +57,8 @@ static void square_f64(double *out, const double *in, size_t count)
         out[i] = in[i] * in[i];
 }
 
-static void square_halves(float *out, const unsigned char *in, size_t count, enum spotnik_dtype dtype)
+static void square_halves(float *out, const unsigned char *in, size_t count,
+                          enum spotnik_dtype dtype)
 {
     for (size_t some; count > 0; count -= some, out += some, in += 2 * some) {
         some = count < WIDENED ? count : WIDENED;
@@ -64,7 +68,8 @@ static void square_halves(float *out, const unsigned char *in, size_t count, enu
 }
 
 /* Returns where the next one goes. A caller's memory is as aligned as its type asks for. */
-static void *square(const struct spotnik_variance *variance, const struct spotnik_variance_part *part, void *out)
+static void *square(const struct spotnik_variance *variance,
+                    const struct spotnik_variance_part *part, void *out)
 {
     if (variance->dtype == SPOTNIK_F32) {
         if (part->dtype == SPOTNIK_F32)
@@ -112,8 +117,10 @@ int spotnik_variance_seal(struct spotnik_job *job)
     if (!variance || !variance->measuring || variance->started || !variance->parts || job->excluded)
         return 0;
     if (job->started[SPOTNIK_VARIANCE_BUCKET])
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %d is used by SPOTNIK_NOISE=variance; give yours another number",
-                                    SPOTNIK_VARIANCE_BUCKET);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bucket %d is used by SPOTNIK_NOISE=variance; give yours another number",
+            SPOTNIK_VARIANCE_BUCKET);
     size_t bytes = plan(variance);
     void *to = spotnik_collective_grow(job, variance->squares, &variance->squares_bytes, bytes);
 
@@ -122,8 +129,8 @@ int spotnik_variance_seal(struct spotnik_job *job)
     variance->squares = to;
     for (uint32_t i = 0; i < variance->parts; i++)
         to = square(variance, &variance->part[i], to);
-    int rc = spotnik_engine_allreduce_from(job->engine, SPOTNIK_VARIANCE_BUCKET, variance->squares, variance->count, variance->dtype,
-                                           SPOTNIK_MEAN);
+    int rc = spotnik_engine_allreduce_from(job->engine, SPOTNIK_VARIANCE_BUCKET, variance->squares,
+                                           variance->count, variance->dtype, SPOTNIK_MEAN);
     variance->started = rc == 0;
     return rc;
 }
@@ -151,7 +158,8 @@ static double f32_norm2(const float *squares, const float *mean, size_t count)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-double spotnik_variance_norm2(const void *squares, enum spotnik_dtype squares_dtype, const void *mean, enum spotnik_dtype dtype, size_t count)
+double spotnik_variance_norm2(const void *squares, enum spotnik_dtype squares_dtype,
+                              const void *mean, enum spotnik_dtype dtype, size_t count)
 {
     double sum = 0;
 
@@ -172,8 +180,10 @@ void spotnik_variance_committed(struct spotnik_job *job)
 
     if (!variance || !variance->started)
         return;
-    uint32_t count = spotnik_engine_results_get(job->engine, job->step, SPOTNIK_VARIANCE_BUCKET + 1, result);
-    const unsigned char *squares = count > SPOTNIK_VARIANCE_BUCKET ? result[SPOTNIK_VARIANCE_BUCKET].data : NULL;
+    uint32_t count =
+        spotnik_engine_results_get(job->engine, job->step, SPOTNIK_VARIANCE_BUCKET + 1, result);
+    const unsigned char *squares =
+        count > SPOTNIK_VARIANCE_BUCKET ? result[SPOTNIK_VARIANCE_BUCKET].data : NULL;
     size_t element = variance->dtype == SPOTNIK_F64 ? sizeof(double) : sizeof(float);
     double sum = 0;
 
@@ -182,7 +192,8 @@ void spotnik_variance_committed(struct spotnik_job *job)
         const struct spotnik_variance_part *part = &variance->part[i];
         if (!squares || !result[part->bucket].data || result[part->bucket].count != part->count)
             return;
-        sum += sqrt(spotnik_variance_norm2(squares, variance->dtype, result[part->bucket].data, part->dtype, part->count));
+        sum += sqrt(spotnik_variance_norm2(squares, variance->dtype, result[part->bucket].data,
+                                           part->dtype, part->count));
         squares += part->count * element;
     }
     variance->value = sum;

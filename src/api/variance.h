@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* KungFu's gradient variance (OSDI'20): sum over the buckets of || mean_k(g_k^2) - (mean_k g_k)^2 ||, elementwise squares, Euclidean norm; g_k
- * is member k's gradient, and means are those of MEAN, weighted by samples. The second mean is what the step carries anyway; the first one is
- * an all-reduce of the squares of all gradient buckets, as one bucket of the library's own, in every `every`-th step. All members and joiners
- * that repeat a step do it in the same steps: the step's number alone decides. For people to look at. Caller's thread. */
+/* KungFu's gradient variance (OSDI'20): sum over the buckets of || mean_k(g_k^2) - (mean_k g_k)^2
+ * ||, elementwise squares, Euclidean norm; g_k is member k's gradient, and means are those of MEAN,
+ * weighted by samples. The second mean is what the step carries anyway; the first one is an
+ * all-reduce of the squares of all gradient buckets, as one bucket of the library's own, in every
+ * `every`-th step. All members and joiners that repeat a step do it in the same steps: the step's
+ * number alone decides. For people to look at. Caller's thread. */
 #ifndef SPOTNIK_API_VARIANCE_H
 #define SPOTNIK_API_VARIANCE_H
 
@@ -37,13 +39,16 @@ struct spotnik_job;
 /* As those of noise.h. */
 int spotnik_variance_open(struct spotnik_job *job);
 void spotnik_variance_begin(struct spotnik_job *job);
-void spotnik_variance_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype);
+void spotnik_variance_reduce(struct spotnik_job *job, uint32_t bucket, const void *data,
+                             size_t count, enum spotnik_dtype dtype);
 void spotnik_variance_committed(struct spotnik_job *job);
 
-/* Before the commit, once however often it is called. Errors: ARGUMENT (the program uses bucket 254 itself), MEMORY, or as allreduce. */
+/* Before the commit, once however often it is called. Errors: ARGUMENT (the program uses bucket 254
+ * itself), MEMORY, or as allreduce. */
 int spotnik_variance_seal(struct spotnik_job *job);
 
 /* Of one bucket: the sum over its elements of (mean of squares - square of mean)^2. */
-double spotnik_variance_norm2(const void *squares, enum spotnik_dtype squares_dtype, const void *mean, enum spotnik_dtype dtype, size_t count);
+double spotnik_variance_norm2(const void *squares, enum spotnik_dtype squares_dtype,
+                              const void *mean, enum spotnik_dtype dtype, size_t count);
 
 #endif

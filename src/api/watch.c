@@ -70,7 +70,8 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->member_count =
         spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
     ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);
-    ret->lineages_told = spotnik_engine_lineage_told(job->engine, ret->lineage, sizeof ret->lineage);
+    ret->lineages_told =
+        spotnik_engine_lineage_told(job->engine, ret->lineage, sizeof ret->lineage);
     ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
     ret->steps_max = job->config.steps_max;
     ret->samples = job->config.samples;
@@ -78,7 +79,8 @@ static void look(void *context, struct spotnik_watched *ret)
     spotnik_pace_read(&job->pace, &ret->pace);
     spotnik_tally_read(&job->shown.tally, &ret->tally);
     ret->observed_count = spotnik_observed_read(&job->shown.observed, ret->observed);
-    pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` and `checkpoint` away under it */
+    /* spotnik_leave() takes `peers` and `checkpoint` away under it */
+    pthread_mutex_lock(&job->rate.lock);
     if (job->checkpoint) {
         ret->checkpoint.size = sizeof ret->checkpoint;
         spotnik_checkpoint_info_get(job->checkpoint, &ret->checkpoint);
@@ -104,13 +106,14 @@ int spotnik_job_price(struct spotnik_job *job)
         return 0;
     job->shown.dollars_per_hour = strtod(price, &end);
     if (*end || !(job->shown.dollars_per_hour >= 0 && job->shown.dollars_per_hour < 1e6))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_PRICE is \"%.40s\"; it must be this member's dollars per hour",
-                                    price);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_PRICE is \"%.40s\"; it must be this member's dollars per hour", price);
     return 0;
 }
 
-/* SPOTNIK_EVENTS names a folder, or is "off"; else the log is beside the checkpoints, if there are any. */
+/* SPOTNIK_EVENTS names a folder, or is "off"; else the log is beside the checkpoints, if there are
+ * any. */
 static const char *events_dir(const struct spotnik_job *job, char *path, size_t size)
 {
     const char *wanted = getenv("SPOTNIK_EVENTS");
@@ -139,8 +142,8 @@ static int read_token(char token[TOKEN_MAX])
     if (read && token[0])
         return 0;
     return spotnik_error_return(
-        SPOTNIK_ERR_ARGUMENT, "SPOTNIK_HTTP_TOKEN_FILE names %.200s, which holds no token or cannot be read",
-        path);
+        SPOTNIK_ERR_ARGUMENT,
+        "SPOTNIK_HTTP_TOKEN_FILE names %.200s, which holds no token or cannot be read", path);
 }
 
 static int open_watch(struct spotnik_job *job, const char *http, const char *events)
@@ -177,8 +180,8 @@ void spotnik_job_watch_close(struct spotnik_job *job)
     struct spotnik_watch *watch = watch_of(job);
 
     if (watch)
-        spotnik_watch_quit(watch,
-                           job->shown.how ? job->shown.how : "abandoned: to the others this member is lost");
+        spotnik_watch_quit(watch, job->shown.how ? job->shown.how
+                                                 : "abandoned: to the others this member is lost");
 }
 
 void spotnik_job_watch_free(struct spotnik_job *job)

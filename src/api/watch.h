@@ -23,12 +23,12 @@ struct spotnik_job_shown {
 
 struct spotnik_job;
 
-/* After the job was found: with SPOTNIK_HTTP, or where there is an event log. Errors: ARGUMENT, SYSTEM,
- * MEMORY. */
+/* After the job was found: with SPOTNIK_HTTP, or where there is an event log. Errors: ARGUMENT,
+ * SYSTEM, MEMORY. */
 int spotnik_job_watch_open(struct spotnik_job *job);
 
-/* Close: tell how it ended and stop, while the engine is still there. Free: once no thread of the engine
- * runs. */
+/* Close: tell how it ended and stop, while the engine is still there. Free: once no thread of the
+ * engine runs. */
 void spotnik_job_watch_close(struct spotnik_job *job);
 void spotnik_job_watch_free(struct spotnik_job *job);
 

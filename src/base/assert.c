@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a broken invariant ends: one line to stderr, then abort. Uses write(2) and no buffers, so that it works
- * in any thread and in a signal handler. It decides nothing about what is an invariant; see assert.h. */
+/* How a broken invariant ends: one line to stderr, then abort. Uses write(2) and no buffers, so
+ * that it works in any thread and in a signal handler. It decides nothing about what is an
+ * invariant; see assert.h. */
 #include "base/assert.h"
 
 #include <stdio.h>
@@ -12,13 +13,15 @@ void (*spotnik_assert_last_words)(const char *what);
 void spotnik_assert_fail(const char *expression, const char *file, int line)
 {
     char text[512];
-    int length = snprintf(text, sizeof text, "spotnik: internal error: %s:%d: %s does not hold\n", file, line,
-                          expression);
+    int length = snprintf(text, sizeof text, "spotnik: internal error: %s:%d: %s does not hold\n",
+                          file, line, expression);
     size_t size = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
 
     if (write(STDERR_FILENO, text, size) < 0)
         abort();
-    void (*speak)(const char *) = __atomic_exchange_n(&spotnik_assert_last_words, NULL, __ATOMIC_ACQ_REL); /* once: it may assert, too */
+    /* once: it may assert, too */
+    void (*speak)(const char *) =
+        __atomic_exchange_n(&spotnik_assert_last_words, NULL, __ATOMIC_ACQ_REL);
     if (speak)
         speak(text);
     abort();

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Assertions that stay on in release: a crash is one more revocation, which the design survives; corrupt
- * weights are not. For our own invariants only, never for bytes from a peer, a disk, the environment or a
- * user. */
+/* Assertions that stay on in release: a crash is one more revocation, which the design survives;
+ * corrupt weights are not. For our own invariants only, never for bytes from a peer, a disk, the
+ * environment or a user. */
 #ifndef SPOTNIK_BASE_ASSERT_H
 #define SPOTNIK_BASE_ASSERT_H
 
 /* Writes one line to stderr and aborts. The one place where the library speaks by itself. */
-void spotnik_assert_fail(const char *expression, const char *file, int line) __attribute__((noreturn, cold));
+void spotnik_assert_fail(const char *expression, const char *file, int line)
+    __attribute__((noreturn, cold));
 
-/* Called once before the end, by the thread that has failed, with what it said; NULL: nobody is. Must not lock, allocate or return late.
- * Set by the flight recorder (record/dump.c). */
+/* Called once before the end, by the thread that has failed, with what it said; NULL: nobody is.
+ * Must not lock, allocate or return late. Set by the flight recorder (record/dump.c). */
 extern void (*spotnik_assert_last_words)(const char *what);
 
-#define SPOTNIK_ASSERT(expression)                                                                           \
+#define SPOTNIK_ASSERT(expression)                                                                 \
     ((expression) ? (void)0 : spotnik_assert_fail(#expression, __FILE__, __LINE__))
 
 #endif

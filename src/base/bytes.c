@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See bytes.h. One bounds check per direction (`take`), through which every access goes; compilers turn the
- * byte loops into single loads and stores on little-endian machines. */
+/* See bytes.h. One bounds check per direction (`take`), through which every access goes; compilers
+ * turn the byte loops into single loads and stores on little-endian machines. */
 #include "base/bytes.h"
 
 #include <string.h>
@@ -57,7 +57,8 @@ struct spotnik_id spotnik_reader_id(struct spotnik_reader *reader)
     uint64_t low = get(reader, 8);
 
     /* Half an id is no id. */
-    return reader->failed ? (struct spotnik_id){ 0 } : (struct spotnik_id){ .high = high, .low = low };
+    return reader->failed ? (struct spotnik_id){ 0 }
+                          : (struct spotnik_id){ .high = high, .low = low };
 }
 
 void spotnik_reader_bytes(struct spotnik_reader *reader, void *out, size_t size)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Little-endian reader and writer over memory the caller owns. They decide where numbers lie in a frame,
- * never what they mean. The first access past the end sets `failed`, and it stays set: a decoder reads all
- * its fields, then asks once. After a failure a reader yields zeros and a writer writes nothing, so no result
- * depends on bytes that are not there. Pure: no allocation, no system call, no assumption about alignment. */
+/* Little-endian reader and writer over memory the caller owns. They decide where numbers lie in a
+ * frame, never what they mean. The first access past the end sets `failed`, and it stays set: a
+ * decoder reads all its fields, then asks once. After a failure a reader yields zeros and a writer
+ * writes nothing, so no result depends on bytes that are not there. Pure: no allocation, no system
+ * call, no assumption about alignment. */
 #ifndef SPOTNIK_BASE_BYTES_H
 #define SPOTNIK_BASE_BYTES_H
 
@@ -60,7 +61,8 @@ void spotnik_writer_u64(struct spotnik_writer *writer, uint64_t value);
 void spotnik_writer_id(struct spotnik_writer *writer, struct spotnik_id value);
 void spotnik_writer_bytes(struct spotnik_writer *writer, const void *bytes, size_t size);
 
-/* Leave `size` zero bytes and return where they begin, NULL after a failure: for lengths known only later. */
+/* Leave `size` zero bytes and return where they begin, NULL after a failure: for lengths known only
+ * later. */
 uint8_t *spotnik_writer_skip(struct spotnik_writer *writer, size_t size);
 
 #endif

@@ -12,8 +12,10 @@
 
 static void line_copy(uint8_t *to, const uint8_t *from)
 {
-    __m128i a = _mm_loadu_si128((const __m128i *)from), b = _mm_loadu_si128((const __m128i *)(from + 16));
-    __m128i c = _mm_loadu_si128((const __m128i *)(from + 32)), d = _mm_loadu_si128((const __m128i *)(from + 48));
+    __m128i a = _mm_loadu_si128((const __m128i *)from),
+            b = _mm_loadu_si128((const __m128i *)(from + 16));
+    __m128i c = _mm_loadu_si128((const __m128i *)(from + 32)),
+            d = _mm_loadu_si128((const __m128i *)(from + 48));
     _mm_stream_si128((__m128i *)to, a);
     _mm_stream_si128((__m128i *)(to + 16), b);
     _mm_stream_si128((__m128i *)(to + 32), c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which numbers are element types and operations, and how long an element is: the one table that the wire, the
- * registry of state and the kernels read. What the operations do is the business of src/reduce. */
+/* Which numbers are element types and operations, and how long an element is: the one table that
+ * the wire, the registry of state and the kernels read. What the operations do is the business of
+ * src/reduce. */
 #ifndef SPOTNIK_BASE_DTYPE_H
 #define SPOTNIK_BASE_DTYPE_H
 
@@ -9,11 +10,13 @@
 
 #include "spotnik/spotnik.h"
 
-#define SPOTNIK_DTYPE_LAST SPOTNIK_U64 /* of those that hold one number an element; SPOTNIK_Q8 follows */
+/* of those that hold one number an element; SPOTNIK_Q8 follows */
+#define SPOTNIK_DTYPE_LAST SPOTNIK_U64
 #define SPOTNIK_DTYPE_BYTES_MAX 256
 #define SPOTNIK_OP_LAST SPOTNIK_PRODUCT
 
-/* Bytes of one element; 0 for what is no spotnik_dtype, so a caller may ask it about bytes from the wire. */
+/* Bytes of one element; 0 for what is no spotnik_dtype, so a caller may ask it about bytes from the
+ * wire. */
 static inline uint32_t spotnik_dtype_bytes(uint64_t dtype)
 {
     switch (dtype) {

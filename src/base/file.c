@@ -21,7 +21,8 @@ static bool is_regular(int rc, const struct stat *facts)
 int spotnik_regular_open(const char *path, int flags)
 {
     struct stat facts;
-    if (!is_regular(fstatat(AT_FDCWD, path, &facts, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0), &facts))
+    if (!is_regular(fstatat(AT_FDCWD, path, &facts, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0),
+                    &facts))
         return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
     if (fd >= 0 && !is_regular(fstat(fd, &facts), &facts)) { /* exchanged in between */
@@ -60,7 +61,8 @@ static int write_all(int fd, const char *text, size_t size)
     return 0;
 }
 
-/* Never through a file that somebody else has put there. What is left of one that we were killed over goes. */
+/* Never through a file that somebody else has put there. What is left of one that we were killed
+ * over goes. */
 static int temporary_open(const char *path)
 {
     static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -70,8 +72,8 @@ static int temporary_open(const char *path)
     return fd;
 }
 
-/* A full disk shows here, before the rename could put half a record in place. Nothing is synced: callers
- * outlive a file that power loss has torn. */
+/* A full disk shows here, before the rename could put half a record in place. Nothing is synced:
+ * callers outlive a file that power loss has torn. */
 static int temporary_write(const char *path, const char *text, size_t size)
 {
     int fd = temporary_open(path);
@@ -83,7 +85,8 @@ static int temporary_write(const char *path, const char *text, size_t size)
     return rc;
 }
 
-/* The name is ours although link() found it taken: a file server that answers twice says so of our own link. */
+/* The name is ours although link() found it taken: a file server that answers twice says so of our
+ * own link. */
 static bool is_linked(const char *temporary)
 {
     struct stat facts;
@@ -99,13 +102,13 @@ static int exclusive_put(const char *temporary, const char *path)
     return error == EEXIST && is_linked(temporary) ? 0 : -error;
 }
 
-int spotnik_file_put(const char *directory, const char *name, uint64_t writer, const void *bytes, size_t size,
-                     bool exclusive)
+int spotnik_file_put(const char *directory, const char *name, uint64_t writer, const void *bytes,
+                     size_t size, bool exclusive)
 {
     char temporary[PATH_MAX], path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name, (unsigned long long)writer,
-             exclusive ? ".x" : "");
+    snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name,
+             (unsigned long long)writer, exclusive ? ".x" : "");
     int rc = temporary_write(temporary, bytes, size);
     if (rc == 0 && exclusive)
         rc = exclusive_put(temporary, path);

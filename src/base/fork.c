@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which descriptors are ours, by number and inode: a number that was closed and is somebody else's by now has another
- * inode, and no socket open at the same time has the same. So nothing is done on close. */
+/* Which descriptors are ours, by number and inode: a number that was closed and is somebody else's
+ * by now has another inode, and no socket open at the same time has the same. So nothing is done on
+ * close. */
 #include "base/fork.h"
 
 #include <pthread.h>
@@ -11,7 +12,8 @@
 
 #define NOTED_MAX 4096 /* higher ones stay open in children */
 
-static uint64_t inode[NOTED_MAX]; /* of the socket that was noted under this number; 0: none. Atomic */
+/* of the socket that was noted under this number; 0: none. Atomic */
+static uint64_t inode[NOTED_MAX];
 static uint32_t generation;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 

@@ -7,8 +7,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-_Static_assert(sizeof(XXH3_state_t) <= sizeof(struct spotnik_hash), "the opaque state holds that of xxHash");
-_Static_assert(_Alignof(XXH3_state_t) <= _Alignof(struct spotnik_hash), "and is aligned as xxHash wants it");
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(struct spotnik_hash),
+               "the opaque state holds that of xxHash");
+_Static_assert(_Alignof(XXH3_state_t) <= _Alignof(struct spotnik_hash),
+               "and is aligned as xxHash wants it");
 
 uint64_t spotnik_hash_bytes(const void *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member_id: 128 random bits drawn at process start, never reused. Ordered, because ties of the lineage rule
- * and of ballots are broken by it. */
+/* member_id: 128 random bits drawn at process start, never reused. Ordered, because ties of the
+ * lineage rule and of ballots are broken by it. */
 #ifndef SPOTNIK_BASE_ID_H
 #define SPOTNIK_BASE_ID_H
 

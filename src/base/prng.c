@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See prng.h. The state is filled by splitmix64, as its authors advise, so that it is never all zeros. */
+/* See prng.h. The state is filled by splitmix64, as its authors advise, so that it is never all
+ * zeros. */
 #include "base/prng.h"
 
 #include "base/assert.h"
@@ -57,7 +58,8 @@ uint64_t spotnik_prng_between(struct spotnik_prng *prng, uint64_t first, uint64_
     SPOTNIK_ASSERT(first <= last);
     uint64_t span = last - first;
 
-    return span == UINT64_MAX ? spotnik_prng_next(prng) : first + spotnik_prng_below(prng, span + 1);
+    return span == UINT64_MAX ? spotnik_prng_next(prng)
+                              : first + spotnik_prng_below(prng, span + 1);
 }
 
 bool spotnik_prng_chance(struct spotnik_prng *prng, uint64_t numerator, uint64_t denominator)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time is an argument: nanoseconds of a monotonic clock, read by drivers only. Arithmetic saturates at NEVER.
- */
+/* Time is an argument: nanoseconds of a monotonic clock, read by drivers only. Arithmetic saturates
+ * at NEVER. */
 #ifndef SPOTNIK_BASE_TIME_H
 #define SPOTNIK_BASE_TIME_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has no type as a file is an eventfd, or something else of the kernel's that does not take writes. */
+/* What has no type as a file is an eventfd, or something else of the kernel's that does not take
+ * writes. */
 #include "base/wake.h"
 
 #include <stdbool.h>

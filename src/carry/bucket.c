@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of buckets and the kernels over it. Results are written at out[step & 1], so that the result
- * of the step before can still be handed on. Allocates when a bucket is new or has grown, never on the
- * steady path. */
+/* The memory of buckets and the kernels over it. Results are written at out[step & 1], so that the
+ * result of the step before can still be handed on. Allocates when a bucket is new or has grown,
+ * never on the steady path. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +25,11 @@ static bool grow(uint8_t **memory, size_t *capacity, size_t bytes)
     return true;
 }
 
-/* For a view of any size that does not send a bucket of this size round the ring. What the step before offered may still be on its way
- * out; the inputs of others to it are not needed any more. */
-static bool small_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, unsigned half, size_t bytes)
+/* For a view of any size that does not send a bucket of this size round the ring. What the step
+ * before offered may still be on its way out; the inputs of others to it are not needed any
+ * more. */
+static bool small_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits,
+                          unsigned half, size_t bytes)
 {
     uint32_t places = spotnik_choice_places(limits->choice, bytes);
     return places == 0
@@ -35,13 +37,15 @@ static bool small_prepare(struct spotnik_bucket_memory *bucket, const struct spo
                && grow(&bucket->tray, &bucket->tray_bytes, places * bytes));
 }
 
-int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, uint64_t step, void *in,
+int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket,
+                           const struct spotnik_limits *limits, uint64_t step, void *in,
                            uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
     unsigned half = step & 1;
     size_t bytes = count * spotnik_dtype_size(dtype);
     if (!small_prepare(bucket, limits, half, bytes))
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to exchange a bucket of %zu bytes", bytes);
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                    "no memory to exchange a bucket of %zu bytes", bytes);
     if (bytes > bucket->capacity[half]) {
         size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
         uint8_t *memory = rounded >= bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
@@ -79,8 +83,8 @@ void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spo
     unsigned half = work->step & 1;
     size_t at = work->scale.offset * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
     if (work->scale.count > 0)
-        contribute(spotnik_bucket_out(bucket, half) + at, (const uint8_t *)bucket->in + at, work->scale.count,
-                   bucket->dtype[half], bucket->op[half], work->scale.weight);
+        contribute(spotnik_bucket_out(bucket, half) + at, (const uint8_t *)bucket->in + at,
+                   work->scale.count, bucket->dtype[half], bucket->op[half], work->scale.weight);
 }
 
 /* Alone, the mean of one is its own input, whatever its weight, unless it has none. */
@@ -89,13 +93,15 @@ void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct 
     unsigned half = work->step & 1;
     uint64_t weight = work->copy_own.weight > 0 ? 1 : 0;
     if (bucket->step[half] == work->step)
-        contribute(spotnik_bucket_out(bucket, half), bucket->in, bucket->count[half], bucket->dtype[half], bucket->op[half],
-                   weight);
+        contribute(spotnik_bucket_out(bucket, half), bucket->in, bucket->count[half],
+                   bucket->dtype[half], bucket->op[half], weight);
 }
 
-/* A chunk of a reducing hop has come. A weight of 0 on either side means that this side carries nothing. */
-void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,
-                            const struct spotnik_placement *placement, uint64_t received_weight)
+/* A chunk of a reducing hop has come. A weight of 0 on either side means that this side carries
+ * nothing. */
+void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
+                            const void *received, const struct spotnik_placement *placement,
+                            uint64_t received_weight)
 {
     unsigned half = step & 1;
     enum spotnik_dtype dtype = (enum spotnik_dtype)bucket->dtype[half];
@@ -128,7 +134,8 @@ void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spo
 }
 
 /* Where the input of another member goes. */
-uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header)
+uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket,
+                              const struct spotnik_chunk_header *header)
 {
     size_t bytes = header->count * spotnik_dtype_size((enum spotnik_dtype)header->dtype);
     SPOTNIK_ASSERT((header->sequence + 1) * bytes <= bucket->tray_bytes);
@@ -144,10 +151,11 @@ void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotn
     if (bytes == 0 || bucket->step[half] != work->step)
         return; /* empty, as the barrier is */
     for (uint32_t rank = 0; rank < work->sum.members; rank++)
-        source[rank] = (struct spotnik_reduce_source){ bucket->tray + rank * bytes, bucket->tray_weight[rank] };
+        source[rank] = (struct spotnik_reduce_source){ bucket->tray + rank * bytes,
+                                                       bucket->tray_weight[rank] };
     source[work->sum.rank] = (struct spotnik_reduce_source){ bucket->in, work->sum.weight };
-    spotnik_reduce_rounds(spotnik_bucket_out(bucket, half), source, work->sum.members, bucket->count[half], dtype,
-                          (enum spotnik_op)bucket->op[half]);
+    spotnik_reduce_rounds(spotnik_bucket_out(bucket, half), source, work->sum.members,
+                          bucket->count[half], dtype, (enum spotnik_op)bucket->op[half]);
 }
 
 /* Ours, and what has come from below us in the tree. */
@@ -164,9 +172,10 @@ void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct sp
     SPOTNIK_ASSERT(work->gather.children <= SPOTNIK_TREE_FAN_MAX);
     source[0] = (struct spotnik_reduce_source){ summed ? out : bucket->in, work->gather.weight };
     for (uint32_t slot = 1; slot <= work->gather.children; slot++)
-        source[slot] = (struct spotnik_reduce_source){ bucket->tray + slot * bytes, bucket->tray_weight[slot] };
-    spotnik_reduce_partials(out, source, work->gather.children + 1, summed, work->gather.finishes, bucket->count[half], dtype,
-                            (enum spotnik_op)bucket->op[half]);
+        source[slot] = (struct spotnik_reduce_source){ bucket->tray + slot * bytes,
+                                                       bucket->tray_weight[slot] };
+    spotnik_reduce_partials(out, source, work->gather.children + 1, summed, work->gather.finishes,
+                            bucket->count[half], dtype, (enum spotnik_op)bucket->op[half]);
 }
 
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket)

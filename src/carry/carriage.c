@@ -10,12 +10,13 @@
 #include "carry/shape.h"
 #include "carry/share.h"
 
-#define INLINE_BYTES                                                                                         \
+#define INLINE_BYTES                                                                               \
     (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
 
 /* ---- life ---- */
 
-static int config_read(struct spotnik_carriage *carriage, const struct spotnik_carriage_config *config)
+static int config_read(struct spotnik_carriage *carriage,
+                       const struct spotnik_carriage_config *config)
 {
     int rc = spotnik_shape_set(config->shape);
     if (rc == 0)
@@ -26,7 +27,8 @@ static int config_read(struct spotnik_carriage *carriage, const struct spotnik_c
 int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
                          const struct spotnik_limits *limits, struct spotnik_stand *stand,
                          const struct spotnik_carriage_hooks *hooks,
-                         const struct spotnik_carriage_config *config, struct spotnik_carriage **ret)
+                         const struct spotnik_carriage_config *config,
+                         struct spotnik_carriage **ret)
 {
     struct spotnik_carriage *carriage = calloc(1, sizeof *carriage);
     if (carriage == NULL || (carriage->sink = malloc(limits->chunk_bytes)) == NULL) {
@@ -141,7 +143,8 @@ void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_op
 
 /* Of SHARE nobody is told: it is tried again, and until then steps go round the ring. */
 void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose,
-                             const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+                             const struct spotnik_member *peer,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     if (purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_lane_failed(carriage, peer);
@@ -163,7 +166,8 @@ bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage)
 
 void spotnik_carriage_move(struct spotnik_carriage *carriage)
 {
-    bool more = spotnik_carriage_is_waiting(carriage) && spotnik_carriage_read(carriage, INLINE_BYTES);
+    bool more =
+        spotnik_carriage_is_waiting(carriage) && spotnik_carriage_read(carriage, INLINE_BYTES);
     more |= spotnik_carriage_pump(carriage, INLINE_BYTES);
     if (more || spotnik_carriage_wants_a_look(carriage))
         spotnik_loop_kick(carriage->loop);
@@ -208,14 +212,14 @@ void spotnik_carriage_wait(struct spotnik_carriage *carriage, uint64_t until_ns,
 
 /* ---- buckets ---- */
 
-int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count,
-                           enum spotnik_dtype dtype, enum spotnik_op op, bool kept)
+int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in,
+                           size_t count, enum spotnik_dtype dtype, enum spotnik_op op, bool kept)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
     uint64_t step = carriage->stand->begun_step;
     if (bucket->step[step & 1] == step)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu", number,
-                                    (unsigned long long)step);
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu",
+                                    number, (unsigned long long)step);
     int rc = spotnik_bucket_prepare(bucket, carriage->limits, step, in, count, dtype, op);
     if (rc != 0)
         return rc;
@@ -233,8 +237,8 @@ static void gather(struct spotnik_carriage *carriage, struct spotnik_bucket_memo
     spotnik_bucket_gather(bucket, work);
 }
 
-static void share_start(struct spotnik_carriage *carriage, const struct spotnik_bucket_memory *bucket,
-                        const struct spotnik_work *work)
+static void share_start(struct spotnik_carriage *carriage,
+                        const struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
     unsigned half = work->step & 1;
     carriage->counts.bytes_shared +=
@@ -278,8 +282,10 @@ void spotnik_carriage_act(struct spotnik_carriage *carriage, const struct spotni
     }
 }
 
-int spotnik_carriage_handover(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
-                              const struct spotnik_placement *placement, const void *payload, size_t bytes)
+int spotnik_carriage_handover(struct spotnik_carriage *carriage,
+                              const struct spotnik_chunk_header *header,
+                              const struct spotnik_placement *placement, const void *payload,
+                              size_t bytes)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[header->bucket];
     size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);

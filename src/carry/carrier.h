@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What carries data between members, as the engine sees it: connections of TCP, and memory shared with
- * members of this host. The core says which way a bucket goes. Nothing above knows which carrier takes it.
- * Functions run under the lock of the loop unless marked otherwise. [caller]: on the thread that waits for
- * its step. The file named in a heading defines the functions below it. */
+/* What carries data between members, as the engine sees it: connections of TCP, and memory shared
+ * with members of this host. The core says which way a bucket goes. Nothing above knows which
+ * carrier takes it. Functions run under the lock of the loop unless marked otherwise. [caller]: on
+ * the thread that waits for its step. The file named in a heading defines the functions below
+ * it. */
 #ifndef SPOTNIK_CARRY_CARRIER_H
 #define SPOTNIK_CARRY_CARRIER_H
 
@@ -14,7 +15,8 @@
 #include "link/links.h"
 #include "spotnik/spotnik.h"
 
-#define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
+/* those of the caller, and the barrier of 0 elements */
+#define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX
 
 struct spotnik_carriage;
 struct spotnik_recorder;
@@ -22,8 +24,9 @@ struct spotnik_recorder;
 /* Where the caller and the view stand. The engine writes it; carriers set `placeable`. */
 struct spotnik_stand {
     bool begun, sealed; /* the running step */
-    bool frozen;        /* by a promise: what a cut left half sent stays so until the next view is here */
-    bool placeable;     /* something happened: waiting frames may fit now */
+    /* by a promise: what a cut left half sent stays so until the next view is here */
+    bool frozen;
+    bool placeable; /* something happened: waiting frames may fit now */
     uint64_t begun_step, committed;
 };
 
@@ -69,7 +72,8 @@ struct spotnik_carriage_counts {
 int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
                          const struct spotnik_limits *limits, struct spotnik_stand *stand,
                          const struct spotnik_carriage_hooks *hooks,
-                         const struct spotnik_carriage_config *config, struct spotnik_carriage **ret);
+                         const struct spotnik_carriage_config *config,
+                         struct spotnik_carriage **ret);
 /* With the loop open, and our name known. `transport`: "auto" (also NULL), "shm", "tcp". */
 int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links,
                           const char *transport);
@@ -98,11 +102,12 @@ void spotnik_carriage_view(struct spotnik_carriage *carriage);
 void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
                             enum spotnik_purpose purpose, bool dialled);
 void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose,
-                             const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+                             const struct spotnik_member *peer,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 bool spotnik_carriage_is_sharing(const struct spotnik_carriage *carriage);
 /* Any thread, without the lock (share.c). */
-int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer,
-                             int *ret_fd);
+int spotnik_carriage_connect(const struct spotnik_carriage *carriage,
+                             const struct spotnik_member *peer, int *ret_fd);
 
 /* ---- data: stream.c, lane.c ---- */
 
@@ -132,7 +137,8 @@ bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage);
 bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage);
 /* [caller] True: something was done (carriage.c). */
 bool spotnik_carriage_work(struct spotnik_carriage *carriage);
-/* [caller] Gives up the lock meanwhile. `place`: ours among the members of this host (carriage.c). */
+/* [caller] Gives up the lock meanwhile. `place`: ours among the members of this host
+ * (carriage.c). */
 void spotnik_carriage_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place);
 /* Wake the thread that waits so. */
 void spotnik_carriage_changed(struct spotnik_carriage *carriage);
@@ -145,25 +151,28 @@ void spotnik_carriage_prune(struct spotnik_carriage *carriage);
 /* ---- buckets: carriage.c ---- */
 
 /* `in` is the caller's; `kept`: it stays as it is. STATE: the bucket was begun in this step. */
-int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count,
-                           enum spotnik_dtype dtype, enum spotnik_op op, bool kept);
+int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in,
+                           size_t count, enum spotnik_dtype dtype, enum spotnik_op op, bool kept);
 /* An action that moves or adds up bytes. */
 void spotnik_carriage_act(struct spotnik_carriage *carriage, const struct spotnik_action *action);
 /* A frame of a committed result, from a donor. PEERS: it does not fit. */
-int spotnik_carriage_handover(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
-                              const struct spotnik_placement *placement, const void *payload, size_t bytes);
+int spotnik_carriage_handover(struct spotnik_carriage *carriage,
+                              const struct spotnik_chunk_header *header,
+                              const struct spotnik_placement *placement, const void *payload,
+                              size_t bytes);
 
 /* ---- results: deliver.c ---- */
 
-/* Of `step`, of the caller's buckets and the library's. Returns the number of the last used one + 1; there is
- * room for SPOTNIK_BUCKET_BARRIER. */
+/* Of `step`, of the caller's buckets and the library's. Returns the number of the last used one +
+ * 1; there is room for SPOTNIK_BUCKET_BARRIER. */
 uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step,
                                  struct spotnik_bucket_result *ret);
 /* [caller] One piece before the commit. False: there is none. */
 bool spotnik_carriage_early(struct spotnik_carriage *carriage);
 /* Inputs are what they were, unless the step is committed. */
 void spotnik_carriage_undo(struct spotnik_carriage *carriage);
-/* [caller] Without the lock. False: the results were gone. *ret_digest: of what the caller has now. */
+/* [caller] Without the lock. False: the results were gone. *ret_digest: of what the caller has
+ * now. */
 bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step,
                               const struct spotnik_bucket_result *result, uint32_t count,
                               uint64_t *ret_digest);
@@ -177,11 +186,12 @@ void spotnik_carriage_unalloc(struct spotnik_carriage *carriage, void *memory);
 
 struct spotnik_carriage_counts spotnik_carriage_counts_get(const struct spotnik_carriage *carriage);
 /* Data connections, by member (widen.c). Returns their number, at most `max`. */
-uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage, struct spotnik_lane_status *ret,
-                                uint32_t max);
+uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage,
+                                struct spotnik_lane_status *ret, uint32_t max);
 /* The last fault of a path (lane_watch.c). Returns when it was found; 0: never. */
 uint64_t spotnik_carriage_path(const struct spotnik_carriage *carriage, char *text, size_t size);
 /* Note the broken paths that the core has found. */
-void spotnik_carriage_path_cut(struct spotnik_carriage *carriage, const struct spotnik_core_status *status);
+void spotnik_carriage_path_cut(struct spotnik_carriage *carriage,
+                               const struct spotnik_core_status *status);
 
 #endif

@@ -13,9 +13,11 @@
 
 struct spotnik_congestion spotnik_congestion_make(bool fixed, bool pauses, bool other)
 {
-    return (struct spotnik_congestion){
-        .fixed = fixed, .pauses = pauses, .other = other, .settle_ns = SETTLE_NS, .patience_ns = PATIENCE_NS
-    };
+    return (struct spotnik_congestion){ .fixed = fixed,
+                                        .pauses = pauses,
+                                        .other = other,
+                                        .settle_ns = SETTLE_NS,
+                                        .patience_ns = PATIENCE_NS };
 }
 
 void spotnik_congestion_anew(struct spotnik_congestion *congestion)
@@ -41,8 +43,9 @@ static bool go_back(struct spotnik_congestion *congestion)
 {
     congestion->trying = false;
     congestion->rest_ns = congestion->patience_ns;
-    congestion->patience_ns =
-        congestion->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * congestion->patience_ns : PATIENCE_MAX_NS;
+    congestion->patience_ns = congestion->patience_ns < PATIENCE_MAX_NS / 2
+                                  ? 2 * congestion->patience_ns
+                                  : PATIENCE_MAX_NS;
     return change(congestion);
 }
 
@@ -57,10 +60,12 @@ static bool stay(struct spotnik_congestion *congestion, uint64_t rate)
 
 static bool is_much_worse(const struct spotnik_congestion *congestion)
 {
-    return congestion->trying && congestion->ns >= LOOK_NS && rate_of(congestion) < congestion->rate / 8 * 7;
+    return congestion->trying && congestion->ns >= LOOK_NS
+           && rate_of(congestion) < congestion->rate / 8 * 7;
 }
 
-/* What is on trial has to be better by more than noise, or not worse by more, if it is the one without pauses. */
+/* What is on trial has to be better by more than noise, or not worse by more, if it is the one
+ * without pauses. */
 static bool is_good(const struct spotnik_congestion *congestion, uint64_t rate)
 {
     if (congestion->pauses && congestion->other)
@@ -68,12 +73,14 @@ static bool is_good(const struct spotnik_congestion *congestion, uint64_t rate)
     return rate >= congestion->rate + congestion->rate / 128;
 }
 
-/* Nothing is on trial. Where the usual one is not in use and the line carries much less than it did, it is time to try that again. */
+/* Nothing is on trial. Where the usual one is not in use and the line carries much less than it
+ * did, it is time to try that again. */
 static bool rest(struct spotnik_congestion *congestion, uint64_t rate)
 {
     bool fallen = congestion->other && rate < congestion->rate / 4 * 3;
 
-    congestion->rest_ns -= congestion->ns < congestion->rest_ns ? congestion->ns : congestion->rest_ns;
+    congestion->rest_ns -=
+        congestion->ns < congestion->rest_ns ? congestion->ns : congestion->rest_ns;
     congestion->rate = rate;
     spotnik_congestion_anew(congestion);
     if (congestion->rest_ns > 0 && !fallen)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel lets us set. The other one is of the other kind: where the system uses BBR, one that goes by losses, and else BBR. */
+/* What the kernel lets us set. The other one is of the other kind: where the system uses BBR, one
+ * that goes by losses, and else BBR. */
 #include "carry/congestion_choice.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@
 
 static int set(int fd, const char *name)
 {
-    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? 0 : errno;
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? 0
+                                                                                           : errno;
 }
 
 void spotnik_congestion_set(int fd, const char *name)
@@ -41,9 +43,10 @@ static int refuse(const char *text, int error)
 {
     char allowed[128];
     allowed_read(allowed, sizeof allowed);
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                "SPOTNIK_CONGESTION is \"%.40s\": %s; it must be auto, system, or one of %s (" ALLOWED ")", text,
-                                error == EPERM ? "not for this user" : "the kernel does not know it", allowed);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "SPOTNIK_CONGESTION is \"%.40s\": %s; it must be auto, system, or one of %s (" ALLOWED ")",
+        text, error == EPERM ? "not for this user" : "the kernel does not know it", allowed);
 }
 
 static void other_find(int fd, struct spotnik_congestion_choice *control)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results, and how they get to the caller: at the commit, or piece by piece before it where the wire leaves time (early.h). Decides
- * which buckets that is worth it for; the bookkeeping is early.c's. */
+/* Results, and how they get to the caller: at the commit, or piece by piece before it where the
+ * wire leaves time (early.h). Decides which buckets that is worth it for; the bookkeeping is
+ * early.c's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@
 
 #define PIECE_BYTES (128u * 1024) /* with the lock held: some ten microseconds */
 
-uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step, struct spotnik_bucket_result *result)
+uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step,
+                                 struct spotnik_bucket_result *result)
 {
     unsigned half = step & 1;
     uint32_t count = 0;
@@ -52,28 +54,34 @@ static bool is_lent(const struct spotnik_bucket_memory *bucket, uint64_t step)
     return bucket->early != NULL && bucket->early->step == step && bucket->early->lent != NULL;
 }
 
-/* A copy of the input of the running step lies in our shared memory, where it is final as far as the result is. */
-void spotnik_deliver_lend(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, const void *input)
+/* A copy of the input of the running step lies in our shared memory, where it is final as far as
+ * the result is. */
+void spotnik_deliver_lend(struct spotnik_carriage *carriage, uint32_t number, uint64_t step,
+                          const void *input)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
 
-    if (!bucket->kept && bytes_of(bucket, step & 1) >= SPOTNIK_EARLY_LEAST && early_of(bucket) != NULL)
+    if (!bucket->kept && bytes_of(bucket, step & 1) >= SPOTNIK_EARLY_LEAST
+        && early_of(bucket) != NULL)
         spotnik_early_lend(bucket->early, step, input);
 }
 
 /* A chunk is in place that nobody will change any more. */
-void spotnik_deliver_final(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
+void spotnik_deliver_final(struct spotnik_carriage *carriage,
+                           const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[header->bucket];
     unsigned half = header->step & 1;
     size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
 
-    if (bucket->kept || header->handover || header->schedule != SPOTNIK_SCHEDULE_RING || bytes_of(bucket, half) < SPOTNIK_EARLY_LEAST)
+    if (bucket->kept || header->handover || header->schedule != SPOTNIK_SCHEDULE_RING
+        || bytes_of(bucket, half) < SPOTNIK_EARLY_LEAST)
         return;
     if (bucket->spread[half] != NULL)
         spotnik_share_show(carriage, header->bucket, header->step, header->sequence + 1);
-    if (bucket->spread[half] != NULL ? is_lent(bucket, header->step) : carriage->far && early_of(bucket) != NULL)
+    if (bucket->spread[half] != NULL ? is_lent(bucket, header->step)
+                                     : carriage->far && early_of(bucket) != NULL)
         spotnik_early_add(bucket->early, header->step, placement->offset * one,
                           (placement->offset + placement->count) * one);
 }
@@ -86,9 +94,12 @@ void spotnik_deliver_shown(struct spotnik_carriage *carriage, uint32_t number, u
 
     if (!is_lent(bucket, step))
         return;
-    for (uint64_t until = spotnik_flat_shown(&carriage->share->flat, number); bucket->early->shown < until; bucket->early->shown++) {
-        struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(&carriage->share->flat, number, bucket->early->shown);
-        spotnik_early_add(bucket->early, step, chunk.offset * one, (chunk.offset + chunk.count) * one);
+    for (uint64_t until = spotnik_flat_shown(&carriage->share->flat, number);
+         bucket->early->shown < until; bucket->early->shown++) {
+        struct spotnik_ring_chunk chunk =
+            spotnik_flat_shown_chunk(&carriage->share->flat, number, bucket->early->shown);
+        spotnik_early_add(bucket->early, step, chunk.offset * one,
+                          (chunk.offset + chunk.count) * one);
     }
 }
 
@@ -98,7 +109,8 @@ static bool overlap(const uint8_t *one, size_t one_bytes, const uint8_t *other, 
 }
 
 /* Does another bucket of the step read what this one would write? */
-static bool is_shared(const struct spotnik_carriage *carriage, const struct spotnik_bucket_memory *bucket, unsigned half)
+static bool is_shared(const struct spotnik_carriage *carriage,
+                      const struct spotnik_bucket_memory *bucket, unsigned half)
 {
     for (uint32_t i = 0; i < carriage->bucket_count; i++) {
         const struct spotnik_bucket_memory *other = &carriage->bucket[i];
@@ -109,20 +121,22 @@ static bool is_shared(const struct spotnik_carriage *carriage, const struct spot
     return false;
 }
 
-/* What was read in another's memory may have been overwritten meanwhile: then a view has been made without us, or is about to be, and the input
- * comes back. */
+/* What was read in another's memory may have been overwritten meanwhile: then a view has been made
+ * without us, or is about to be, and the input comes back. */
 static void move_one(struct spotnik_carriage *carriage, uint32_t number, unsigned half)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
     const void *shown = spotnik_share_shown(carriage, number, carriage->stand->begun_step);
 
-    spotnik_early_move(bucket->early, bucket->in, shown != NULL ? shown : spotnik_bucket_out(bucket, half), bytes_of(bucket, half),
-                       PIECE_BYTES);
+    spotnik_early_move(bucket->early, bucket->in,
+                       shown != NULL ? shown : spotnik_bucket_out(bucket, half),
+                       bytes_of(bucket, half), PIECE_BYTES);
     if (shown != NULL && !spotnik_flat_shown_stands(&carriage->share->flat, number))
         bucket->early->refused = true;
 }
 
-/* One piece, where there is one. All buckets of the step are known by now: the caller has sealed it. */
+/* One piece, where there is one. All buckets of the step are known by now: the caller has sealed
+ * it. */
 bool spotnik_carriage_early(struct spotnik_carriage *carriage)
 {
     unsigned half = carriage->stand->begun_step & 1;
@@ -131,7 +145,8 @@ bool spotnik_carriage_early(struct spotnik_carriage *carriage)
         return false;
     for (uint32_t i = 0; i < carriage->bucket_count; i++) {
         struct spotnik_bucket_memory *bucket = &carriage->bucket[i];
-        if (bucket->early == NULL || !spotnik_early_is_due(bucket->early, carriage->stand->begun_step))
+        if (bucket->early == NULL
+            || !spotnik_early_is_due(bucket->early, carriage->stand->begun_step))
             continue;
         if (is_shared(carriage, bucket, half))
             bucket->early->refused = true;
@@ -142,7 +157,8 @@ bool spotnik_carriage_early(struct spotnik_carriage *carriage)
     return false;
 }
 
-/* The step will be reduced again, or is not to be the caller's: its inputs are what they were. Does nothing to a committed one. */
+/* The step will be reduced again, or is not to be the caller's: its inputs are what they were. Does
+ * nothing to a committed one. */
 void spotnik_carriage_undo(struct spotnik_carriage *carriage)
 {
     if (!carriage->stand->begun || carriage->stand->committed >= carriage->stand->begun_step)
@@ -154,7 +170,8 @@ void spotnik_carriage_undo(struct spotnik_carriage *carriage)
     }
 }
 
-static void hand_over(struct spotnik_bucket_memory *bucket, uint64_t step, const void *result, size_t bytes)
+static void hand_over(struct spotnik_bucket_memory *bucket, uint64_t step, const void *result,
+                      size_t bytes)
 {
     if (bucket->early != NULL && bucket->early->step == step)
         spotnik_early_finish(bucket->early, bucket->in, result, bytes);
@@ -163,29 +180,33 @@ static void hand_over(struct spotnik_bucket_memory *bucket, uint64_t step, const
 }
 
 /* What the caller has now, to be compared with what others have. */
-static uint64_t fingerprint(const struct spotnik_carriage *carriage, uint64_t step, const struct spotnik_bucket_result *result, uint32_t count)
+static uint64_t fingerprint(const struct spotnik_carriage *carriage, uint64_t step,
+                            const struct spotnik_bucket_result *result, uint32_t count)
 {
     uint64_t digest = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct spotnik_bucket_memory *bucket = &carriage->bucket[i];
         if (bucket->step[step & 1] == step)
-            digest = spotnik_fingerprint_add(digest, i, step, bucket->kept ? result[i].data : bucket->in,
-                                             bytes_of(bucket, step & 1));
+            digest =
+                spotnik_fingerprint_add(digest, i, step, bucket->kept ? result[i].data : bucket->in,
+                                        bytes_of(bucket, step & 1));
     }
     return digest;
 }
 
-/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads
- * the inputs. */
-bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step, const struct spotnik_bucket_result *result,
-                              uint32_t count, uint64_t *ret_digest)
+/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody
+ * reads the inputs. */
+bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step,
+                              const struct spotnik_bucket_result *result, uint32_t count,
+                              uint64_t *ret_digest)
 {
     bool stand = true;
     for (uint32_t i = 0; i < count; i++) {
         size_t one = spotnik_dtype_size((enum spotnik_dtype)result[i].dtype);
         bool kept = carriage->bucket[i].kept;
         if (carriage->bucket[i].step[step & 1] != step)
-            continue; /* left out in this step: what is shown, and where it went, are of an earlier one */
+            /* left out in this step: what is shown, and where it went, are of an earlier one */
+            continue;
         if (spotnik_share_result(carriage, i, step) != NULL)
             stand &= spotnik_share_deliver(carriage, i, step, kept ? NULL : carriage->bucket[i].in);
         else if (kept)

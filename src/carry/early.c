@@ -61,11 +61,13 @@ static bool room_get(struct spotnik_early *early, size_t bytes)
     return early->saved != NULL;
 }
 
-void spotnik_early_move(struct spotnik_early *early, uint8_t *data, const uint8_t *result, size_t bytes, size_t most)
+void spotnik_early_move(struct spotnik_early *early, uint8_t *data, const uint8_t *result,
+                        size_t bytes, size_t most)
 {
     struct spotnik_early_range *range = due(early);
     SPOTNIK_ASSERT(range != NULL && range->end <= bytes);
-    if (early->lent == NULL && !room_get(early, bytes)) { /* nothing has been moved: room is got before the first piece */
+    /* nothing has been moved: room is got before the first piece */
+    if (early->lent == NULL && !room_get(early, bytes)) {
         early->refused = true;
         early->count = 0;
         return;
@@ -95,7 +97,8 @@ static int by_begin(const void *a, const void *b)
     return one->begin < other->begin ? -1 : one->begin > other->begin;
 }
 
-void spotnik_early_finish(struct spotnik_early *early, uint8_t *data, const uint8_t *result, size_t bytes)
+void spotnik_early_finish(struct spotnik_early *early, uint8_t *data, const uint8_t *result,
+                          size_t bytes)
 {
     size_t at = 0;
     qsort(early->range, early->count, sizeof early->range[0], by_begin);

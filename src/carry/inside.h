@@ -2,10 +2,12 @@
 /* struct spotnik_carriage and the vocabulary of its files. Private to them.
  *
  *     lane.c     data that goes         stream.c   data that comes
- *     widen.c    more connections for it: width.h decides their number, congestion.h their congestion control
+ *     widen.c    more connections for it: width.h decides their number, congestion.h their
+ *                congestion control
  *     spare.c    lanes in reserve       lane_watch.c  whether what goes out on a lane arrives
  *     share.h    memory shared with members of this host
- *     bucket.c   memory and kernels     deliver.c  results that reach the caller, some before the commit (early.h)
+ *     bucket.c   memory and kernels     deliver.c  results that reach the caller, some before the
+ *                commit (early.h)
  *     carriage.c all of them together, as carrier.h says */
 #ifndef SPOTNIK_CARRY_INSIDE_H
 #define SPOTNIK_CARRY_INSIDE_H
@@ -21,14 +23,16 @@
 #include "wire/frame.h"
 
 #define SPOTNIK_LANE_FRAMES 8
-#define SPOTNIK_LANES 24 /* data connections of a view that we send on: to all others where those are few, else at most to both neighbours in rings
-                            and those in the trees of members and of hosts */
+/* data connections of a view that we send on: to all others where those are few, else at most to
+ * both neighbours in rings and those in the trees of members and of hosts */
+#define SPOTNIK_LANES 24
 
 /* One data frame on its way out. */
 struct spotnik_outgoing {
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
-    const uint8_t *payload; /* NULL: zeros; the frame is of an older epoch, and its receiver drops it */
-    size_t bytes, sent;     /* of prefix and payload together */
+    /* NULL: zeros; the frame is of an older epoch, and its receiver drops it */
+    const uint8_t *payload;
+    size_t bytes, sent; /* of prefix and payload together */
 };
 
 /* One connection of a lane. */
@@ -39,27 +43,32 @@ struct spotnik_track {
     struct spotnik_outgoing frame[SPOTNIK_LANE_FRAMES]; /* frame[0] first */
 };
 
-/* The way of data to one member: one connection, or several side by side that share what there is to send, frame by frame. */
+/* The way of data to one member: one connection, or several side by side that share what there is
+ * to send, frame by frame. */
 struct spotnik_lane {
     struct spotnik_track first;
     struct spotnik_track *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
     uint32_t more_up;           /* of those, number that are up */
     uint32_t used;              /* of all, number that get frames, from the first */
     bool wanted, opening;
-    bool expected; /* by the present view */
+    bool expected;     /* by the present view */
     uint32_t widening; /* further ones being opened */
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
-    uint64_t turn_epoch, turn; /* of the next frame */
-    uint8_t speech;            /* wire version of the peer */
-    uint64_t redial_ns; /* NEVER: not due */
-    uint64_t look_ns, opening_ns, asked_ns; /* lane_watch.c: next look; since when it is not up; since when the link is asked, 0: it is not */
-    uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
+    uint64_t turn_epoch, turn;              /* of the next frame */
+    uint8_t speech;                         /* wire version of the peer */
+    uint64_t redial_ns;                     /* NEVER: not due */
+    /* lane_watch.c: next look; since when it is not up; since when the link is asked, 0: it is
+     * not */
+    uint64_t look_ns, opening_ns, asked_ns;
+    /* when to tell the core that the lane broke, unless its link tells of a death first */
+    uint64_t down_ns;
     struct spotnik_width width;
     struct spotnik_congestion congestion;
-    uint64_t sent;          /* bytes, since it is up */
-    uint64_t pressed_ns;    /* since when it is pressed (width.h), or when that was last reported; 0: it is not */
-    uint64_t pressed_sent;  /* bytes until then */
+    uint64_t sent; /* bytes, since it is up */
+    /* since when it is pressed (width.h), or when that was last reported; 0: it is not */
+    uint64_t pressed_ns;
+    uint64_t pressed_sent; /* bytes until then */
 };
 
 #define SPOTNIK_SPARES 3
@@ -72,11 +81,14 @@ struct spotnik_spare {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
 };
 
-_Static_assert(SPOTNIK_LANES >= SPOTNIK_SMALL_MEMBERS_MAX && SPOTNIK_LANES >= 2 + 2 * (1 + SPOTNIK_TREE_FAN_MAX), "room for every lane");
+_Static_assert(SPOTNIK_LANES >= SPOTNIK_SMALL_MEMBERS_MAX
+                   && SPOTNIK_LANES >= 2 + 2 * (1 + SPOTNIK_TREE_FAN_MAX),
+               "room for every lane");
 
 enum spotnik_stream_state {
     SPOTNIK_STREAM_PREFIX,
-    SPOTNIK_STREAM_AHEAD, /* a frame before its turn: its payload comes into the scratch meanwhile */
+    /* a frame before its turn: its payload comes into the scratch meanwhile */
+    SPOTNIK_STREAM_AHEAD,
     SPOTNIK_STREAM_WAIT,
     SPOTNIK_STREAM_BODY,
 };
@@ -87,7 +99,8 @@ struct spotnik_stream {
     struct spotnik_stream *next;
     enum spotnik_stream_state state;
     struct spotnik_member peer;
-    struct spotnik_stream *head; /* the first connection of the lane, which may be this one, and closes with all others */
+    /* the first connection of the lane, which may be this one, and closes with all others */
+    struct spotnik_stream *head;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* head: of the connection; */
     uint32_t width;                         /* how many there are, */
     uint64_t epoch, turn;                   /* and which frame is next on whichever of them */
@@ -104,10 +117,13 @@ struct spotnik_stream {
 /* Memory of one bucket. Results are ours, kept for two steps; `in` is the caller's. */
 struct spotnik_bucket_memory {
     void *in;
-    uint8_t *out[2];    /* never by itself: spotnik_bucket_out() */
-    uint8_t *spread[2]; /* what takes the place of out[] in the step it was last used in: memory that our host reads; NULL: nothing */
+    uint8_t *out[2]; /* never by itself: spotnik_bucket_out() */
+    /* what takes the place of out[] in the step it was last used in: memory that our host reads;
+     * NULL: nothing */
+    uint8_t *spread[2];
     size_t capacity[2];
-    /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others' inputs by rank, or their sums by slot. */
+    /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others'
+     * inputs by rank, or their sums by slot. */
     uint8_t *offer[2], *tray;
     uint64_t tray_weight[SPOTNIK_SMALL_MEMBERS_MAX];
     size_t offer_bytes[2], tray_bytes;
@@ -115,7 +131,7 @@ struct spotnik_bucket_memory {
     uint64_t count[2];
     uint8_t dtype[2], op[2];
     struct spotnik_early *early; /* NULL: never needed so far */
-    bool kept; /* `in` stays as it is: the caller reads the result where it lies */
+    bool kept;       /* `in` stays as it is: the caller reads the result where it lies */
     bool flat_begun; /* the flat all-reduce of this very input has been started before */
 };
 
@@ -130,13 +146,13 @@ struct spotnik_carriage {
     struct spotnik_recorder *recorder; /* NULL: none is kept */
     bool far; /* what we add to comes from another host: there is time to copy meanwhile */
     struct spotnik_carriage_counts counts;
-    char path[200];   /* what was found last on a lane, and */
-    uint64_t path_ns; /* when; 0: nothing ever */
+    char path[200];     /* what was found last on a lane, and */
+    uint64_t path_ns;   /* when; 0: nothing ever */
     uint64_t cuts_told; /* broken paths that the core found, so far */
     struct spotnik_stream *streams;
     struct spotnik_lane lane[SPOTNIK_LANES];
-    uint32_t lane_count; /* one past the last that was ever used */
-    uint32_t width; /* connections of each; 0: as measured */
+    uint32_t lane_count;  /* one past the last that was ever used */
+    uint32_t width;       /* connections of each; 0: as measured */
     uint32_t width_found; /* how many that was where it was measured last; 0: nowhere yet */
     bool other_found;     /* whether the other congestion control was better there */
     struct spotnik_congestion_choice control;
@@ -145,10 +161,10 @@ struct spotnik_carriage {
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
-    uint32_t bucket_count; /* one past the last that was ever used */
-    uint8_t *sink;      /* one chunk, for data to drop */
+    uint32_t bucket_count;       /* one past the last that was ever used */
+    uint8_t *sink;               /* one chunk, for data to drop */
     struct spotnik_share *share; /* NULL: none */
-    bool move_due;      /* work in shared memory has made data ready for the wire */
+    bool move_due;               /* work in shared memory has made data ready for the wire */
     struct spotnik_event_failure share_failed; /* error 0: none; to be told when no actions run */
     struct spotnik_owned {
         struct spotnik_owned *next;
@@ -178,17 +194,20 @@ uint64_t spotnik_lanes_deadline(const struct spotnik_carriage *carriage);
 
 /* widen.c */
 int spotnik_widen_parse(const char *text, uint32_t *ret_width);
-void spotnik_widen_begin(struct spotnik_carriage *carriage, struct spotnik_lane *lane); /* its first connection is up */
-void spotnik_widen_end(struct spotnik_carriage *carriage, struct spotnik_lane *lane);   /* and is not any more */
+/* its first connection is up */
+void spotnik_widen_begin(struct spotnik_carriage *carriage, struct spotnik_lane *lane);
+/* and is not any more */
+void spotnik_widen_end(struct spotnik_carriage *carriage, struct spotnik_lane *lane);
 void spotnik_widen_look(struct spotnik_carriage *carriage, struct spotnik_lane *lane);
 void spotnik_widen_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_widen_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer,
                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_widen_measure(struct spotnik_carriage *carriage, struct spotnik_lane *lane);
 
-/* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still
- * the caller's */
-int spotnik_spare_take(struct spotnik_carriage *carriage, struct spotnik_id peer, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+/* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and
+ * still the caller's */
+int spotnik_spare_take(struct spotnik_carriage *carriage, struct spotnik_id peer,
+                       uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 bool spotnik_spare_cede(struct spotnik_carriage *carriage, struct spotnik_id peer);
 bool spotnik_spare_adopt(struct spotnik_carriage *carriage, int fd, struct spotnik_id peer,
                          const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
@@ -203,30 +222,36 @@ void spotnik_streams_cut(struct spotnik_carriage *carriage);
 void spotnik_streams_close(struct spotnik_carriage *carriage);
 
 /* bucket.c */
-int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, uint64_t step, void *in,
+int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket,
+                           const struct spotnik_limits *limits, uint64_t step, void *in,
                            uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op);
 static inline uint8_t *spotnik_bucket_out(const struct spotnik_bucket_memory *bucket, unsigned half)
 {
     return bucket->spread[half] != NULL ? bucket->spread[half] : bucket->out[half];
 }
-uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header);
+uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket,
+                              const struct spotnik_chunk_header *header);
 void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
 void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
 void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
 void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
 void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_work *work);
-void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,
-                            const struct spotnik_placement *placement, uint64_t received_weight);
+void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
+                            const void *received, const struct spotnik_placement *placement,
+                            uint64_t received_weight);
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);
 
 /* deliver.c: results to the caller, what can be before the commit; the rest is in carrier.h */
-void spotnik_deliver_lend(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, const void *input);
+void spotnik_deliver_lend(struct spotnik_carriage *carriage, uint32_t number, uint64_t step,
+                          const void *input);
 void spotnik_deliver_shown(struct spotnik_carriage *carriage, uint32_t number, uint64_t step);
-void spotnik_deliver_final(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
+void spotnik_deliver_final(struct spotnik_carriage *carriage,
+                           const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement);
 
 /* lane_watch.c: true, its connections have to be made anew */
-bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns);
+bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
+                        uint64_t now_ns);
 
 /* owned.c: what the caller has from us */
 void spotnik_owned_release(struct spotnik_carriage *carriage);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data connections to the members that the view makes us send to: the ring successor, and others that the core names. Each is a lane
- * of one connection, or of more (widen.c).
- * Headers and payload go out straight from the caller's inputs and our results, pulled from the core when the
- * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds and the caller's
- * memory is not touched after its step; from the promise to that view it stays half sent. */
+/* The data connections to the members that the view makes us send to: the ring successor, and
+ * others that the core names. Each is a lane of one connection, or of more (widen.c). Headers and
+ * payload go out straight from the caller's inputs and our results, pulled from the core when the
+ * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds
+ * and the caller's memory is not touched after its step; from the promise to that view it stays
+ * half sent. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,9 @@ static void lane_close(struct spotnik_carriage *carriage, struct spotnik_lane *l
 void spotnik_lanes_init(struct spotnik_carriage *carriage)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        carriage->lane[i] = (struct spotnik_lane){ .first.socket.fd = -1, .used = 1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER };
+        carriage->lane[i] = (struct spotnik_lane){
+            .first.socket.fd = -1, .used = 1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER
+        };
 }
 
 void spotnik_lanes_close(struct spotnik_carriage *carriage)
@@ -69,9 +72,11 @@ static void dial(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 }
 
 /* The connection becomes our lane. False: it is still the caller's. */
-static bool adopt(struct spotnik_carriage *carriage, struct spotnik_lane *lane, int fd, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+static bool adopt(struct spotnik_carriage *carriage, struct spotnik_lane *lane, int fd,
+                  const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    if (spotnik_socket_watch(&lane->first.socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+    if (spotnik_socket_watch(&lane->first.socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_LANE)
+        != 0)
         return false;
     lane->opening = false;
     lane->first.up = true;
@@ -89,7 +94,8 @@ struct spotnik_lane *spotnik_lane_find(struct spotnik_carriage *carriage, struct
 {
     for (uint32_t i = 0; i < carriage->lane_count; i++) {
         struct spotnik_lane *lane = &carriage->lane[i];
-        if ((lane->wanted || lane->down_ns != SPOTNIK_NEVER) && spotnik_id_equal(lane->peer.id, peer))
+        if ((lane->wanted || lane->down_ns != SPOTNIK_NEVER)
+            && spotnik_id_equal(lane->peer.id, peer))
             return lane;
     }
     return NULL;
@@ -183,7 +189,8 @@ void spotnik_lane_failed(struct spotnik_carriage *carriage, const struct spotnik
     lane->redial_ns = spotnik_time_add(spotnik_clock_ns(), REDIAL_NS);
 }
 
-/* What was given out is lost, so a redial would leave a hole: the core has to begin the step anew. */
+/* What was given out is lost, so a redial would leave a hole: the core has to begin the step
+ * anew. */
 static void broke(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
     close_sockets(carriage, lane);
@@ -211,8 +218,8 @@ void spotnik_lanes_cut(struct spotnik_carriage *carriage)
             cut(spotnik_lane_track(&carriage->lane[i], k));
 }
 
-/* Frames of one epoch have their turn one after the other, on whichever connection they come. What a cut throws away leaves no gap
- * that matters: nothing of that epoch is sent after it. */
+/* Frames of one epoch have their turn one after the other, on whichever connection they come. What
+ * a cut throws away leaves no gap that matters: nothing of that epoch is sent after it. */
 static uint64_t turn_next(struct spotnik_lane *lane, uint64_t epoch)
 {
     if (epoch != lane->turn_epoch)
@@ -221,17 +228,19 @@ static uint64_t turn_next(struct spotnik_lane *lane, uint64_t epoch)
     return lane->turn++;
 }
 
-static void frame_make(struct spotnik_carriage *carriage, const struct spotnik_transfer *transfer, uint64_t turn,
-                       struct spotnik_outgoing *frame)
+static void frame_make(struct spotnik_carriage *carriage, const struct spotnik_transfer *transfer,
+                       uint64_t turn, struct spotnik_outgoing *frame)
 {
     const struct spotnik_chunk_header *header = &transfer->header;
     const struct spotnik_bucket_memory *bucket = &carriage->bucket[header->bucket];
     size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
     size_t bytes = transfer->count * one;
-    const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN      ? bucket->in
-                            : transfer->source == SPOTNIK_SOURCE_OFFER ? bucket->offer[header->step & 1]
-                                                                       : spotnik_bucket_out(bucket, header->step & 1);
-    const uint8_t *shared = header->handover ? spotnik_share_result(carriage, header->bucket, header->step) : NULL;
+    const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN ? bucket->in
+                            : transfer->source == SPOTNIK_SOURCE_OFFER
+                                ? bucket->offer[header->step & 1]
+                                : spotnik_bucket_out(bucket, header->step & 1);
+    const uint8_t *shared =
+        header->handover ? spotnik_share_result(carriage, header->bucket, header->step) : NULL;
     if (shared != NULL)
         source = shared;
     SPOTNIK_ASSERT(bytes <= carriage->limits->chunk_bytes);
@@ -242,17 +251,21 @@ static void frame_make(struct spotnik_carriage *carriage, const struct spotnik_t
     frame->sent = 0;
 }
 
-/* With several connections each takes one frame at a time: what waits for one must not hold up what the others have sent. */
-static void queue_fill(struct spotnik_carriage *carriage, struct spotnik_lane *lane, struct spotnik_track *track)
+/* With several connections each takes one frame at a time: what waits for one must not hold up what
+ * the others have sent. */
+static void queue_fill(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
+                       struct spotnik_track *track)
 {
     struct spotnik_transfer transfer;
     uint32_t most = lane->used > 1 ? 1 : SPOTNIK_LANE_FRAMES;
     size_t queued = 0;
     for (uint32_t i = 0; i < track->count; i++)
         queued += track->frame[i].bytes - track->frame[i].sent;
-    while (track->count < most && queued < QUEUE_BYTES && spotnik_core_send_next(carriage->core, lane->peer.id, &transfer)) {
+    while (track->count < most && queued < QUEUE_BYTES
+           && spotnik_core_send_next(carriage->core, lane->peer.id, &transfer)) {
         spotnik_recorder_sent(carriage->recorder, lane->peer.id);
-        frame_make(carriage, &transfer, turn_next(lane, transfer.header.epoch), &track->frame[track->count]);
+        frame_make(carriage, &transfer, turn_next(lane, transfer.header.epoch),
+                   &track->frame[track->count]);
         spotnik_frame_version_set(track->frame[track->count].prefix, lane->speech);
         queued += track->frame[track->count++].bytes;
     }
@@ -264,7 +277,8 @@ static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piec
     int count = 0;
     size_t at = frame->sent, prefix = sizeof frame->prefix;
     if (at < prefix) {
-        piece[count++] = (struct iovec){ .iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at };
+        piece[count++] =
+            (struct iovec){ .iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at };
         at = prefix;
     }
     if (frame->payload != NULL && at < frame->bytes && count < room) {
@@ -317,8 +331,10 @@ static void queue_advance(struct spotnik_track *track, size_t sent)
     memmove(track->frame, track->frame + done, track->count * sizeof *track->frame);
 }
 
-/* As much of the pieces as a shaped link lets go now. Returns their number; 0: later, and held_ns says when. */
-static int pieces_let(struct spotnik_carriage *carriage, struct iovec *piece, int count, size_t *ret_bytes)
+/* As much of the pieces as a shaped link lets go now. Returns their number; 0: later, and held_ns
+ * says when. */
+static int pieces_let(struct spotnik_carriage *carriage, struct iovec *piece, int count,
+                      size_t *ret_bytes)
 {
     size_t wanted = 0;
     int used = 0;
@@ -335,14 +351,16 @@ static int pieces_let(struct spotnik_carriage *carriage, struct iovec *piece, in
 }
 
 /* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
-static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *lane, struct spotnik_track *track)
+static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
+                        struct spotnik_track *track)
 {
     struct iovec piece[IOV_MAX_USED];
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(track, piece) };
     size_t let = 0;
     ssize_t sent;
     if (spotnik_shape_is_on()
-        && (message.msg_iovlen = (size_t)pieces_let(carriage, piece, (int)message.msg_iovlen, &let)) == 0)
+        && (message.msg_iovlen = (size_t)pieces_let(carriage, piece, (int)message.msg_iovlen, &let))
+               == 0)
         return 0;
     do
         sent = sendmsg(track->socket.fd, &message, MSG_NOSIGNAL);
@@ -362,18 +380,22 @@ static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *
     return (size_t)sent;
 }
 
-/* Zeros must not come before the promise of their reader: without one, it might count them in. The next view proves that it has
- * promised, if it is in it. */
-static bool is_held(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane, const struct spotnik_track *track)
+/* Zeros must not come before the promise of their reader: without one, it might count them in. The
+ * next view proves that it has promised, if it is in it. */
+static bool is_held(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane,
+                    const struct spotnik_track *track)
 {
     const struct spotnik_outgoing *first = &track->frame[0];
-    bool zeros_next = track->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
+    bool zeros_next =
+        track->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
     return zeros_next && (carriage->stand->frozen || !lane->expected);
 }
 
-static bool is_open(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane, const struct spotnik_track *track)
+static bool is_open(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane,
+                    const struct spotnik_track *track)
 {
-    return track->up && track->socket.writable && carriage->held_ns == SPOTNIK_NEVER && !is_held(carriage, lane, track);
+    return track->up && track->socket.writable && carriage->held_ns == SPOTNIK_NEVER
+           && !is_held(carriage, lane, track);
 }
 
 /* Up to about `bytes_max`. True: there is more, and the socket may take it. */
@@ -392,7 +414,8 @@ static bool pump_one(struct spotnik_carriage *carriage, struct spotnik_lane *lan
     return false;
 }
 
-/* The same on several: the one with room gets the next frame. One that is not used any more gets none, but ends what it has. */
+/* The same on several: the one with room gets the next frame. One that is not used any more gets
+ * none, but ends what it has. */
 static bool pump_all(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
 {
     size_t total = 0, before;
@@ -413,25 +436,28 @@ static bool pump_all(struct spotnik_carriage *carriage, struct spotnik_lane *lan
 
 static bool pump(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
 {
-    bool more = lane->more_up == 0 ? pump_one(carriage, lane, bytes_max) : pump_all(carriage, lane, bytes_max);
+    bool more = lane->more_up == 0 ? pump_one(carriage, lane, bytes_max)
+                                   : pump_all(carriage, lane, bytes_max);
     spotnik_widen_measure(carriage, lane);
     return more;
 }
 
-/* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a socket may take
- * it. */
+/* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a
+ * socket may take it. */
 bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max)
 {
     bool more = false;
     carriage->held_ns = SPOTNIK_NEVER;
-    uint32_t first = spotnik_shape_is_on() ? carriage->lane_turn++ : 0; /* they share what it lets go */
+    /* they share what it lets go */
+    uint32_t first = spotnik_shape_is_on() ? carriage->lane_turn++ : 0;
     for (uint32_t i = 0; i < carriage->lane_count; i++)
         more |= pump(carriage, &carriage->lane[(first + i) % carriage->lane_count], bytes_max);
     return more;
 }
 
 /* Nothing ever comes back on a lane but its end. */
-static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, struct spotnik_track *track)
+static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
+                     struct spotnik_track *track)
 {
     uint8_t byte;
     ssize_t got = recv(track->socket.fd, &byte, 1, 0);
@@ -498,6 +524,7 @@ uint64_t spotnik_lanes_deadline(const struct spotnik_carriage *carriage)
 {
     uint64_t due_ns = carriage->held_ns;
     for (uint32_t i = 0; i < carriage->lane_count; i++)
-        due_ns = spotnik_time_min(due_ns, spotnik_time_min(carriage->lane[i].redial_ns, carriage->lane[i].down_ns));
+        due_ns = spotnik_time_min(due_ns, spotnik_time_min(carriage->lane[i].redial_ns,
+                                                           carriage->lane[i].down_ns));
     return due_ns;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sender watches every lane to another host for bytes that the other kernel does not acknowledge for longer than a silence. A kernel
- * acknowledges whatever its process does, and a full window leaves nothing unacknowledged, so a slow caller is not accused. Two faults are
- * possible. Nothing gets through: the path is broken, and we tell the core. Or small packets get through, as a question on the control link
- * shows: then large ones vanish (a path that is narrower than its ends believe), and we dial the lane again with small segments. */
+/* The sender watches every lane to another host for bytes that the other kernel does not
+ * acknowledge for longer than a silence. A kernel acknowledges whatever its process does, and a
+ * full window leaves nothing unacknowledged, so a slow caller is not accused. Two faults are
+ * possible. Nothing gets through: the path is broken, and we tell the core. Or small packets get
+ * through, as a question on the control link shows: then large ones vanish (a path that is narrower
+ * than its ends believe), and we dial the lane again with small segments. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -14,14 +16,16 @@
 
 #define LOOK_NS (100 * SPOTNIK_MS)
 #define OPEN_NS (1800 * SPOTNIK_MS) /* a lost SYN is repeated after 1 s */
-#define ANSWERS 4                   /* times as long for the process, once its kernel has answered */
-#define QUESTIONS 2                 /* silences for which the other host is asked */
+/* times as long for the process, once its kernel has answered */
+#define ANSWERS 4
+#define QUESTIONS 2 /* silences for which the other host is asked */
 #define NARROW_NS (1200 * SPOTNIK_MS)
-#define SMALL_NS (600 * SPOTNIK_S)  /* then larger segments are tried again, by the next lane */
+#define SMALL_NS (600 * SPOTNIK_S) /* then larger segments are tried again, by the next lane */
 
 static uint64_t limit_of(const struct spotnik_carriage *carriage, const struct tcp_info *info)
 {
-    uint64_t limit_ns = carriage->limits->silence_floor_ns, slow_ns = 2 * info->tcpi_rto * SPOTNIK_US;
+    uint64_t limit_ns = carriage->limits->silence_floor_ns,
+             slow_ns = 2 * info->tcpi_rto * SPOTNIK_US;
     if (info->tcpi_backoff > 0) /* the timer has been doubled since: what it was at first counts */
         slow_ns >>= info->tcpi_backoff < 32 ? info->tcpi_backoff : 32;
     return slow_ns > limit_ns ? slow_ns : limit_ns;
@@ -35,7 +39,8 @@ static uint64_t stuck_ns(const struct spotnik_carriage *carriage, const struct s
     if (!track->up || getsockopt(track->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
     uint64_t age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
-    bool stuck = info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 && age_ns >= limit_of(carriage, &info);
+    bool stuck =
+        info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 && age_ns >= limit_of(carriage, &info);
     return stuck ? age_ns : 0;
 }
 
@@ -50,23 +55,29 @@ static uint64_t longest_stuck_ns(const struct spotnik_carriage *carriage, struct
 }
 
 /* For the status: the way, the lane on it, and what is done about it. */
-static void tell(struct spotnik_carriage *carriage, const struct spotnik_member *peer, const char *what)
+static void tell(struct spotnik_carriage *carriage, const struct spotnik_member *peer,
+                 const char *what)
 {
     char text[SPOTNIK_ADDRESS_TEXT];
-    snprintf(carriage->path, sizeof carriage->path, "lane to %s: %s", spotnik_address_format(text, peer->address, peer->port), what);
+    snprintf(carriage->path, sizeof carriage->path, "lane to %s: %s",
+             spotnik_address_format(text, peer->address, peer->port), what);
     carriage->path_ns = spotnik_clock_ns();
     carriage->counts.paths_stalled++;
 }
 
-/* The core finds a broken path by silence, too, mostly before its lane has waited for long enough. */
-void spotnik_carriage_path_cut(struct spotnik_carriage *carriage, const struct spotnik_core_status *status)
+/* The core finds a broken path by silence, too, mostly before its lane has waited for long
+ * enough. */
+void spotnik_carriage_path_cut(struct spotnik_carriage *carriage,
+                               const struct spotnik_core_status *status)
 {
     if (status->cuts == carriage->cuts_told)
         return;
     carriage->cuts_told = status->cuts;
-    if (carriage->path_ns != 0 && spotnik_time_since(spotnik_clock_ns(), carriage->path_ns) < OPEN_NS)
+    if (carriage->path_ns != 0
+        && spotnik_time_since(spotnik_clock_ns(), carriage->path_ns) < OPEN_NS)
         return; /* the lane has said so */
-    tell(carriage, &status->last_cut, "nothing gets through, though the member lives; the view goes round this path");
+    tell(carriage, &status->last_cut,
+         "nothing gets through, though the member lives; the view goes round this path");
 }
 
 uint64_t spotnik_carriage_path(const struct spotnik_carriage *carriage, char *text, size_t size)
@@ -79,13 +90,16 @@ static void path_down(struct spotnik_carriage *carriage, struct spotnik_lane *la
 {
     struct spotnik_member peer = lane->peer;
     lane->asked_ns = 0;
-    tell(carriage, &peer, "nothing gets through; the next view goes round this path where there are four hosts");
+    tell(carriage, &peer,
+         "nothing gets through; the next view goes round this path where there are four hosts");
     spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_PATH_DOWN, &peer);
 }
 
-/* Bytes are stuck. Every look asks on the control link whether the other host hears anything at all; the answer is an acknowledgement.
- * Questions get lost, too, but not this many for this long where anything gets through. */
-static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns, uint64_t age_ns)
+/* Bytes are stuck. Every look asks on the control link whether the other host hears anything at
+ * all; the answer is an acknowledgement. Questions get lost, too, but not this many for this long
+ * where anything gets through. */
+static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns,
+                  uint64_t age_ns)
 {
     uint64_t limit_ns = carriage->limits->silence_floor_ns;
     if (lane->asked_ns == 0)
@@ -101,23 +115,29 @@ static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, 
         return false;
     }
     lane->asked_ns = 0;
-    spotnik_openings_narrow(carriage->links, lane->peer.id, spotnik_time_add(spotnik_clock_ns(), SMALL_NS));
+    spotnik_openings_narrow(carriage->links, lane->peer.id,
+                            spotnik_time_add(spotnik_clock_ns(), SMALL_NS));
     spotnik_spares_close(carriage); /* one of them would take its place, and be as wide */
     tell(carriage, &lane->peer, "large packets vanish; dialled again with segments of 1200 bytes");
     return true;
 }
 
-/* Time limit for a lane to open. No shorter than any silence: a higher silence limit for busy hosts holds for their lanes, too. */
-static uint64_t patience_ns(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
+/* Time limit for a lane to open. No shorter than any silence: a higher silence limit for busy hosts
+ * holds for their lanes, too. */
+static uint64_t patience_ns(const struct spotnik_carriage *carriage,
+                            const struct spotnik_lane *lane)
 {
     bool answered = spotnik_opening_is_connected(carriage->links, lane->peer.id);
-    uint64_t open_ns = answered ? ANSWERS * OPEN_NS : OPEN_NS, floor_ns = carriage->limits->silence_floor_ns;
+    uint64_t open_ns = answered ? ANSWERS * OPEN_NS : OPEN_NS,
+             floor_ns = carriage->limits->silence_floor_ns;
     return open_ns > floor_ns ? open_ns : floor_ns;
 }
 
-bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
+bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
+                        uint64_t now_ns)
 {
-    if (!lane->expected || lane->peer.host == carriage->credentials->self.host || now_ns < lane->look_ns)
+    if (!lane->expected || lane->peer.host == carriage->credentials->self.host
+        || now_ns < lane->look_ns)
         return false;
     lane->look_ns = spotnik_time_add(now_ns, LOOK_NS);
     if (lane->first.up) {

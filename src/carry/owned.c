@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the caller has from us for its buckets: in our segment, where members of this host reduce it in place, or, where
- * there is none, as any other. */
+/* Memory that the caller has from us for its buckets: in our segment, where members of this host
+ * reduce it in place, or, where there is none, as any other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,9 @@
 static void *memory_place(struct spotnik_carriage *carriage, size_t bytes)
 {
     spotnik_loop_lock(carriage->loop);
-    void *memory = carriage->hooks.owns(carriage->hooks.context) ? spotnik_segment_reserve(&carriage->share->segment, bytes) : NULL;
+    void *memory = carriage->hooks.owns(carriage->hooks.context)
+                       ? spotnik_segment_reserve(&carriage->share->segment, bytes)
+                       : NULL;
     spotnik_loop_unlock(carriage->loop);
     return memory;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link of shape.h, as one instant: when it will have sent what it was given. Bytes may go as long as that lies no
- * further ahead than a full queue of a network card. A sender that was held up and comes late, because its processor was
- * busy, may make up for it: the link would not have been idle meanwhile. */
+/* The link of shape.h, as one instant: when it will have sent what it was given. Bytes may go as
+ * long as that lies no further ahead than a full queue of a network card. A sender that was held up
+ * and comes late, because its processor was busy, may make up for it: the link would not have been
+ * idle meanwhile. */
 #include "carry/shape.h"
 
 #include <math.h>
@@ -14,8 +15,8 @@
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 
-#define QUEUE_NS (SPOTNIK_MS / 2)   /* what a card takes at once */
-#define LATE_NS (50 * SPOTNIK_MS)   /* how late a sender may be and make up for it */
+#define QUEUE_NS (SPOTNIK_MS / 2)    /* what a card takes at once */
+#define LATE_NS (50 * SPOTNIK_MS)    /* how late a sender may be and make up for it */
 #define PORTION (UINT64_C(16) << 10) /* less is not worth a system call */
 
 struct spotnik_shape spotnik_shape_process;
@@ -49,7 +50,8 @@ static uint64_t busy_until_ns(const struct spotnik_shape *shape, uint64_t now_ns
     return shape->free_ns < now_ns ? now_ns + SPOTNIK_MS : 0;
 }
 
-size_t spotnik_shape_let(struct spotnik_shape *shape, size_t wanted, uint64_t now_ns, uint64_t *ret_again_ns)
+size_t spotnik_shape_let(struct spotnik_shape *shape, size_t wanted, uint64_t now_ns,
+                         uint64_t *ret_again_ns)
 {
     if (shape->bytes_per_s == 0 || wanted == 0)
         return wanted;
@@ -107,8 +109,9 @@ int spotnik_shape_set(const char *text)
     uint64_t bytes_per_s;
 
     if (!spotnik_shape_parse(text, &bytes_per_s))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_SHAPE: \"%s\" is no speed; write 300kbit, 100mbit or 2.5gbit", text);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_SHAPE: \"%s\" is no speed; write 300kbit, 100mbit or 2.5gbit", text);
     pthread_mutex_lock(&lock);
     spotnik_shape_process.free_ns = 0;
     spotnik_shape_process.busy_ns = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members whose memory we can read, and those that can read ours. Members of one host find each other by a Unix socket
- * whose name only holders of the job key can know. Over it they prove the key as on any other connection, pass their segments'
- * file descriptors, and keep it open for as long as they live. */
+/* The members whose memory we can read, and those that can read ours. Members of one host find each
+ * other by a Unix socket whose name only holders of the job key can know. Over it they prove the
+ * key as on any other connection, pass their segments' file descriptors, and keep it open for as
+ * long as they live. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +27,16 @@
 static const struct spotnik_flat_limits limits = {
     .page_bytes = SPOTNIK_SEGMENT_PAGE,
     .slice_bytes = 128 * 1024,
-    .stream_bytes = 32 * 1024 * 1024, /* what caches hold; where they hold less, it pays earlier, but nothing is lost (results/allreduce.md) */
+    /* what caches hold; where they hold less, it pays earlier, but nothing is lost
+     * (results/allreduce.md) */
+    .stream_bytes = 32 * 1024 * 1024,
 };
 
 /* ---- the door ---- */
 
 /* In the abstract namespace, which lives as long as its socket. */
-static socklen_t name_of(const struct spotnik_carriage *carriage, struct spotnik_id id, struct sockaddr_un *ret)
+static socklen_t name_of(const struct spotnik_carriage *carriage, struct spotnik_id id,
+                         struct sockaddr_un *ret)
 {
     uint8_t mac[SPOTNIK_AUTH_BYTES] = { 0 }, text[24] = "spotnik\0";
     memcpy(text + 8, &id, sizeof id);
@@ -50,7 +54,9 @@ static int door_open(struct spotnik_carriage *carriage)
     socklen_t size = name_of(carriage, carriage->credentials->self.id, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, BACKLOG) != 0
-        || spotnik_socket_watch(&carriage->share->listener, carriage->loop->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER) != 0) {
+        || spotnik_socket_watch(&carriage->share->listener, carriage->loop->epoll_fd, fd,
+                                SPOTNIK_SOCKET_LISTENER)
+               != 0) {
         if (fd >= 0)
             close(fd);
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
@@ -69,10 +75,12 @@ void spotnik_carriage_accept(struct spotnik_carriage *carriage)
 {
     if (carriage->share == NULL || !carriage->share->listener.readable)
         return;
-    spotnik_door_turn(carriage->links, spotnik_core_view(carriage->core), &carriage->share->listener);
+    spotnik_door_turn(carriage->links, spotnik_core_view(carriage->core),
+                      &carriage->share->listener);
 }
 
-int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd)
+int spotnik_carriage_connect(const struct spotnik_carriage *carriage,
+                             const struct spotnik_member *peer, int *ret_fd)
 {
     struct sockaddr_un name;
     socklen_t size = name_of(carriage, peer->id, &name);
@@ -148,7 +156,8 @@ static int word_receive(struct spotnik_sharer *sharer, char *ret_word, int *ret_
 
 static void tell(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer, bool shared)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .shared = { sharer->peer, shared } };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED,
+                                   .shared = { sharer->peer, shared } };
     if (sharer->told == shared || (shared && carriage->share->given_up))
         return;
     sharer->told = shared;
@@ -169,9 +178,11 @@ void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_openi
     int fd = spotnik_opening_take(carriage->links, opening), domain = 0;
     socklen_t size = sizeof domain;
     struct spotnik_sharer *sharer = calloc(1, sizeof *sharer);
-    if (share == NULL || sharer == NULL || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0
-        || domain != AF_UNIX
-        || spotnik_socket_watch(&sharer->socket, carriage->loop->epoll_fd, fd, SPOTNIK_SOCKET_SHARER) != 0) {
+    if (share == NULL || sharer == NULL
+        || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX
+        || spotnik_socket_watch(&sharer->socket, carriage->loop->epoll_fd, fd,
+                                SPOTNIK_SOCKET_SHARER)
+               != 0) {
         free(sharer);
         close(fd);
         return;
@@ -187,7 +198,8 @@ void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_openi
         part(carriage, sharer);
 }
 
-static bool is_true_board(const struct spotnik_share *share, const struct spotnik_sharer *sharer, const void *base)
+static bool is_true_board(const struct spotnik_share *share, const struct spotnik_sharer *sharer,
+                          const void *base)
 {
     const struct spotnik_board *board = base;
     return board->magic == SPOTNIK_BOARD_MAGIC && board->version == SPOTNIK_BOARD_VERSION
@@ -232,7 +244,8 @@ void spotnik_share_read(struct spotnik_carriage *carriage)
 {
     if (carriage->share == NULL)
         return;
-    for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL; sharer = sharer->next)
+    for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL;
+         sharer = sharer->next)
         read_one(carriage, sharer);
 }
 
@@ -276,7 +289,8 @@ void spotnik_carriage_prune(struct spotnik_carriage *carriage)
 void spotnik_share_give_up(struct spotnik_carriage *carriage)
 {
     carriage->share->given_up = true;
-    for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL; sharer = sharer->next)
+    for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL;
+         sharer = sharer->next)
         tell(carriage, sharer, false);
 }
 
@@ -301,8 +315,8 @@ void spotnik_share_cut(struct spotnik_carriage *carriage)
 
 /* ---- missing members ---- */
 
-/* The one with the larger id dials. Strangers to this host, and members that are shut off from it, are asked ever more
- * seldom. */
+/* The one with the larger id dials. Strangers to this host, and members that are shut off from it,
+ * are asked ever more seldom. */
 static bool dial_missing(struct spotnik_carriage *carriage)
 {
     const struct spotnik_view *view = spotnik_core_view(carriage->core);
@@ -389,7 +403,8 @@ int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport)
     if (transport != NULL && strcmp(transport, "tcp") == 0)
         return 0;
     if (transport != NULL && !only && strcmp(transport, "auto") != 0)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_TRANSPORT is \"%.40s\"; it must be auto, shm or tcp",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_TRANSPORT is \"%.40s\"; it must be auto, shm or tcp",
                                     transport);
     struct spotnik_share *share = carriage->share = calloc(1, sizeof *share);
     if (share == NULL)
@@ -408,7 +423,8 @@ int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport)
     return only ? rc : 0;
 }
 
-/* Results of the member we were stay readable until we reduce again: somebody may be handing them on. */
+/* Results of the member we were stay readable until we reduce again: somebody may be handing them
+ * on. */
 void spotnik_carriage_renamed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;

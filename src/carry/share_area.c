@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Areas of our segment for the inputs and results of buckets. Memory for a large one takes a tenth of a second for 100 MiB, and as often longer as
- * there are members on the host that want it at once, as after a join. Nobody may wait for the engine's lock meanwhile: a recovery passes through
- * this member. So the caller's thread gets it, with the lock given up; the bucket is started when it is there. */
+/* Areas of our segment for the inputs and results of buckets. Memory for a large one takes a tenth
+ * of a second for 100 MiB, and as often longer as there are members on the host that want it at
+ * once, as after a join. Nobody may wait for the engine's lock meanwhile: a recovery passes through
+ * this member. So the caller's thread gets it, with the lock given up; the bucket is started when
+ * it is there. */
 #include "base/dtype.h"
 #include "carry/share.h"
 
@@ -19,19 +21,24 @@ static size_t bytes_of(const struct spotnik_flat_order *order)
     return order->count * spotnik_dtype_size((enum spotnik_dtype)order->dtype);
 }
 
-/* Room for our share, also when a quarter of the members is lost: then a recovery need not allocate. A member
- * that is alone (the last one of the view, or of its host) has the whole as its share. */
-size_t spotnik_area_result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes)
+/* Room for our share, also when a quarter of the members is lost: then a recovery need not
+ * allocate. A member that is alone (the last one of the view, or of its host) has the whole as its
+ * share. */
+size_t spotnik_area_result_room(const struct spotnik_share *share,
+                                const struct spotnik_flat_order *order, size_t bytes)
 {
-    uint32_t size = share->flat.size, lost = size > 4 ? size / 4 : 1, left = size > lost ? size - lost : 1;
+    uint32_t size = share->flat.size, lost = size > 4 ? size / 4 : 1,
+             left = size > lost ? size - lost : 1;
     size_t page = SPOTNIK_SEGMENT_PAGE, pages = (bytes + page - 1) / page;
     if (order->part == SPOTNIK_FLAT_SERVED)
-        return spotnik_flat_pipeline_room(order->count, bytes / order->count, order->hosts, order->chunk_count, left);
+        return spotnik_flat_pipeline_room(order->count, bytes / order->count, order->hosts,
+                                          order->chunk_count, left);
     return (pages + left - 1) / left * page;
 }
 
 /* What a large bucket needs, here or not. */
-static uint32_t needs_of(struct spotnik_share *share, uint32_t number, const struct spotnik_flat_order *order, struct need *ret)
+static uint32_t needs_of(struct spotnik_share *share, uint32_t number,
+                         const struct spotnik_flat_order *order, struct need *ret)
 {
     struct spotnik_share_areas *areas = &share->areas[number];
     unsigned parity = order->step & 1;
@@ -40,7 +47,8 @@ static uint32_t needs_of(struct spotnik_share *share, uint32_t number, const str
     if (order->part == SPOTNIK_FLAT_HOLDER)
         ret[count++] = (struct need){ &areas->whole[parity], &areas->whole_bytes[parity], bytes };
     else
-        ret[count++] = (struct need){ &areas->result[parity], &areas->result_bytes[parity], spotnik_area_result_room(share, order, bytes) };
+        ret[count++] = (struct need){ &areas->result[parity], &areas->result_bytes[parity],
+                                      spotnik_area_result_room(share, order, bytes) };
     if (!spotnik_segment_holds(&share->segment, order->in, bytes))
         ret[count++] = (struct need){ &areas->large, &areas->large_bytes, bytes };
     return count;
@@ -51,31 +59,38 @@ static bool is_met(const struct need *need)
     return *need->at != NULL && *need->have >= need->bytes;
 }
 
-/* A page or a few: at once. Memory is had through a descriptor, which must still be ours: else somebody's file would grow. */
+/* A page or a few: at once. Memory is had through a descriptor, which must still be ours: else
+ * somebody's file would grow. */
 static uint8_t *small_get(struct spotnik_carriage *carriage, const struct need *need)
 {
     if (!is_met(need)) {
-        *need->at = carriage->hooks.owns(carriage->hooks.context) ? spotnik_segment_take(&carriage->share->segment, need->bytes) : NULL;
+        *need->at = carriage->hooks.owns(carriage->hooks.context)
+                        ? spotnik_segment_take(&carriage->share->segment, need->bytes)
+                        : NULL;
         *need->have = *need->at != NULL ? need->bytes : 0;
     }
     return *need->at;
 }
 
-static void small_find(struct spotnik_carriage *carriage, uint32_t number, struct spotnik_flat_order *order)
+static void small_find(struct spotnik_carriage *carriage, uint32_t number,
+                       struct spotnik_flat_order *order)
 {
     struct spotnik_share_areas *areas = &carriage->share->areas[number];
     unsigned parity = order->step & 1;
     size_t bytes = bytes_of(order);
-    order->input_area = small_get(carriage, &(struct need){ &areas->small[parity], &areas->small_bytes[parity], bytes });
+    order->input_area = small_get(carriage, &(struct need){ &areas->small[parity],
+                                                            &areas->small_bytes[parity], bytes });
     if (order->part != SPOTNIK_FLAT_HOLDER)
         return;
-    order->whole_area = small_get(carriage, &(struct need){ &areas->whole[parity], &areas->whole_bytes[parity], bytes });
+    order->whole_area = small_get(carriage, &(struct need){ &areas->whole[parity],
+                                                            &areas->whole_bytes[parity], bytes });
     order->out = order->whole_area;
     if (order->whole_area == NULL)
         order->input_area = NULL;
 }
 
-bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t number, struct spotnik_flat_order *order)
+bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t number,
+                       struct spotnik_flat_order *order)
 {
     struct spotnik_share *share = carriage->share;
     const struct spotnik_share_areas *areas = &share->areas[number];
@@ -91,7 +106,8 @@ bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t number, struc
     bool held = spotnik_segment_holds(&share->segment, order->in, bytes_of(order));
     order->input_area = held ? (void *)(uintptr_t)order->in : areas->large;
     order->result_area = areas->result[order->step & 1];
-    if (order->part == SPOTNIK_FLAT_HOLDER) /* the sum is made where the others will read the result */
+    /* the sum is made where the others will read the result */
+    if (order->part == SPOTNIK_FLAT_HOLDER)
         order->out = order->whole_area = areas->whole[order->step & 1];
     return true;
 }
@@ -100,7 +116,9 @@ bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t number, struc
 static int need_meet(struct spotnik_carriage *carriage, const struct need *need)
 {
     struct spotnik_segment *segment = &carriage->share->segment;
-    uint8_t *area = carriage->hooks.owns(carriage->hooks.context) ? spotnik_segment_reserve(segment, need->bytes) : NULL;
+    uint8_t *area = carriage->hooks.owns(carriage->hooks.context)
+                        ? spotnik_segment_reserve(segment, need->bytes)
+                        : NULL;
     if (area == NULL)
         return SPOTNIK_ERR_MEMORY;
     spotnik_loop_unlock(carriage->loop);

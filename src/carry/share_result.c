@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results in shared memory: where they lie, what a holder shows of them, and their way to the caller. */
+/* Results in shared memory: where they lie, what a holder shows of them, and their way to the
+ * caller. */
 #include <string.h>
 
 #include "carry/share.h"
@@ -13,37 +14,44 @@ static const struct spotnik_flat_bucket *hosted(const struct spotnik_share *shar
     return there ? &share->flat.bucket[number] : NULL;
 }
 
-void spotnik_share_show(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, uint64_t received)
+void spotnik_share_show(struct spotnik_carriage *carriage, uint32_t number, uint64_t step,
+                        uint64_t received)
 {
     if (hosted(carriage->share, number, step) == NULL)
         return;
-    spotnik_flat_show(&carriage->share->flat, number, received, carriage->bucket[number].spread[step & 1]);
+    spotnik_flat_show(&carriage->share->flat, number, received,
+                      carriage->bucket[number].spread[step & 1]);
     spotnik_share_ring(carriage->share);
 }
 
-const void *spotnik_share_shown(const struct spotnik_carriage *carriage, uint32_t number, uint64_t step)
+const void *spotnik_share_shown(const struct spotnik_carriage *carriage, uint32_t number,
+                                uint64_t step)
 {
     const struct spotnik_flat_bucket *bucket = hosted(carriage->share, number, step);
     bool served = bucket != NULL && bucket->order.part == SPOTNIK_FLAT_SERVED;
     return served ? spotnik_flat_shown_result(&carriage->share->flat, number) : NULL;
 }
 
-/* Bytes come another way; what was held in shared memory is not the result (it was never committed). */
+/* Bytes come another way; what was held in shared memory is not the result (it was never
+ * committed). */
 void spotnik_share_void(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step)
 {
     if (carriage->share != NULL)
         carriage->share->shown[bucket][step & 1] = false;
 }
 
-const uint8_t *spotnik_share_result(const struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step)
+const uint8_t *spotnik_share_result(const struct spotnik_carriage *carriage, uint32_t bucket,
+                                    uint64_t step)
 {
     const struct spotnik_share *share = carriage->share;
-    return share != NULL && share->shown[bucket][step & 1] ? share->window[bucket][step & 1].base : NULL;
+    return share != NULL && share->shown[bucket][step & 1] ? share->window[bucket][step & 1].base
+                                                           : NULL;
 }
 
-/* The others' parts first: should they be gone, what was there stands in the copy that we made for the others. Our own part was not
- * copied, but our own result cannot go. */
-bool spotnik_share_deliver(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step, void *data)
+/* The others' parts first: should they be gone, what was there stands in the copy that we made for
+ * the others. Our own part was not copied, but our own result cannot go. */
+bool spotnik_share_deliver(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step,
+                           void *data)
 {
     struct spotnik_share *share = carriage->share;
     const struct spotnik_window *window = &share->window[bucket][step & 1];

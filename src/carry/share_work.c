@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flat all-reduces: memory for them, and slices of work on the caller's thread while it waits for its step. Each slice holds the lock, so that a recovery comes between two of them and
- * never into one. */
+/* Flat all-reduces: memory for them, and slices of work on the caller's thread while it waits for
+ * its step. Each slice holds the lock, so that a recovery comes between two of them and never into
+ * one. */
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,32 +24,38 @@ static uint32_t processors(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
-/* The memory of one that has ended does as well: no ticket will come up there, and a recovery is near. */
-static const struct spotnik_sharer *memory_find(const struct spotnik_share *share, struct spotnik_id id)
+/* The memory of one that has ended does as well: no ticket will come up there, and a recovery is
+ * near. */
+static const struct spotnik_sharer *memory_find(const struct spotnik_share *share,
+                                                struct spotnik_id id)
 {
     const struct spotnik_sharer *found = NULL;
-    for (const struct spotnik_sharer *sharer = share->sharers; sharer != NULL; sharer = sharer->next)
-        if (sharer->board != NULL && spotnik_id_equal(sharer->peer.id, id) && (found == NULL || sharer->socket.fd >= 0))
+    for (const struct spotnik_sharer *sharer = share->sharers; sharer != NULL;
+         sharer = sharer->next)
+        if (sharer->board != NULL && spotnik_id_equal(sharer->peer.id, id)
+            && (found == NULL || sharer->socket.fd >= 0))
             found = sharer;
     return found;
 }
 
-/* Everybody's memory; or that of our host, if we are one of several (`part` of the action). How many they are; 0: somebody's is not here. */
-static uint32_t peers_find(struct spotnik_share *share, const struct spotnik_view *view, uint32_t own, enum spotnik_host_part part,
-                           uint32_t *ret_place)
+/* Everybody's memory; or that of our host, if we are one of several (`part` of the action). How
+ * many they are; 0: somebody's is not here. */
+static uint32_t peers_find(struct spotnik_share *share, const struct spotnik_view *view,
+                           uint32_t own, enum spotnik_host_part part, uint32_t *ret_place)
 {
     uint32_t size = 0;
     for (uint32_t rank = 0; rank < view->size; rank++) {
         if (part != SPOTNIK_PART_ALL && !spotnik_hosts_mate(view, rank, own))
             continue;
-        const struct spotnik_sharer *sharer = rank == own ? NULL : memory_find(share, view->entry[rank].member.id);
+        const struct spotnik_sharer *sharer =
+            rank == own ? NULL : memory_find(share, view->entry[rank].member.id);
         if (rank != own && sharer == NULL)
             return 0;
         if (rank == own)
             *ret_place = size;
-        share->peer[size++] = rank == own
-                                ? (struct spotnik_flat_peer){ share->board, share->segment.reserved }
-                                : (struct spotnik_flat_peer){ sharer->board, sharer->bytes };
+        share->peer[size++] =
+            rank == own ? (struct spotnik_flat_peer){ share->board, share->segment.reserved }
+                        : (struct spotnik_flat_peer){ sharer->board, sharer->bytes };
     }
     return size;
 }
@@ -89,12 +96,14 @@ void spotnik_share_view(struct spotnik_carriage *carriage)
 static void failed(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, int error)
 {
     carriage->share_failed = (struct spotnik_event_failure){
-        .at = { .epoch = spotnik_core_view(carriage->core)->epoch, .step = step, .bucket = number }, .error = error
+        .at = { .epoch = spotnik_core_view(carriage->core)->epoch, .step = step, .bucket = number },
+        .error = error
     };
 }
 
 /* What goes wrong is told later: the core's actions may run. */
-static void order_start(struct spotnik_carriage *carriage, uint32_t number, struct spotnik_flat_order *order)
+static void order_start(struct spotnik_carriage *carriage, uint32_t number,
+                        struct spotnik_flat_order *order)
 {
     struct spotnik_share *share = carriage->share;
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
@@ -111,7 +120,9 @@ static void order_start(struct spotnik_carriage *carriage, uint32_t number, stru
     }
     bucket->flat_begun = true;
     bucket->spread[order->step & 1] = order->whole_area;
-    bool large = !spotnik_flat_is_small(&share->flat, order->count * spotnik_dtype_size((enum spotnik_dtype)order->dtype));
+    bool large =
+        !spotnik_flat_is_small(&share->flat,
+                               order->count * spotnik_dtype_size((enum spotnik_dtype)order->dtype));
     if (order->part != SPOTNIK_FLAT_ALL && large && order->input_area != order->in)
         spotnik_deliver_lend(carriage, number, order->step, order->input_area);
     spotnik_flat_start(&share->flat, number, order);
@@ -143,10 +154,12 @@ void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik
     size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype);
     order.hosts = work->flat.hosts;
     order.host = work->flat.host;
-    order.chunk_count = spotnik_transaction_chunk_count(carriage->limits->chunk_bytes, (uint32_t)one);
+    order.chunk_count =
+        spotnik_transaction_chunk_count(carriage->limits->chunk_bytes, (uint32_t)one);
     order.ticket = spotnik_board_ticket(spotnik_core_view(carriage->core)->epoch, work->step);
     share->shown[number][parity] = false;
-    bool ready = setup(carriage, work->flat.part); /* or else somebody's memory was here when the view was proposed, and is not */
+    /* or else somebody's memory was here when the view was proposed, and is not */
+    bool ready = setup(carriage, work->flat.part);
     if (!ready || order.ticket == 0)
         failed(carriage, number, work->step, SPOTNIK_ERR_AGAIN);
     else
@@ -159,8 +172,8 @@ static void unwant(struct spotnik_share *share, uint32_t number)
     share->is_wanted[number] = false;
 }
 
-/* Get the memory that the first of these waits for, and start it. Without the lock a recovery may have come: then another order stands
- * there, or none. */
+/* Get the memory that the first of these waits for, and start it. Without the lock a recovery may
+ * have come: then another order stands there, or none. */
 static void wanted_get(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
@@ -182,16 +195,20 @@ void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotni
 {
     struct spotnik_share *share = carriage->share;
     SPOTNIK_ASSERT(share->epoch != 0);
-    spotnik_flat_spread(&share->flat, work->bucket, carriage->bucket[work->bucket].spread[work->step & 1]);
+    spotnik_flat_spread(&share->flat, work->bucket,
+                        carriage->bucket[work->bucket].spread[work->step & 1]);
     spotnik_share_ring(share);
 }
 
 void spotnik_carriage_seal(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
-    if (share == NULL || share->epoch == 0 || share->flat.last == 0 || carriage->share_failed.error != 0 || share->wanted_count > 0)
-        return; /* what failed, or waits for memory, is not up, and our programs do not differ for that */
-    spotnik_flat_seal(&share->flat, spotnik_board_ticket(share->epoch, carriage->stand->begun_step));
+    if (share == NULL || share->epoch == 0 || share->flat.last == 0
+        || carriage->share_failed.error != 0 || share->wanted_count > 0)
+        /* what failed, or waits for memory, is not up, and our programs do not differ for that */
+        return;
+    spotnik_flat_seal(&share->flat,
+                      spotnik_board_ticket(share->epoch, carriage->stand->begun_step));
     spotnik_share_ring(share);
 }
 
@@ -201,8 +218,8 @@ static void peer_touch(const struct spotnik_flat_peer *peer, uint64_t offset, si
         spotnik_segment_touch((const uint8_t *)peer->board + offset, bytes);
 }
 
-/* When somebody is lost, all shares are cut anew, and ours lies a share further up or down at most: have those parts of the others'
- * inputs at hand before, and all that they have for results. */
+/* When somebody is lost, all shares are cut anew, and ours lies a share further up or down at most:
+ * have those parts of the others' inputs at hand before, and all that they have for results. */
 static void neighbourhood_touch(const struct spotnik_share *share, uint32_t number)
 {
     const struct spotnik_flat *flat = &share->flat;
@@ -211,16 +228,18 @@ static void neighbourhood_touch(const struct spotnik_share *share, uint32_t numb
     size_t begin = bucket->begin > wide ? bucket->begin - wide : 0;
     size_t end = bucket->bytes - bucket->end > wide ? bucket->end + wide : bucket->bytes;
     for (uint32_t rank = 0; rank < flat->size; rank++) {
-        const struct spotnik_board_slot *slot = &flat->peer[rank].board->slot[number][bucket->order.step & 1];
+        const struct spotnik_board_slot *slot =
+            &flat->peer[rank].board->slot[number][bucket->order.step & 1];
         if (rank == flat->rank)
             continue;
         peer_touch(&flat->peer[rank], slot->input_offset + begin, end - begin);
-        peer_touch(&flat->peer[rank], slot->result_offset, spotnik_area_result_room(share, &bucket->order, bucket->bytes));
+        peer_touch(&flat->peer[rank], slot->result_offset,
+                   spotnik_area_result_room(share, &bucket->order, bucket->bytes));
     }
 }
 
-/* At the second and third steps of a view (results of either parity have an area of their own): the first is what everybody has been
- * waiting for. */
+/* At the second and third steps of a view (results of either parity have an area of their own): the
+ * first is what everybody has been waiting for. */
 void spotnik_carriage_committed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
@@ -241,13 +260,15 @@ bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage)
 {
     const struct spotnik_share *share = carriage->share;
     return share != NULL
-           && (share->flat.active > 0 || carriage->share_failed.error != 0 || share->late_count > 0 || share->wanted_count > 0);
+           && (share->flat.active > 0 || carriage->share_failed.error != 0 || share->late_count > 0
+               || share->wanted_count > 0);
 }
 
 bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage)
 {
     const struct spotnik_share *share = carriage->share;
-    return share != NULL && share->crowded && share->flat.active > 0 && spotnik_flat_is_ahead(&share->flat);
+    return share != NULL && share->crowded && share->flat.active > 0
+           && spotnik_flat_is_ahead(&share->flat);
 }
 
 /* While the core's actions run: looked for later, by the caller's thread. */
@@ -259,7 +280,8 @@ void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_
     share->late[work->bucket] = work->step;
 }
 
-/* The members and orders of the view before stand until the next flat step is started, and so do their shares (0007). */
+/* The members and orders of the view before stand until the next flat step is started, and so do
+ * their shares (0007). */
 static void take_late(struct spotnik_carriage *carriage, uint32_t number)
 {
     struct spotnik_share *share = carriage->share;
@@ -338,12 +360,14 @@ static bool work_on(struct spotnik_carriage *carriage, uint32_t number)
     return false;
 }
 
-/* The first bucket that gets on: the others come after it, or after a recovery that comes in between. */
+/* The first bucket that gets on: the others come after it, or after a recovery that comes in
+ * between. */
 bool spotnik_share_work(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     if (carriage->share_failed.error != 0) {
-        struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED, .failure = carriage->share_failed };
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED,
+                                       .failure = carriage->share_failed };
         carriage->share_failed.error = 0;
         if (event.failure.error != SPOTNIK_ERR_MISMATCH && event.failure.error != SPOTNIK_ERR_AGAIN)
             spotnik_share_give_up(carriage);
@@ -368,8 +392,10 @@ bool spotnik_share_work(struct spotnik_carriage *carriage)
     return false;
 }
 
-/* Without the lock only copies are used: a view that begins meanwhile sets all this up anew. Segments are unmapped by this thread only. */
-static bool look(struct spotnik_carriage *carriage, const struct spotnik_watch *watch, uint64_t spin_ns)
+/* Without the lock only copies are used: a view that begins meanwhile sets all this up anew.
+ * Segments are unmapped by this thread only. */
+static bool look(struct spotnik_carriage *carriage, const struct spotnik_watch *watch,
+                 uint64_t spin_ns)
 {
     const uint32_t *word = &carriage->share->word;
     uint32_t value = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -410,7 +436,8 @@ void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, ui
     uint64_t spin_ns = spotnik_spin_choose(&share->spin), begin_ns = spotnik_clock_ns();
     bool enough = watching && look(carriage, &watch, spin_ns);
     if (!enough)
-        enough = listen_and_sleep(carriage, watching ? 0 : spin_ns, spotnik_time_min(until_ns, begin_ns + WAIT_MAX_NS));
+        enough = listen_and_sleep(carriage, watching ? 0 : spin_ns,
+                                  spotnik_time_min(until_ns, begin_ns + WAIT_MAX_NS));
     if (spotnik_spin_learn(&share->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
         spotnik_thread_spread(place);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections in reserve, to the successors after our own. When the successor is lost, the next one's
- * is taken over at once: dialling and shaking hands in the middle of a recovery would cost more than the
- * passes. Made in quiet times, one view at a time; one that fails is not tried again before the next view. */
+/* Data connections in reserve, to the successors after our own. When the successor is lost, the
+ * next one's is taken over at once: dialling and shaking hands in the middle of a recovery would
+ * cost more than the passes. Made in quiet times, one view at a time; one that fails is not tried
+ * again before the next view. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,7 +34,8 @@ static struct spotnik_spare *spare_find(struct spotnik_carriage *carriage, struc
     return NULL;
 }
 
-int spotnik_spare_take(struct spotnik_carriage *carriage, struct spotnik_id peer, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+int spotnik_spare_take(struct spotnik_carriage *carriage, struct spotnik_id peer,
+                       uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_spare *spare = spare_find(carriage, peer);
     if (spare == NULL || !spare->up)
@@ -43,7 +45,8 @@ int spotnik_spare_take(struct spotnik_carriage *carriage, struct spotnik_id peer
     return spotnik_socket_release(&spare->socket, carriage->loop->epoll_fd);
 }
 
-/* One that is on its way becomes the lane's: a second connection would make the peer close the first. */
+/* One that is on its way becomes the lane's: a second connection would make the peer close the
+ * first. */
 bool spotnik_spare_cede(struct spotnik_carriage *carriage, struct spotnik_id peer)
 {
     struct spotnik_spare *spare = spare_find(carriage, peer);
@@ -58,7 +61,8 @@ bool spotnik_spare_adopt(struct spotnik_carriage *carriage, int fd, struct spotn
 {
     struct spotnik_spare *spare = spare_find(carriage, peer);
     if (spare == NULL || spare->up
-        || spotnik_socket_watch(&spare->socket, carriage->loop->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+        || spotnik_socket_watch(&spare->socket, carriage->loop->epoll_fd, fd, SPOTNIK_SOCKET_LANE)
+               != 0)
         return false;
     spare->opening = false;
     spare->up = true;
@@ -87,17 +91,19 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_spare *sp
 }
 
 /* How far lanes reach: to the successor, or in a small view to all others. */
-static uint32_t lanes_reach(const struct spotnik_carriage *carriage, const struct spotnik_view *view)
+static uint32_t lanes_reach(const struct spotnik_carriage *carriage,
+                            const struct spotnik_view *view)
 {
     bool all = spotnik_choice_members(carriage->limits->choice, 0) >= view->size;
     return all ? view->size - 1 : 1;
 }
 
 /* Is `peer` one of the successors two to SPOTNIK_SPARES + 1 steps ahead? */
-static bool is_wanted(const struct spotnik_carriage *carriage, const struct spotnik_view *view, uint32_t rank,
-                      struct spotnik_id peer)
+static bool is_wanted(const struct spotnik_carriage *carriage, const struct spotnik_view *view,
+                      uint32_t rank, struct spotnik_id peer)
 {
-    for (uint32_t ahead = lanes_reach(carriage, view) + 1; ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
+    for (uint32_t ahead = lanes_reach(carriage, view) + 1;
+         ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
         if (spotnik_id_equal(view->entry[(rank + ahead) % view->size].member.id, peer))
             return true;
     return false;
@@ -126,7 +132,8 @@ static void renew(struct spotnik_carriage *carriage, const struct spotnik_view *
     for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
         if (carriage->spare[i].up && !is_wanted(carriage, view, rank, carriage->spare[i].peer.id))
             close_spare(carriage, &carriage->spare[i]);
-    for (uint32_t ahead = lanes_reach(carriage, view) + 1; ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
+    for (uint32_t ahead = lanes_reach(carriage, view) + 1;
+         ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
         open_one(carriage, &view->entry[(rank + ahead) % view->size].member);
 }
 
@@ -136,7 +143,8 @@ void spotnik_spares_look(struct spotnik_carriage *carriage)
     const struct spotnik_view *view = spotnik_core_view(carriage->core);
     for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
         end_look(carriage, &carriage->spare[i]);
-    if (carriage->spares_epoch == view->epoch || !spotnik_lanes_are_up(carriage) || carriage->stand->committed <= view->settled_step)
+    if (carriage->spares_epoch == view->epoch || !spotnik_lanes_are_up(carriage)
+        || carriage->stand->committed <= view->settled_step)
         return;
     carriage->spares_epoch = view->epoch;
     renew(carriage, view);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time that a waiting caller spins before it sleeps. Spinning pays where the awaited members run beside us. Where other programs have
- * their processors, it only delays them. So a spin that fails halves the next one, and one that succeeds restores it. Now and then a
- * full spin is tried, or short ones would never learn that a longer one is enough.
+/* The time that a waiting caller spins before it sleeps. Spinning pays where the awaited members
+ * run beside us. Where other programs have their processors, it only delays them. So a spin that
+ * fails halves the next one, and one that succeeds restores it. Now and then a full spin is tried,
+ * or short ones would never learn that a longer one is enough.
  *
- * The longest spin must outlast the waking of a sleeping member: a halted (virtual) processor takes 20 to 40 microseconds to wake.
- * Otherwise two members that find each other asleep stay that way. */
+ * The longest spin must outlast the waking of a sleeping member: a halted (virtual) processor takes
+ * 20 to 40 microseconds to wake. Otherwise two members that find each other asleep stay that
+ * way. */
 #ifndef SPOTNIK_CARRY_SPIN_H
 #define SPOTNIK_CARRY_SPIN_H
 
@@ -43,11 +45,14 @@ static inline void spotnik_spin_found(struct spotnik_spin *spin)
     spin->ns = SPOTNIK_SPIN_MOST_NS;
 }
 
-/* Record a spin of at most `spun_ns` that was enough, or not, in a wait of `waited_ns`. True: the awaited event came as soon as we slept,
- * again and again, so its maker must run on our very processor. */
-static inline bool spotnik_spin_learn(struct spotnik_spin *spin, uint64_t spun_ns, uint64_t waited_ns, bool enough)
+/* Record a spin of at most `spun_ns` that was enough, or not, in a wait of `waited_ns`. True: the
+ * awaited event came as soon as we slept, again and again, so its maker must run on our very
+ * processor. */
+static inline bool spotnik_spin_learn(struct spotnik_spin *spin, uint64_t spun_ns,
+                                      uint64_t waited_ns, bool enough)
 {
-    bool in_full = spun_ns == SPOTNIK_SPIN_MOST_NS, soon = waited_ns < spun_ns + SPOTNIK_SPIN_SOON_NS;
+    bool in_full = spun_ns == SPOTNIK_SPIN_MOST_NS,
+         soon = waited_ns < spun_ns + SPOTNIK_SPIN_SOON_NS;
     if (spin->ns == 0)
         return false;
     if (enough || (in_full && !soon))
@@ -61,7 +66,8 @@ static inline bool spotnik_spin_learn(struct spotnik_spin *spin, uint64_t spun_n
     if (spin->crowded < SPOTNIK_SPIN_CROWDED)
         return false;
     spin->crowded = 0;
-    spin->ns = SPOTNIK_SPIN_MOST_NS; /* there is a peer to spin for now, and the kernel puts a sleeper back beside its waker */
+    /* there is a peer to spin for now, and the kernel puts a sleeper back beside its waker */
+    spin->ns = SPOTNIK_SPIN_MOST_NS;
     return true;
 }
 

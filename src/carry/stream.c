@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections from the predecessor, and in a small view from all others: header in, ask the core where it belongs, payload straight to its
- * place (or through a scratch chunk where it is reduced). One read takes the rest of a payload and the
- * next header together.
+/* Data connections from the predecessor, and in a small view from all others: header in, ask the
+ * core where it belongs, payload straight to its place (or through a scratch chunk where it is
+ * reduced). One read takes the rest of a payload and the next header together.
  *
- * A lane may be several connections (widen.c). Each frame says which turn it has among those of its epoch, and the core sees them
- * in that order, as if they had come on one: one before its turn is read into the scratch, and stays there. A frame of an epoch before
- * our own is void, and one before another that has come: its sender has gone over to a view that needs our promise, or goes on
- * without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
+ * A lane may be several connections (widen.c). Each frame says which turn it has among those of its
+ * epoch, and the core sees them in that order, as if they had come on one: one before its turn is
+ * read into the scratch, and stays there. A frame of an epoch before our own is void, and one
+ * before another that has come: its sender has gone over to a view that needs our promise, or goes
+ * on without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static void close_one(struct spotnik_carriage *carriage, struct spotnik_stream *
 static void close_stream(struct spotnik_carriage *carriage, struct spotnik_stream *stream)
 {
     close_one(carriage, stream);
-    for (struct spotnik_stream *other = carriage->streams; stream->head == stream && other != NULL; other = other->next)
+    for (struct spotnik_stream *other = carriage->streams; stream->head == stream && other != NULL;
+         other = other->next)
         if (other->head == stream)
             close_one(carriage, other);
 }
@@ -45,12 +47,14 @@ static void replace_older(struct spotnik_carriage *carriage, struct spotnik_id p
 }
 
 /* `head`: NULL: it is one itself. */
-static void stream_new(struct spotnik_carriage *carriage, struct spotnik_opening *opening, struct spotnik_stream *head)
+static void stream_new(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
+                       struct spotnik_stream *head)
 {
     int fd = spotnik_opening_take(carriage->links, opening);
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL || (stream->scratch = malloc(carriage->limits->chunk_bytes)) == NULL
-        || spotnik_socket_watch(&stream->socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
+        || spotnik_socket_watch(&stream->socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_STREAM)
+               != 0) {
         if (stream != NULL)
             free(stream->scratch);
         free(stream);
@@ -79,7 +83,8 @@ void spotnik_stream_widen(struct spotnik_carriage *carriage, struct spotnik_open
     struct spotnik_stream *head = carriage->streams;
     spotnik_opening_widens(opening, name);
     while (head != NULL
-           && !(head->head == head && head->socket.fd >= 0 && spotnik_id_equal(head->peer.id, spotnik_opening_peer(opening)->id)
+           && !(head->head == head && head->socket.fd >= 0
+                && spotnik_id_equal(head->peer.id, spotnik_opening_peer(opening)->id)
                 && memcmp(head->name, name, sizeof name) == 0))
         head = head->next;
     if (head != NULL && head->width < SPOTNIK_WIDTH_MAX)
@@ -96,7 +101,8 @@ void spotnik_streams_cut(struct spotnik_carriage *carriage)
 
 bool spotnik_carriage_is_waiting(const struct spotnik_carriage *carriage)
 {
-    for (const struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
+    for (const struct spotnik_stream *stream = carriage->streams; stream != NULL;
+         stream = stream->next)
         if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0)
             return true;
     return false;
@@ -109,7 +115,8 @@ enum turn { TURN_NOW, TURN_LATER, TURN_VOID, TURN_WRONG };
 static enum turn turn_of(struct spotnik_carriage *carriage, const struct spotnik_stream *stream)
 {
     struct spotnik_stream *head = stream->head;
-    if (stream->header.epoch < head->epoch || stream->header.epoch < spotnik_core_view(carriage->core)->epoch)
+    if (stream->header.epoch < head->epoch
+        || stream->header.epoch < spotnik_core_view(carriage->core)->epoch)
         return TURN_VOID;
     if (stream->header.epoch > head->epoch) {
         head->epoch = stream->header.epoch;
@@ -143,8 +150,10 @@ static bool target_set(struct spotnik_carriage *carriage, struct spotnik_stream 
     if (stream->bytes != placement->count * one)
         return false;
     if (placement->kind == SPOTNIK_RING_KEEP) {
-        stream->target = stream->bytes > 0 ? spotnik_bucket_place(&carriage->bucket[stream->header.bucket], &stream->header)
-                                           : stream->scratch;
+        stream->target =
+            stream->bytes > 0
+                ? spotnik_bucket_place(&carriage->bucket[stream->header.bucket], &stream->header)
+                : stream->scratch;
         return true;
     }
     spotnik_share_void(carriage, stream->header.bucket, stream->header.step);
@@ -173,11 +182,12 @@ static bool place_now(struct spotnik_carriage *carriage, struct spotnik_stream *
     spotnik_recorder_placed(carriage->recorder, stream->peer.id, &stream->header, verdict);
     stream->state = verdict == SPOTNIK_VERDICT_WAIT ? SPOTNIK_STREAM_WAIT : SPOTNIK_STREAM_BODY;
     stream->target = NULL;
-    bool good =
-        verdict != SPOTNIK_VERDICT_BAD && (verdict != SPOTNIK_VERDICT_TAKE || target_set(carriage, stream));
+    bool good = verdict != SPOTNIK_VERDICT_BAD
+                && (verdict != SPOTNIK_VERDICT_TAKE || target_set(carriage, stream));
     if (good)
         staged_move(stream);
-    carriage->hooks.act(carriage->hooks.context); /* placing may begin a step, or find that programs differ */
+    /* placing may begin a step, or find that programs differ */
+    carriage->hooks.act(carriage->hooks.context);
     return good;
 }
 
@@ -205,7 +215,9 @@ static bool prefix_take(struct spotnik_carriage *carriage, struct spotnik_stream
     uint32_t bytes;
     stream->prefix_have = 0;
     if (spotnik_frame_decode(stream->prefix, carriage->limits, &frame) != 0
-        || spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
+        || spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header,
+                               &bytes)
+               != 0)
         return false;
     stream->bytes = bytes;
     stream->have = 0;
@@ -220,20 +232,23 @@ static void body_done(struct spotnik_carriage *carriage, struct spotnik_stream *
     turn_pass(carriage, stream);
     if (stream->target == NULL)
         return;
-    bool combines = stream->placement.kind == SPOTNIK_RING_REDUCE || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST;
+    bool combines = stream->placement.kind == SPOTNIK_RING_REDUCE
+                    || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST;
     if (stream->placement.kind == SPOTNIK_RING_KEEP)
         carriage->bucket[header->bucket].tray_weight[header->sequence] = header->weight;
     if (combines)
         spotnik_bucket_combine(&carriage->bucket[header->bucket], header->step, stream->target,
                                &stream->placement, header->weight);
-    if (stream->placement.kind == SPOTNIK_RING_COPY || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST)
+    if (stream->placement.kind == SPOTNIK_RING_COPY
+        || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST)
         spotnik_deliver_final(carriage, header, &stream->placement);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE,
                                    .chunk = { stream->peer, *header } };
     spotnik_loop_drive(carriage->loop, &event);
 }
 
-/* One read: what is missing of the payload, and the next header behind it. Returns recvmsg's result. */
+/* One read: what is missing of the payload, and the next header behind it. Returns recvmsg's
+ * result. */
 static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_stream *stream)
 {
     struct iovec piece[2];
@@ -281,7 +296,8 @@ static bool is_open(const struct spotnik_stream *stream)
 }
 
 /* True: there may be more to read now. */
-static bool read_stream(struct spotnik_carriage *carriage, struct spotnik_stream *stream, size_t bytes_max)
+static bool read_stream(struct spotnik_carriage *carriage, struct spotnik_stream *stream,
+                        size_t bytes_max)
 {
     size_t pass = 0;
     while (stream->socket.readable && is_open(stream)) {
@@ -312,8 +328,10 @@ static void place_again(struct spotnik_carriage *carriage)
 {
     while (carriage->stand->placeable) {
         carriage->stand->placeable = false;
-        for (struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
-            if ((stream->state == SPOTNIK_STREAM_WAIT || stream->state == SPOTNIK_STREAM_AHEAD) && stream->socket.fd >= 0
+        for (struct spotnik_stream *stream = carriage->streams; stream != NULL;
+             stream = stream->next)
+            if ((stream->state == SPOTNIK_STREAM_WAIT || stream->state == SPOTNIK_STREAM_AHEAD)
+                && stream->socket.fd >= 0
                 && (!place(carriage, stream) || !advance(carriage, stream)))
                 close_stream(carriage, stream->head);
     }
@@ -335,18 +353,20 @@ static void reap(struct spotnik_carriage *carriage)
     }
 }
 
-/* Frames whose turn came while others were read. True: connections that waited for that can be read on. */
+/* Frames whose turn came while others were read. True: connections that waited for that can be read
+ * on. */
 static bool turns_take(struct spotnik_carriage *carriage)
 {
     place_again(carriage);
-    for (const struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
+    for (const struct spotnik_stream *stream = carriage->streams; stream != NULL;
+         stream = stream->next)
         if (stream->socket.readable && is_open(stream))
             return true;
     return false;
 }
 
-/* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more to
- * give. */
+/* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more
+ * to give. */
 bool spotnik_carriage_read(struct spotnik_carriage *carriage, size_t bytes_max)
 {
     bool more = false, wide = false;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of several connections. The first is a lane's own (lane.c); more are dialled beside it when the measurements say so (width.h)
- * or SPOTNIK_LANES does, each with a handshake that names the first. Here is decided when they are opened, and measured what they carry
- * together; frames are put on them in lane.c. One that ends takes the lane with it; one that cannot be opened is done without.
- * All of a lane have one congestion control, by congestion.h or SPOTNIK_CONGESTION. */
+/* Lanes of several connections. The first is a lane's own (lane.c); more are dialled beside it when
+ * the measurements say so (width.h) or SPOTNIK_LANES does, each with a handshake that names the
+ * first. Here is decided when they are opened, and measured what they carry together; frames are
+ * put on them in lane.c. One that ends takes the lane with it; one that cannot be opened is done
+ * without. All of a lane have one congestion control, by congestion.h or SPOTNIK_CONGESTION. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -20,9 +21,11 @@
 #include "link/address.h"
 
 #define REPORT_NS (50 * SPOTNIK_MS) /* of pressed time, at a time */
-/* A socket with so much that has not left yet takes no more: the next frame is for one that sends sooner. */
+/* A socket with so much that has not left yet takes no more: the next frame is for one that sends
+ * sooner. */
 #define UNSENT_BYTES (256 << 10)
-/* A kernel that has acknowledged so much has a process that reads: what waits unread in a socket is far less. */
+/* A kernel that has acknowledged so much has a process that reads: what waits unread in a socket is
+ * far less. */
 #define TAKEN_BYTES (UINT64_C(4) << 20)
 
 int spotnik_widen_parse(const char *text, uint32_t *ret_width)
@@ -34,11 +37,14 @@ int spotnik_widen_parse(const char *text, uint32_t *ret_width)
         *ret_width = (uint32_t)(text[0] - '0');
         return 0;
     }
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_LANES is \"%.40s\"; it must be auto, or a number from 1 to %d", text,
-                                SPOTNIK_WIDTH_MAX);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "SPOTNIK_LANES is \"%.40s\"; it must be auto, or a number from 1 to %d", text,
+        SPOTNIK_WIDTH_MAX);
 }
 
-/* On one host nothing is in the way of a flow but the processor, and a link that we shape ourselves is as fast as it is. */
+/* On one host nothing is in the way of a flow but the processor, and a link that we shape ourselves
+ * is as fast as it is. */
 static bool may_try(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
 {
     const uint8_t *address = lane->peer.address;
@@ -46,14 +52,16 @@ static bool may_try(const struct spotnik_carriage *carriage, const struct spotni
            && memcmp(address, carriage->credentials->self.address, sizeof lane->peer.address) != 0;
 }
 
-/* By their number frames are dealt out: with several connections only to those that will send them soon. */
+/* By their number frames are dealt out: with several connections only to those that will send them
+ * soon. */
 static void use(struct spotnik_lane *lane)
 {
     uint32_t up = 1 + lane->more_up;
     lane->used = lane->width.wanted < up ? lane->width.wanted : up;
     int unsent = lane->used > 1 ? UNSENT_BYTES : 0; /* 0: the system's default */
     for (uint32_t i = 0; i < up; i++)
-        setsockopt(spotnik_lane_track(lane, i)->socket.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+        setsockopt(spotnik_lane_track(lane, i)->socket.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent,
+                   sizeof unsent);
     lane->pressed_ns = 0;
 }
 
@@ -66,14 +74,17 @@ static uint64_t round_trip_ns(const struct spotnik_lane *lane)
     return (uint64_t)info.tcpi_rtt * SPOTNIK_US;
 }
 
-/* Bytes that the other side has acknowledged, of all that was ever put into the connections: what a socket takes runs ahead of the line
- * by megabytes, which would be percents of a measurement that is made of many short ones. */
+/* Bytes that the other side has acknowledged, of all that was ever put into the connections: what a
+ * socket takes runs ahead of the line by megabytes, which would be percents of a measurement that
+ * is made of many short ones. */
 static uint64_t delivered(const struct spotnik_lane *lane)
 {
     uint64_t bytes = lane->sent;
     for (uint32_t i = 0; i <= lane->more_up; i++) {
         int waiting = 0;
-        if (ioctl(spotnik_lane_track((struct spotnik_lane *)lane, i)->socket.fd, SIOCOUTQ, &waiting) == 0 && waiting > 0)
+        if (ioctl(spotnik_lane_track((struct spotnik_lane *)lane, i)->socket.fd, SIOCOUTQ, &waiting)
+                == 0
+            && waiting > 0)
             bytes -= (uint64_t)waiting < bytes ? (uint64_t)waiting : bytes;
     }
     return bytes;
@@ -86,14 +97,17 @@ static void steer(const struct spotnik_carriage *carriage, struct spotnik_lane *
     if (lane->congestion.fixed && !control->fixed)
         return;
     for (uint32_t i = 0; i <= lane->more_up; i++)
-        spotnik_congestion_set(spotnik_lane_track(lane, i)->socket.fd, lane->congestion.other ? control->other : control->usual);
+        spotnik_congestion_set(spotnik_lane_track(lane, i)->socket.fd,
+                               lane->congestion.other ? control->other : control->usual);
 }
 
 void spotnik_widen_begin(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
     bool may = may_try(carriage, lane), other = may && carriage->control.other[0] != '\0';
-    lane->width = spotnik_width_make(carriage->width > 0 || may ? carriage->width : 1, may ? carriage->width_found : 0);
-    lane->congestion = spotnik_congestion_make(!other, carriage->control.pauses, other && carriage->other_found);
+    lane->width = spotnik_width_make(carriage->width > 0 || may ? carriage->width : 1,
+                                     may ? carriage->width_found : 0);
+    lane->congestion =
+        spotnik_congestion_make(!other, carriage->control.pauses, other && carriage->other_found);
     lane->sent = 0;
     steer(carriage, lane);
     use(lane);
@@ -127,8 +141,9 @@ static bool is_successor(const struct spotnik_carriage *carriage, const struct s
            && spotnik_id_equal(view->entry[(rank + 1) % view->size].member.id, lane->peer.id);
 }
 
-/* Has the other side taken the first connection? Beside one that it does not know yet it would refuse others. It has where the view has
- * committed a step; and in a long first step, where it has read megabytes. */
+/* Has the other side taken the first connection? Beside one that it does not know yet it would
+ * refuse others. It has where the view has committed a step; and in a long first step, where it has
+ * read megabytes. */
 static bool is_taken(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
 {
     return carriage->stand->committed > spotnik_core_view(carriage->core)->settled_step
@@ -137,10 +152,12 @@ static bool is_taken(const struct spotnik_carriage *carriage, const struct spotn
 
 void spotnik_widen_look(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
-    bool where_needed = lane->width.trying > 0 || lane->pressed_ns != 0 || is_successor(carriage, lane);
+    bool where_needed =
+        lane->width.trying > 0 || lane->pressed_ns != 0 || is_successor(carriage, lane);
     if (!is_due(lane) || !lane->expected || !where_needed || !is_taken(carriage, lane))
         return;
-    if (lane->more == NULL && (lane->more = calloc(SPOTNIK_WIDTH_MAX - 1, sizeof *lane->more)) == NULL) {
+    if (lane->more == NULL
+        && (lane->more = calloc(SPOTNIK_WIDTH_MAX - 1, sizeof *lane->more)) == NULL) {
         spotnik_width_failed(&lane->width);
         return;
     }
@@ -150,10 +167,12 @@ void spotnik_widen_look(struct spotnik_carriage *carriage, struct spotnik_lane *
     }
 }
 
-static struct spotnik_lane *widened_find(struct spotnik_carriage *carriage, struct spotnik_id peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+static struct spotnik_lane *widened_find(struct spotnik_carriage *carriage, struct spotnik_id peer,
+                                         const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_lane *lane = spotnik_lane_find(carriage, peer);
-    bool same = lane != NULL && lane->first.up && lane->widening > 0 && memcmp(lane->name, name, sizeof lane->name) == 0;
+    bool same = lane != NULL && lane->first.up && lane->widening > 0
+                && memcmp(lane->name, name, sizeof lane->name) == 0;
     return same ? lane : NULL;
 }
 
@@ -176,7 +195,8 @@ void spotnik_widen_adopt(struct spotnik_carriage *carriage, struct spotnik_openi
     int fd = spotnik_opening_take(carriage->links, opening);
     lane->widening--;
     *track = (struct spotnik_track){ .up = true };
-    if (spotnik_socket_watch(&track->socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
+    if (spotnik_socket_watch(&track->socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_LANE)
+        != 0) {
         close(fd);
         spotnik_width_failed(&lane->width);
         return;
@@ -187,7 +207,8 @@ void spotnik_widen_adopt(struct spotnik_carriage *carriage, struct spotnik_openi
     widened(lane);
 }
 
-void spotnik_widen_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_widen_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer,
+                          const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_lane *lane = widened_find(carriage, peer->id, name);
     if (lane == NULL)
@@ -205,12 +226,14 @@ static struct spotnik_lane_status status_of(const struct spotnik_lane *lane)
                                           .bytes_per_s = lane->width.rate,
                                           .round_trip_ns = round_trip_ns(lane) };
     socklen_t size = sizeof status.congestion - 1;
-    if (getsockopt(lane->first.socket.fd, IPPROTO_TCP, TCP_CONGESTION, status.congestion, &size) != 0)
+    if (getsockopt(lane->first.socket.fd, IPPROTO_TCP, TCP_CONGESTION, status.congestion, &size)
+        != 0)
         status.congestion[0] = '\0';
     return status;
 }
 
-uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage, struct spotnik_lane_status *ret, uint32_t max)
+uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage,
+                                struct spotnik_lane_status *ret, uint32_t max)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < SPOTNIK_LANES && count < max; i++)

@@ -14,7 +14,9 @@
 struct spotnik_width spotnik_width_make(uint32_t fixed, uint32_t first)
 {
     uint32_t wanted = fixed > 0 ? fixed : first > 0 ? first : 1;
-    return (struct spotnik_width){ .wanted = wanted, .fixed = fixed > 0, .patience_ns = PATIENCE_NS };
+    return (struct spotnik_width){ .wanted = wanted,
+                                   .fixed = fixed > 0,
+                                   .patience_ns = PATIENCE_NS };
 }
 
 static void measure_anew(struct spotnik_width *width)
@@ -41,7 +43,8 @@ static void put_all_aside(struct spotnik_width *width)
 {
     width->wanted -= width->trying;
     wait_for_the_next_try(width);
-    width->patience_ns = width->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * width->patience_ns : PATIENCE_MAX_NS;
+    width->patience_ns =
+        width->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * width->patience_ns : PATIENCE_MAX_NS;
 }
 
 void spotnik_width_failed(struct spotnik_width *width)
@@ -54,8 +57,8 @@ void spotnik_width_failed(struct spotnik_width *width)
     width->trying -= width->trying > 0;
 }
 
-/* What the rise of the rate is worth in flows of which `before` carry `rate_before`: one counts from a third of it on. And what is not
- * more than noise is worth none. */
+/* What the rise of the rate is worth in flows of which `before` carry `rate_before`: one counts
+ * from a third of it on. And what is not more than noise is worth none. */
 static uint64_t flows_won(uint64_t rate, uint64_t rate_before, uint32_t before)
 {
     uint64_t noise = rate_before / 12, flow = rate_before / before;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints in the caller's thread: is one due, and the copy, which is all that training waits for. */
+/* Checkpoints in the caller's thread: is one due, and the copy, which is all that training waits
+ * for. */
 #include "checkpoint/checkpoint.h"
 
 #include <stdio.h>
@@ -72,14 +73,16 @@ int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint)
 {
     int rc = parts_make(checkpoint);
 
-    checkpoint->due_next_ns = spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+    checkpoint->due_next_ns =
+        spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
     if (!rc)
         rc = spotnik_thread_start(spotnik_checkpoint_run, checkpoint, &checkpoint->thread);
     checkpoint->started = rc == 0;
     return rc;
 }
 
-uint64_t spotnik_checkpoint_share(const struct spotnik_checkpoint *checkpoint, uint32_t rank, uint32_t size)
+uint64_t spotnik_checkpoint_share(const struct spotnik_checkpoint *checkpoint, uint32_t rank,
+                                  uint32_t size)
 {
     uint64_t bytes = 0;
 
@@ -88,7 +91,8 @@ uint64_t spotnik_checkpoint_share(const struct spotnik_checkpoint *checkpoint, u
     return bytes;
 }
 
-void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, bool broken, const char *why)
+void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, bool broken,
+                                 const char *why)
 {
     checkpoint->info.left_out_count++;
     checkpoint->missed++;
@@ -99,8 +103,7 @@ void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t
              "the checkpoint after step %llu was not completed: %s", (unsigned long long)step, why);
 }
 
-/* --- hooks
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- hooks ---- */
 
 void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotnik_step *step)
 {
@@ -110,7 +113,8 @@ void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotn
     checkpoint->rank = step->rank;
     checkpoint->size = step->size;
     checkpoint->founding = checkpoint->registry->founding;
-    checkpoint->wanted = step->replay ? 0 : spotnik_checkpoint_share(checkpoint, step->rank, step->size);
+    checkpoint->wanted =
+        step->replay ? 0 : spotnik_checkpoint_share(checkpoint, step->rank, step->size);
     if (checkpoint->wanted > checkpoint->capacity)
         pthread_cond_broadcast(&checkpoint->changed);
     pthread_mutex_unlock(&checkpoint->lock);
@@ -127,7 +131,8 @@ void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_
     uint64_t now_ns = spotnik_thread_now_ns();
 
     pthread_mutex_lock(&checkpoint->lock);
-    uint64_t took_ns = checkpoint->committed_ns ? spotnik_time_since(now_ns, checkpoint->committed_ns) : 0;
+    uint64_t took_ns =
+        checkpoint->committed_ns ? spotnik_time_since(now_ns, checkpoint->committed_ns) : 0;
     checkpoint->step_ns =
         checkpoint->step_ns ? checkpoint->step_ns - checkpoint->step_ns / 8 + took_ns / 8 : took_ns;
     checkpoint->committed_ns = now_ns;
@@ -150,7 +155,8 @@ void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint)
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
-/* Whether the core says what the hooks cannot see: a step that nothing followed is stable after all. */
+/* Whether the core says what the hooks cannot see: a step that nothing followed is stable after
+ * all. */
 static void look(struct spotnik_checkpoint *checkpoint)
 {
     spotnik_job_status status;
@@ -170,7 +176,8 @@ static bool is_due(const struct spotnik_checkpoint *checkpoint, bool last)
         return false; /* also a moment ago, where step_begin waits */
     if (last)
         return true;
-    return checkpoint->config.steps ? step % checkpoint->config.steps == 0 : step == checkpoint->due_step;
+    return checkpoint->config.steps ? step % checkpoint->config.steps == 0
+                                    : step == checkpoint->due_step;
 }
 
 bool spotnik_checkpoint_is_settled(const struct spotnik_checkpoint *checkpoint)
@@ -193,7 +200,8 @@ static bool room(struct spotnik_checkpoint *checkpoint, uint64_t bytes)
     if (checkpoint->buffer)
         munmap(checkpoint->buffer, checkpoint->capacity);
     checkpoint->capacity = 0;
-    checkpoint->buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    checkpoint->buffer =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (checkpoint->buffer == MAP_FAILED) {
         checkpoint->buffer = NULL;
         return false;
@@ -212,7 +220,8 @@ static void copy_parts(struct spotnik_checkpoint *checkpoint)
     }
 }
 
-/* The slot is ours; the lock is not held: reading the state, and asking the engine, may take their time. */
+/* The slot is ours; the lock is not held: reading the state, and asking the engine, may take their
+ * time. */
 static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
 {
     struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
@@ -264,7 +273,8 @@ static void wait_while(struct spotnik_checkpoint *checkpoint,
         late = pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
 }
 
-/* Why not here and now; NULL: nothing is in the way. After the last step there is time to wait for the disk. */
+/* Why not here and now; NULL: nothing is in the way. After the last step there is time to wait for
+ * the disk. */
 static const char *obstacle(struct spotnik_checkpoint *checkpoint, bool settled, bool last)
 {
     uint64_t bytes = spotnik_checkpoint_share(checkpoint, checkpoint->rank, checkpoint->size);
@@ -272,8 +282,8 @@ static const char *obstacle(struct spotnik_checkpoint *checkpoint, bool settled,
     if (last)
         wait_while(checkpoint, spotnik_checkpoint_is_busy, LAST_PATIENCE_NS);
     else if (checkpoint->config.steps
-             && !spotnik_rhythm_is_turn(&checkpoint->rhythm, checkpoint->committed / checkpoint->config.steps,
-                                        settled))
+             && !spotnik_rhythm_is_turn(&checkpoint->rhythm,
+                                        checkpoint->committed / checkpoint->config.steps, settled))
         return "the one before is not complete yet, and is given more time";
     if (checkpoint->growing)
         return "the memory for a copy of the state is not ready yet: the view has just changed";
@@ -299,7 +309,8 @@ static void consider(struct spotnik_checkpoint *checkpoint, bool last)
     }
 }
 
-void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last)
+void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed,
+                                 bool last)
 {
     if (!checkpoint->started)
         return;
@@ -321,12 +332,12 @@ void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t 
     if (is_due(checkpoint, true))
         consider(checkpoint, true);
     if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
-        checkpoint->slot.last = false; /* perhaps nobody else ends here: do not wait long for the parts of others */
+        /* perhaps nobody else ends here: do not wait long for the parts of others */
+        checkpoint->slot.last = false;
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
-/* --- the end
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static bool is_writing(const struct spotnik_checkpoint *checkpoint)
 {
@@ -339,8 +350,9 @@ static bool is_completing(const struct spotnik_checkpoint *checkpoint)
     return checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING && checkpoint->work.rank == 0;
 }
 
-/* How long rank 0 waits for the parts of others before it leaves. After the last step all take part; of any other
- * checkpoint somebody may have left its part out, and those that did not write no longer than we did. */
+/* How long rank 0 waits for the parts of others before it leaves. After the last step all take
+ * part; of any other checkpoint somebody may have left its part out, and those that did not write
+ * no longer than we did. */
 static uint64_t patience_ns(const struct spotnik_checkpoint *checkpoint)
 {
     const struct spotnik_checkpoint_slot *work = &checkpoint->work;
@@ -350,7 +362,8 @@ static uint64_t patience_ns(const struct spotnik_checkpoint *checkpoint)
     return work->last ? SPOTNIK_NEVER : OTHERS_PATIENCE_NS + 2 * work->wrote_ns;
 }
 
-void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns)
+void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed,
+                               uint64_t timeout_ns)
 {
     if (!checkpoint->started)
         return;
@@ -362,12 +375,14 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
     wait_while(checkpoint, is_writing, timeout_ns);
     uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
 
-    timeout_ns = spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));
+    timeout_ns =
+        spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));
     wait_while(checkpoint, is_completing, timeout_ns);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
-void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret)
+void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint,
+                                 spotnik_checkpoint_info *ret)
 {
     size_t size = ret->size;
 
@@ -378,7 +393,8 @@ void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_
     memcpy(ret, &info, size < sizeof info ? size : sizeof info);
 }
 
-void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint, struct spotnik_checkpoint_health *ret)
+void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint,
+                                   struct spotnik_checkpoint_health *ret)
 {
     pthread_mutex_lock(&checkpoint->lock);
     ret->info = checkpoint->info;
@@ -387,7 +403,8 @@ void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint, struct
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
-void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message)
+void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step,
+                                const char *message)
 {
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->info.resumed_step = step;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing checkpoints while the job trains (docs/design/0005-checkpoint.md). At a due boundary every member
- * copies its parts of the state; a thread writes them once the step is stable, and the member of rank 0 the
- * manifest once all parts are there. No member waits for another in training: if a lost or slow member has
- * not written its part, that checkpoint stays incomplete, and is never used.
+/* Writing checkpoints while the job trains (docs/design/0005-checkpoint.md). At a due boundary
+ * every member copies its parts of the state; a thread writes them once the step is stable, and the
+ * member of rank 0 the manifest once all parts are there. No member waits for another in training:
+ * if a lost or slow member has not written its part, that checkpoint stays incomplete, and is never
+ * used.
  *
- * Part p belongs to rank p mod size of the view in which the step began. Members that saw the step in
- * different views may leave a part unwritten, or write it twice with the same bytes.
+ * Part p belongs to rank p mod size of the view in which the step began. Members that saw the step
+ * in different views may leave a part unwritten, or write it twice with the same bytes.
  *
  * Functions marked [caller] come from the one thread that owns the job. */
 #ifndef SPOTNIK_CHECKPOINT_H
@@ -24,8 +25,8 @@ struct spotnik_checkpoint_config {
     uint64_t steps;        /* steps between two; 0: by time */
     uint64_t interval_ns;
     uint32_t keep;
-    /* May be NULL. Asked by the thread of checkpoints before anything is published or pruned: is our lineage still the
-     * job? Blocking. */
+    /* May be NULL. Asked by the thread of checkpoints before anything is published or pruned: is
+     * our lineage still the job? Blocking. */
     bool (*may_publish)(void *context);
     void *context;
 };
@@ -35,18 +36,21 @@ int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
                            const struct spotnik_registry *registry, struct spotnik_engine *engine,
                            struct spotnik_checkpoint **ret_checkpoint);
 
-/* [caller] The registry is complete: start the thread. Errors: ARGUMENT (a name), SYSTEM, MEMORY. */
+/* [caller] The registry is complete: start the thread. Errors: ARGUMENT (a name), SYSTEM,
+ * MEMORY. */
 int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint);
 
 /* [caller] A step was begun. A replayed one is none of ours: the copy of the state is younger. */
 void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotnik_step *step);
 
-/* [caller, inside step_begin, and when the loop ends] At the boundary after `committed`. `last`: no other
- * follows, so a checkpoint is due. */
-void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last);
+/* [caller, inside step_begin, and when the loop ends] At the boundary after `committed`. `last`: no
+ * other follows, so a checkpoint is due. */
+void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed,
+                                 bool last);
 
-/* [caller, before it leaves without having been asked to] The program has nothing more to do, so what it has is kept: the job may
- * be over without steps_max. Members that end together write one checkpoint; the last of those that end one by one writes its own. */
+/* [caller, before it leaves without having been asked to] The program has nothing more to do, so
+ * what it has is kept: the job may be over without steps_max. Members that end together write one
+ * checkpoint; the last of those that end one by one writes its own. */
 void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed);
 
 /* [caller, inside step_commit] */
@@ -55,32 +59,39 @@ void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_
 /* [caller] The others went on without us: what is not stable will not be. */
 void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint);
 
-/* [caller] After leaving: finish what is under way, for at most timeout_ns. `agreed`: the last step is
- * stable. */
-void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns);
+/* [caller] After leaving: finish what is under way, for at most timeout_ns. `agreed`: the last step
+ * is stable. */
+void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed,
+                               uint64_t timeout_ns);
 
-/* [caller] A member is about to leave for a notice, at the boundary after `committed`: remember the place in the data. */
+/* [caller] A member is about to leave for a notice, at the boundary after `committed`: remember the
+ * place in the data. */
 void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t committed);
 
-/* [caller] After _finish, when the leave was agreed on and too few members stay to go on: write the state at that boundary,
- * which is stable now, unless it is there already. Nothing when _part was not called, or is of an earlier boundary. */
+/* [caller] After _finish, when the leave was agreed on and too few members stay to go on: write the
+ * state at that boundary, which is stable now, unless it is there already. Nothing when _part was
+ * not called, or is of an earlier boundary. */
 void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);
 
 /* [any] */
-void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret);
+void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint,
+                                 spotnik_checkpoint_info *ret);
 
 /* For the status of the job. */
 struct spotnik_checkpoint_health {
     spotnik_checkpoint_info info;
     uint64_t missed; /* left out in a row, since the last one that is complete */
-    bool failing;    /* two or more of them, or one that could not be written: it will not get better by itself */
+    /* two or more of them, or one that could not be written: it will not get better by itself */
+    bool failing;
 };
 
 /* [any] */
-void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint, struct spotnik_checkpoint_health *ret);
+void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint,
+                                   struct spotnik_checkpoint_health *ret);
 
 /* [caller] For the founder, before _seal: what was loaded, and what was left out. */
-void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message);
+void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step,
+                                const char *message);
 
 /* Ends the thread, giving up what is under way. Accepts NULL. */
 void spotnik_checkpoint_free(struct spotnik_checkpoint *checkpoint);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last checkpoint of a job whose members all leave for a notice, or too many of them. Each
- * leaver writes what is missing when its leave was agreed on: no member decides which is the last, and
- * no message is needed. Decides nothing about when to leave. */
+ * leaver writes what is missing when its leave was agreed on: no member decides which is the last,
+ * and no message is needed. Decides nothing about when to leave. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +65,8 @@ static int write_state(struct spotnik_checkpoint *checkpoint, bool *ret_complete
     *work = checkpoint->parting;
     work->begun_ns = spotnik_thread_now_ns();
     if (!room_for_a_part(checkpoint))
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "there is no memory for a copy of the state");
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                    "there is no memory for a copy of the state");
     spotnik_registry_refresh(checkpoint->registry);
     int rc = spotnik_blobs_file(&checkpoint->registry->blobs, &work->blobs, &work->blobs_bytes);
 
@@ -91,7 +92,8 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
         checkpoint->info.complete_step = step;
         checkpoint->info.complete_count++;
     } else {
-        spotnik_checkpoint_left_out(checkpoint, step, rc != 0, rc ? spotnik_last_error() : "parts are missing");
+        spotnik_checkpoint_left_out(checkpoint, step, rc != 0,
+                                    rc ? spotnik_last_error() : "parts are missing");
     }
     pthread_mutex_unlock(&checkpoint->lock);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread behind checkpoints: it writes what was copied, keeps memory for the next copy, and where
- * checkpoints go by time, agrees with the others on the boundary of the next.
+/* The thread behind checkpoints: it writes what was copied, keeps memory for the next copy, and
+ * where checkpoints go by time, agrees with the others on the boundary of the next.
  *
  * That agreement needs no message: the member of rank 0 announces a step well ahead in the shared
- * directory. A member that does not see it in time skips its part; at the next one they meet again. */
+ * directory. A member that does not see it in time skips its part; at the next one they meet
+ * again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,7 @@ bool spotnik_checkpoint_is_stopping(struct spotnik_checkpoint *checkpoint)
     return stopping;
 }
 
-/* --- memory for the next copy
- * ------------------------------------------------------------------------------------ */
+/* ---- memory for the next copy ---- */
 
 static bool must_grow(const struct spotnik_checkpoint *checkpoint)
 {
@@ -71,8 +71,7 @@ static void grow(struct spotnik_checkpoint *checkpoint)
     pthread_cond_broadcast(&checkpoint->changed);
 }
 
-/* --- by time
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- by time ---- */
 
 static uint64_t lead_ns(const struct spotnik_checkpoint *checkpoint)
 {
@@ -131,7 +130,8 @@ static uint64_t due_ns(const struct spotnik_checkpoint *checkpoint)
     bool settled = spotnik_checkpoint_is_settled(checkpoint);
     uint64_t intervals = UINT64_C(1) << spotnik_rhythm_coarse(&checkpoint->rhythm, settled);
 
-    return spotnik_time_add(checkpoint->due_next_ns, (intervals - 1) * checkpoint->config.interval_ns);
+    return spotnik_time_add(checkpoint->due_next_ns,
+                            (intervals - 1) * checkpoint->config.interval_ns);
 }
 
 static void agree(struct spotnik_checkpoint *checkpoint)
@@ -149,8 +149,8 @@ static void agree(struct spotnik_checkpoint *checkpoint)
         announce(checkpoint);
 }
 
-/* --- one checkpoint: our parts, then a look now and then for the rest, until it is complete or the next comes
- * ------------ */
+/* --- one checkpoint: our parts, then a look now and then for the rest, until it is complete or the
+ * next comes ------------ */
 
 static void done(struct spotnik_checkpoint *checkpoint, bool complete, bool broken, const char *why)
 {
@@ -210,8 +210,7 @@ static void write_slot(struct spotnik_checkpoint *checkpoint)
     pthread_cond_broadcast(&checkpoint->changed);
 }
 
-/* --- the thread
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static void rest(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
 {
@@ -228,7 +227,8 @@ void *spotnik_checkpoint_run(void *argument)
     pthread_mutex_lock(&checkpoint->lock);
     while (!checkpoint->stopping) {
         bool waiting = checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING;
-        uint64_t now_ns = spotnik_thread_now_ns(), look_ns = waiting ? checkpoint->look_ns : SPOTNIK_NEVER;
+        uint64_t now_ns = spotnik_thread_now_ns(),
+                 look_ns = waiting ? checkpoint->look_ns : SPOTNIK_NEVER;
         uint64_t agree_ns = checkpoint->config.steps ? SPOTNIK_NEVER : checkpoint->agree_ns;
 
         if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY)

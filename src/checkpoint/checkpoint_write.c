@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of one checkpoint. Every member writes its parts; rank 0 writes the manifest when all of them are there,
- * and the others see by it that the checkpoint is complete. Nothing here waits. */
+/* The files of one checkpoint. Every member writes its parts; rank 0 writes the manifest when all
+ * of them are there, and the others see by it that the checkpoint is complete. Nothing here
+ * waits. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +16,10 @@
 
 #define WRITE_BYTES ((size_t)8 << 20)
 
-/* --- our parts
- * --------------------------------------------------------------------------------------------------- */
+/* ---- our parts ---- */
 
-static int add(struct spotnik_shelf_file *file, struct spotnik_hash *hash, const uint8_t *bytes, size_t size)
+static int add(struct spotnik_shelf_file *file, struct spotnik_hash *hash, const uint8_t *bytes,
+               size_t size)
 {
     spotnik_hash_add(hash, bytes, size);
     return spotnik_shelf_file_add(file, bytes, size);
@@ -32,7 +33,8 @@ static int add_tensors(struct spotnik_checkpoint *checkpoint, struct spotnik_she
 
         if (spotnik_checkpoint_is_stopping(checkpoint)) {
             spotnik_shelf_file_end(file, NULL);
-            return spotnik_error_return(SPOTNIK_ERR_STATE, "this member ended before it was written");
+            return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                        "this member ended before it was written");
         }
         int rc = add(file, hash, bytes, some);
         if (rc)
@@ -65,7 +67,8 @@ static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, 
     if (rc)
         return rc;
     part_prefix(checkpoint, number, prefix);
-    snprintf(name, sizeof name, "%s%016llx.safetensors", prefix, (unsigned long long)spotnik_hash_end(&hash));
+    snprintf(name, sizeof name, "%s%016llx.safetensors", prefix,
+             (unsigned long long)spotnik_hash_end(&hash));
     return spotnik_shelf_file_end(&file, name);
 }
 
@@ -74,15 +77,15 @@ static int write_parts(struct spotnik_checkpoint *checkpoint, const char *entry)
     const uint8_t *at = checkpoint->buffer;
     int rc = 0;
 
-    for (uint32_t i = checkpoint->work.rank; i < checkpoint->part_count && !rc; i += checkpoint->work.size) {
+    for (uint32_t i = checkpoint->work.rank; i < checkpoint->part_count && !rc;
+         i += checkpoint->work.size) {
         rc = write_part(checkpoint, entry, i, at);
         at += checkpoint->part[i].data_bytes;
     }
     return rc;
 }
 
-/* --- everybody's parts
- * ------------------------------------------------------------------------------------------- */
+/* ---- everybody's parts ---- */
 
 static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest,
                       const char *entry, uint32_t number, const char *name)
@@ -93,7 +96,8 @@ static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_mani
     struct stat facts;
 
     snprintf(path, sizeof path, "%s/%s/%s", checkpoint->dir, entry, name);
-    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || lstat(path, &facts) || !S_ISREG(facts.st_mode))
+    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || lstat(path, &facts)
+        || !S_ISREG(facts.st_mode))
         return 0; /* not there yet, or no file of ours */
     if (file->name[0] && file->hash != hash)
         return spotnik_error_return(
@@ -110,8 +114,8 @@ static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_mani
 }
 
 /* Look which parts are there. *ret_all: all of them. */
-static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest, const char *entry,
-                  bool *ret_all)
+static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest,
+                  const char *entry, bool *ret_all)
 {
     char path[PATH_MAX], prefix[32];
     unsigned number;
@@ -122,7 +126,8 @@ static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest
     if (!directory)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path);
     for (const struct dirent *at; !rc && (at = readdir(directory)) != NULL;) {
-        if (sscanf(at->d_name, "part-%5u-", &number) != 1 || number < 1 || number > checkpoint->part_count)
+        if (sscanf(at->d_name, "part-%5u-", &number) != 1 || number < 1
+            || number > checkpoint->part_count)
             continue;
         part_prefix(checkpoint, number - 1, prefix);
         if (!strncmp(at->d_name, prefix, strlen(prefix)))
@@ -152,22 +157,23 @@ void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *tex
             }
     if (missing)
         snprintf(text, size,
-                 "when the next one came, %u of %u parts were missing, part %u first: it was for rank %u of "
+                 "when the next one came, %u of %u parts were missing, part %u first: it was for "
+                 "rank %u of "
                  "%u to write",
                  missing, checkpoint->part_count, first + 1, first % checkpoint->work.size,
                  checkpoint->work.size);
     free(manifest);
 }
 
-/* --- rank 0
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- rank 0 ---- */
 
 static int write_blobs(struct spotnik_checkpoint *checkpoint, const char *entry)
 {
     struct spotnik_checkpoint_slot *work = &checkpoint->work;
     struct spotnik_manifest_file *file = &work->blobs_file;
 
-    snprintf(file->name, sizeof file->name, "blobs-%016llx.safetensors", (unsigned long long)work->member);
+    snprintf(file->name, sizeof file->name, "blobs-%016llx.safetensors",
+             (unsigned long long)work->member);
     file->bytes = work->blobs_bytes;
     file->hash = spotnik_hash_bytes(work->blobs, work->blobs_bytes);
     return spotnik_shelf_put(checkpoint->dir, entry, file->name, work->member, work->blobs,
@@ -210,8 +216,8 @@ static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
     return spotnik_shelf_prune(checkpoint->dir, ours, root, keep);
 }
 
-/* On a full disk the newest complete checkpoint is worth more than those before it: make room. False: that is not what is
- * wrong, or nothing could be removed. */
+/* On a full disk the newest complete checkpoint is worth more than those before it: make room.
+ * False: that is not what is wrong, or nothing could be removed. */
 static bool make_room(struct spotnik_checkpoint *checkpoint)
 {
     bool full = errno == ENOSPC || errno == EDQUOT;
@@ -221,7 +227,8 @@ static bool make_room(struct spotnik_checkpoint *checkpoint)
         return false;
     pthread_mutex_lock(&checkpoint->lock);
     snprintf(checkpoint->info.message, sizeof checkpoint->info.message,
-             "the disk under %.300s is full: %u older checkpoints were removed to make room for the one after step %llu",
+             "the disk under %.300s is full: %u older checkpoints were removed to make room for "
+             "the one after step %llu",
              checkpoint->dir, removed, (unsigned long long)checkpoint->work.step);
     pthread_mutex_unlock(&checkpoint->lock);
     return true;
@@ -236,7 +243,8 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
 
     if (!rc && all && checkpoint->config.may_publish
         && !checkpoint->config.may_publish(checkpoint->config.context))
-        rc = spotnik_error_return(SPOTNIK_ERR_LINEAGE, "the job was founded again without this lineage");
+        rc = spotnik_error_return(SPOTNIK_ERR_LINEAGE,
+                                  "the job was founded again without this lineage");
     errno = 0;
     if (!rc && all)
         rc = write_manifest(checkpoint, entry, manifest);
@@ -250,8 +258,7 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
     return 0;
 }
 
-/* --- for the thread
- * ---------------------------------------------------------------------------------------------- */
+/* ---- for the thread ---- */
 
 int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
 {
@@ -276,7 +283,8 @@ static int write_all(struct spotnik_checkpoint *checkpoint)
     if (rc || checkpoint->work.rank)
         return rc;
     if (!checkpoint->work.has_ledger)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "rank 0, this member, had come in behind the others");
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "rank 0, this member, had come in behind the others");
     return write_blobs(checkpoint, entry);
 }
 
@@ -288,13 +296,12 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
     return rc && make_room(checkpoint) ? write_all(checkpoint) : rc;
 }
 
-/* --- a member that leaves last
- * -------------------------------------------------------------------------------------------- */
+/* ---- a member that leaves last ---- */
 
-/* Our own parts first: members that leave together share the work. Then whatever is missing by then; two members that
- * write one part write the same file. */
-static int write_missing(struct spotnik_checkpoint *checkpoint, const char *entry, struct spotnik_manifest *manifest,
-                         uint32_t number)
+/* Our own parts first: members that leave together share the work. Then whatever is missing by
+ * then; two members that write one part write the same file. */
+static int write_missing(struct spotnik_checkpoint *checkpoint, const char *entry,
+                         struct spotnik_manifest *manifest, uint32_t number)
 {
     bool all = false;
     int rc = gather(checkpoint, manifest, entry, &all);

@@ -21,7 +21,8 @@ int spotnik_layout_check(const struct spotnik_registry *registry)
         if (!string || !strcmp(name, SPOTNIK_SAFETENSORS_METADATA)) {
             json_decref(string);
             return spotnik_error_return(
-                SPOTNIK_ERR_ARGUMENT, "tensor %s: a checkpoint needs names in UTF-8, and not this one", name);
+                SPOTNIK_ERR_ARGUMENT,
+                "tensor %s: a checkpoint needs names in UTF-8, and not this one", name);
         }
         json_decref(string);
     }
@@ -35,8 +36,7 @@ uint32_t spotnik_layout_parts(const struct spotnik_registry *registry)
     return parts < 1 ? 1 : parts > SPOTNIK_PARTS_MAX ? SPOTNIK_PARTS_MAX : (uint32_t)parts;
 }
 
-/* --- where to cut
- * ------------------------------------------------------------------------------------------------ */
+/* ---- where to cut ---- */
 
 /* Part `part` begins here. Evenly, but a tensor that fits in a part is not cut. */
 static uint64_t cut(const struct spotnik_registry *registry, uint32_t parts, uint32_t part)
@@ -63,16 +63,19 @@ static uint64_t cut(const struct spotnik_registry *registry, uint32_t parts, uin
     return at - inside % spotnik_registry_element_bytes(tensor->dtype);
 }
 
-uint64_t spotnik_layout_part_bytes(const struct spotnik_registry *registry, uint32_t parts, uint32_t part)
+uint64_t spotnik_layout_part_bytes(const struct spotnik_registry *registry, uint32_t parts,
+                                   uint32_t part)
 {
     return cut(registry, parts, part + 1) - cut(registry, parts, part);
 }
 
-/* The piece of `tensor` in [begin, end); false: none. An empty tensor is in the part that holds its place. */
+/* The piece of `tensor` in [begin, end); false: none. An empty tensor is in the part that holds its
+ * place. */
 static bool piece_of(const struct spotnik_tensor *tensor, uint64_t begin, uint64_t end, bool last,
                      struct spotnik_piece *ret)
 {
-    uint64_t one = spotnik_registry_element_bytes(tensor->dtype), stop = tensor->offset + tensor->bytes;
+    uint64_t one = spotnik_registry_element_bytes(tensor->dtype),
+             stop = tensor->offset + tensor->bytes;
     uint64_t from = tensor->offset > begin ? tensor->offset : begin, to = stop < end ? stop : end;
 
     if (!tensor->bytes) {
@@ -87,8 +90,8 @@ static bool piece_of(const struct spotnik_tensor *tensor, uint64_t begin, uint64
     return true;
 }
 
-static void pieces_find(struct spotnik_part *part, const struct spotnik_registry *registry, uint32_t parts,
-                        uint32_t number)
+static void pieces_find(struct spotnik_part *part, const struct spotnik_registry *registry,
+                        uint32_t parts, uint32_t number)
 {
     uint64_t begin = cut(registry, parts, number), end = cut(registry, parts, number + 1);
 
@@ -105,8 +108,7 @@ static void pieces_find(struct spotnik_part *part, const struct spotnik_registry
     part->data_bytes = end - begin;
 }
 
-/* --- the header
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the header ---- */
 
 static bool describe(json_t *metadata, json_t *header, const struct spotnik_part *part,
                      const struct spotnik_registry *registry)
@@ -123,14 +125,15 @@ static bool describe(json_t *metadata, json_t *header, const struct spotnik_part
         snprintf(first, sizeof first, "%llu", (unsigned long long)piece->first);
         if (piece->count != tensor->count)
             good = json_object_set_new(metadata, key, json_string(first)) == 0;
-        good = good && spotnik_safetensors_add(header, tensor->name, tensor->dtype, piece->count, &at);
+        good =
+            good && spotnik_safetensors_add(header, tensor->name, tensor->dtype, piece->count, &at);
     }
     SPOTNIK_ASSERT(!good || at == part->data_bytes);
     return good;
 }
 
-static int header_make(struct spotnik_part *part, const struct spotnik_registry *registry, uint32_t parts,
-                       uint32_t number)
+static int header_make(struct spotnik_part *part, const struct spotnik_registry *registry,
+                       uint32_t parts, uint32_t number)
 {
     char words[32];
     json_t *header = json_object(), *metadata = json_object();
@@ -142,15 +145,18 @@ static int header_make(struct spotnik_part *part, const struct spotnik_registry 
                 && spotnik_safetensors_header(header, &part->header, &part->header_bytes);
     json_decref(metadata);
     json_decref(header);
-    return good ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the header of a checkpoint");
+    return good ? 0
+                : spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                       "no memory for the header of a checkpoint");
 }
 
-int spotnik_part_init(struct spotnik_part *part, const struct spotnik_registry *registry, uint32_t parts,
-                      uint32_t number)
+int spotnik_part_init(struct spotnik_part *part, const struct spotnik_registry *registry,
+                      uint32_t parts, uint32_t number)
 {
     SPOTNIK_ASSERT(number < parts);
     memset(part, 0, sizeof *part);
-    part->piece = calloc(registry->count + 1, sizeof *part->piece); /* one more: where a candidate is tried */
+    /* one more: where a candidate is tried */
+    part->piece = calloc(registry->count + 1, sizeof *part->piece);
     if (!part->piece)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the layout of a checkpoint");
     pieces_find(part, registry, parts, number);
@@ -168,8 +174,7 @@ void spotnik_part_done(struct spotnik_part *part)
     memset(part, 0, sizeof *part);
 }
 
-/* --- the tensors
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the tensors ---- */
 
 static uint64_t place_of(const struct spotnik_registry *registry, const struct spotnik_piece *piece,
                          uint64_t *ret_bytes)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a replica is cut into the parts of a checkpoint, and what each part looks like as a file in the
- * safetensors format: a function of the names, types and counts of the tensors alone, so that every member
- * and every later run agrees on it whatever the membership. Decides neither which member writes a
- * part, nor when.
+/* How a replica is cut into the parts of a checkpoint, and what each part looks like as a file in
+ * the safetensors format: a function of the names, types and counts of the tensors alone, so that
+ * every member and every later run agrees on it whatever the membership. Decides neither which
+ * member writes a part, nor when.
  *
  *     u64 bytes of header | header: JSON, filled up with blanks to a multiple of 8 | tensors
  *
- * A tensor larger than a part goes over several; its pieces have its name, and "first:NAME" in the metadata
- * says at which element a piece begins. Within a part wide elements come first, so that all are aligned. */
+ * A tensor larger than a part goes over several; its pieces have its name, and "first:NAME" in the
+ * metadata says at which element a piece begins. Within a part wide elements come first, so that
+ * all are aligned. */
 #ifndef SPOTNIK_CHECKPOINT_LAYOUT_H
 #define SPOTNIK_CHECKPOINT_LAYOUT_H
 
@@ -41,11 +42,12 @@ int spotnik_layout_check(const struct spotnik_registry *registry);
 uint32_t spotnik_layout_parts(const struct spotnik_registry *registry);
 
 /* Bytes of tensors in part `part` of `parts`; no memory is needed for that. */
-uint64_t spotnik_layout_part_bytes(const struct spotnik_registry *registry, uint32_t parts, uint32_t part);
+uint64_t spotnik_layout_part_bytes(const struct spotnik_registry *registry, uint32_t parts,
+                                   uint32_t part);
 
 /* Errors: MEMORY. On success the caller owns it until spotnik_part_done(). */
-int spotnik_part_init(struct spotnik_part *part, const struct spotnik_registry *registry, uint32_t parts,
-                      uint32_t number);
+int spotnik_part_init(struct spotnik_part *part, const struct spotnik_registry *registry,
+                      uint32_t parts, uint32_t number);
 void spotnik_part_done(struct spotnik_part *part);
 
 /* Copy the tensors of the part, `data_bytes` bytes, out of the registered memory. */
@@ -56,12 +58,12 @@ void spotnik_part_copy_out(const struct spotnik_part *part, const struct spotnik
 void spotnik_part_write_in(const struct spotnik_part *part, const struct spotnik_registry *registry,
                            uint64_t offset, const uint8_t *in, size_t size);
 
-/* The blobs as one such file. *ret_bytes is the caller's to free. Errors: MEMORY, ARGUMENT (a name is not
- * UTF-8). */
+/* The blobs as one such file. *ret_bytes is the caller's to free. Errors: MEMORY, ARGUMENT (a name
+ * is not UTF-8). */
 int spotnik_blobs_file(const struct spotnik_blobs *blobs, uint8_t **ret_bytes, size_t *ret_size);
 
-/* Replace all blobs by those of such a file. Errors: PEERS (not such a file), MEMORY; nothing is changed
- * then. */
+/* Replace all blobs by those of such a file. Errors: PEERS (not such a file), MEMORY; nothing is
+ * changed then. */
 int spotnik_blobs_file_read(struct spotnik_blobs *blobs, const uint8_t *bytes, size_t size);
 
 #endif

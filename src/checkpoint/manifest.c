@@ -24,8 +24,7 @@ void spotnik_manifest_done(struct spotnik_manifest *manifest)
     memset(manifest, 0, sizeof *manifest);
 }
 
-/* --- writing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static json_t *hex(uint64_t number)
 {
@@ -42,10 +41,10 @@ static json_t *ledger_json(const struct spotnik_ledger *ledger)
     for (uint32_t i = 0; i < ledger->returned_count; i++)
         json_array_append_new(returned, json_pack("[I,I]", (json_int_t)ledger->returned[i].begin,
                                                   (json_int_t)ledger->returned[i].end));
-    return json_pack("{s:I, s:I, s:b, s:I, s:I, s:o}", "samples", (json_int_t)ledger->samples, "batch",
-                     (json_int_t)ledger->batch, "per_member", ledger->per_member, "epoch",
-                     (json_int_t)ledger->data_epoch, "cursor", (json_int_t)ledger->cursor, "returned",
-                     returned);
+    return json_pack("{s:I, s:I, s:b, s:I, s:I, s:o}", "samples", (json_int_t)ledger->samples,
+                     "batch", (json_int_t)ledger->batch, "per_member", ledger->per_member, "epoch",
+                     (json_int_t)ledger->data_epoch, "cursor", (json_int_t)ledger->cursor,
+                     "returned", returned);
 }
 
 static json_t *tensors_json(const struct spotnik_registry *registry)
@@ -53,16 +52,18 @@ static json_t *tensors_json(const struct spotnik_registry *registry)
     json_t *tensors = json_array();
 
     for (uint32_t i = 0; i < registry->count; i++)
-        json_array_append_new(tensors, json_pack("{s:s, s:s, s:I}", "name", registry->tensor[i].name, "dtype",
-                                                 spotnik_safetensors_dtype(registry->tensor[i].dtype),
-                                                 "count", (json_int_t)registry->tensor[i].count));
+        json_array_append_new(tensors,
+                              json_pack("{s:s, s:s, s:I}", "name", registry->tensor[i].name,
+                                        "dtype",
+                                        spotnik_safetensors_dtype(registry->tensor[i].dtype),
+                                        "count", (json_int_t)registry->tensor[i].count));
     return tensors;
 }
 
 static json_t *file_json(const struct spotnik_manifest_file *file)
 {
-    return json_pack("{s:s, s:I, s:o}", "file", file->name, "bytes", (json_int_t)file->bytes, "xxh3",
-                     hex(file->hash));
+    return json_pack("{s:s, s:I, s:o}", "file", file->name, "bytes", (json_int_t)file->bytes,
+                     "xxh3", hex(file->hash));
 }
 
 static json_t *parts_json(const struct spotnik_manifest *manifest)
@@ -74,22 +75,25 @@ static json_t *parts_json(const struct spotnik_manifest *manifest)
     return parts;
 }
 
-static json_t *manifest_json(const struct spotnik_manifest *manifest, const struct spotnik_registry *registry)
+static json_t *manifest_json(const struct spotnik_manifest *manifest,
+                             const struct spotnik_registry *registry)
 {
-    return json_pack("{s:s, s:s, s:I, s:o, s:i, s:o, s:o, s:o, s:o}", "format", FORMAT, "job", manifest->job,
-                     "step", (json_int_t)manifest->step, "founding", hex(manifest->founding), "size",
-                     (int)manifest->size, "data", ledger_json(&manifest->ledger), "tensors",
-                     tensors_json(registry), "parts", parts_json(manifest), "blobs",
-                     file_json(&manifest->blobs));
+    return json_pack("{s:s, s:s, s:I, s:o, s:i, s:o, s:o, s:o, s:o}", "format", FORMAT, "job",
+                     manifest->job, "step", (json_int_t)manifest->step, "founding",
+                     hex(manifest->founding), "size", (int)manifest->size, "data",
+                     ledger_json(&manifest->ledger), "tensors", tensors_json(registry), "parts",
+                     parts_json(manifest), "blobs", file_json(&manifest->blobs));
 }
 
 static bool fits(const struct spotnik_ledger *ledger)
 {
-    return ledger->samples <= INT64_MAX && ledger->batch <= INT64_MAX && ledger->data_epoch <= INT64_MAX;
+    return ledger->samples <= INT64_MAX && ledger->batch <= INT64_MAX
+           && ledger->data_epoch <= INT64_MAX;
 }
 
-int spotnik_manifest_write(const struct spotnik_manifest *manifest, const struct spotnik_registry *registry,
-                           char **ret_text, size_t *ret_size)
+int spotnik_manifest_write(const struct spotnik_manifest *manifest,
+                           const struct spotnik_registry *registry, char **ret_text,
+                           size_t *ret_size)
 {
     json_t *json = fits(&manifest->ledger) ? manifest_json(manifest, registry) : NULL;
     char *body = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
@@ -100,9 +104,11 @@ int spotnik_manifest_write(const struct spotnik_manifest *manifest, const struct
     if (!text) {
         free(body);
         return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT, "no manifest can be written: not UTF-8, numbers beyond 2^63, or no memory");
+            SPOTNIK_ERR_ARGUMENT,
+            "no manifest can be written: not UTF-8, numbers beyond 2^63, or no memory");
     }
-    snprintf(text, HEAD_BYTES + 1, HEAD_FORMAT, (unsigned long long)spotnik_hash_bytes(body, length));
+    snprintf(text, HEAD_BYTES + 1, HEAD_FORMAT,
+             (unsigned long long)spotnik_hash_bytes(body, length));
     memcpy(text + HEAD_BYTES, body, length);
     memcpy(text + HEAD_BYTES + length, TAIL, TAIL_BYTES + 1);
     free(body);
@@ -111,8 +117,7 @@ int spotnik_manifest_write(const struct spotnik_manifest *manifest, const struct
     return 0;
 }
 
-/* --- reading: all bytes may be anybody's
- * -------------------------------------------------------------------- */
+/* ---- reading: all bytes may be anybody's ---- */
 
 /* The text between the fixed bytes, NULL when something was changed or is missing. */
 static const char *body_of(const uint8_t *bytes, size_t size, size_t *ret_length)
@@ -123,7 +128,8 @@ static const char *body_of(const uint8_t *bytes, size_t size, size_t *ret_length
         return NULL;
     *ret_length = size - HEAD_BYTES - TAIL_BYTES;
     const uint8_t *body = bytes + HEAD_BYTES;
-    snprintf(head, sizeof head, HEAD_FORMAT, (unsigned long long)spotnik_hash_bytes(body, *ret_length));
+    snprintf(head, sizeof head, HEAD_FORMAT,
+             (unsigned long long)spotnik_hash_bytes(body, *ret_length));
     if (memcmp(head, bytes, HEAD_BYTES) || memcmp(body + *ret_length, TAIL, TAIL_BYTES))
         return NULL;
     return (const char *)body;
@@ -154,12 +160,12 @@ static bool file_read(json_t *json, struct spotnik_manifest_file *ret)
     const char *name, *hash;
     json_int_t bytes;
 
-    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:I, s:s}", "file", &name, "bytes", &bytes, "xxh3",
-                       &hash))
+    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:I, s:s}", "file", &name, "bytes", &bytes,
+                       "xxh3", &hash))
         return false;
     ret->bytes = (uint64_t)bytes;
-    return bytes >= 0 && copy_word(ret->name, sizeof ret->name, name) && name[0] != '.' && !strchr(name, '/')
-           && hex_read(hash, &ret->hash);
+    return bytes >= 0 && copy_word(ret->name, sizeof ret->name, name) && name[0] != '.'
+           && !strchr(name, '/') && hex_read(hash, &ret->hash);
 }
 
 static bool range_read(json_t *json, struct spotnik_range *ret)
@@ -178,9 +184,9 @@ static bool ledger_read(json_t *json, struct spotnik_ledger *ret)
     json_t *returned;
     int per_member;
 
-    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:I, s:I, s:b, s:I, s:I, s:o}", "samples", &samples,
-                       "batch", &batch, "per_member", &per_member, "epoch", &epoch, "cursor", &cursor,
-                       "returned", &returned)
+    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:I, s:I, s:b, s:I, s:I, s:o}", "samples",
+                       &samples, "batch", &batch, "per_member", &per_member, "epoch", &epoch,
+                       "cursor", &cursor, "returned", &returned)
         || samples < 0 || batch < 0 || epoch < 0 || cursor < 0 || !json_is_array(returned)
         || json_array_size(returned) > SPOTNIK_LEDGER_RETURNED_MAX)
         return false;
@@ -201,8 +207,8 @@ static bool tensor_read(json_t *json, struct spotnik_registry *schema)
     const char *name, *dtype;
     json_int_t count;
 
-    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:s, s:I}", "name", &name, "dtype", &dtype, "count",
-                       &count))
+    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:s, s:I}", "name", &name, "dtype", &dtype,
+                       "count", &count))
         return false;
     return count >= 0
            && !spotnik_registry_add_shape(schema, name, (uint64_t)count,
@@ -211,8 +217,8 @@ static bool tensor_read(json_t *json, struct spotnik_registry *schema)
 
 static bool lists_read(struct spotnik_manifest *ret, json_t *tensors, json_t *parts)
 {
-    if (!json_is_array(tensors) || !json_is_array(parts) || json_array_size(parts) > SPOTNIK_PARTS_MAX
-        || !json_array_size(parts))
+    if (!json_is_array(tensors) || !json_is_array(parts)
+        || json_array_size(parts) > SPOTNIK_PARTS_MAX || !json_array_size(parts))
         return false;
     for (size_t i = 0; i < json_array_size(tensors); i++)
         if (!tensor_read(json_array_get(tensors, i), &ret->schema))
@@ -230,9 +236,9 @@ static bool body_read(struct spotnik_manifest *ret, json_t *json)
     json_t *data, *tensors, *parts, *blobs;
     json_int_t step, size;
 
-    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:s, s:I, s:s, s:I, s:o, s:o, s:o, s:o}", "format",
-                       &format, "job", &job, "step", &step, "founding", &founding, "size", &size, "data",
-                       &data, "tensors", &tensors, "parts", &parts, "blobs", &blobs)
+    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:s, s:I, s:s, s:I, s:o, s:o, s:o, s:o}",
+                       "format", &format, "job", &job, "step", &step, "founding", &founding, "size",
+                       &size, "data", &data, "tensors", &tensors, "parts", &parts, "blobs", &blobs)
         || step < 1 || size < 1 || size > UINT32_MAX)
         return false;
     ret->step = (uint64_t)step;
@@ -247,8 +253,8 @@ static int format_check(json_t *json)
     const char *format = json_string_value(json_object_get(json, "format"));
 
     if (format && strcmp(format, FORMAT))
-        return spotnik_error_return(SPOTNIK_ERR_VERSION, "its format is %.40s, this version reads " FORMAT,
-                                    format);
+        return spotnik_error_return(SPOTNIK_ERR_VERSION,
+                                    "its format is %.40s, this version reads " FORMAT, format);
     return 0;
 }
 

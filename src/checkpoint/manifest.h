@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that makes a directory of parts a checkpoint: what job and step it is, where the data stand, and
- * length and hash of every other file. It is written last, so where it is whole, all is. Bytes only;
- * decides nothing.
+/* The file that makes a directory of parts a checkpoint: what job and step it is, where the data
+ * stand, and length and hash of every other file. It is written last, so where it is whole, all is.
+ * Bytes only; decides nothing.
  *
  *     {"xxh3":"<16 digits>",<newline>"manifest":<JSON>}<newline>
  *
- * The hash is that of the text of <JSON>, and all around it is fixed: not a single byte can be changed or
- * cut off. */
+ * The hash is that of the text of <JSON>, and all around it is fixed: not a single byte can be
+ * changed or cut off. */
 #ifndef SPOTNIK_CHECKPOINT_MANIFEST_H
 #define SPOTNIK_CHECKPOINT_MANIFEST_H
 
@@ -41,13 +41,14 @@ struct spotnik_manifest {
 /* All zeros is an empty one. Frees the schema. */
 void spotnik_manifest_done(struct spotnik_manifest *manifest);
 
-/* The text of `manifest` with the tensors of `registry`. The caller frees *ret_text. Errors: MEMORY,
- * ARGUMENT (a number or a name that JSON cannot hold). */
-int spotnik_manifest_write(const struct spotnik_manifest *manifest, const struct spotnik_registry *registry,
-                           char **ret_text, size_t *ret_size);
+/* The text of `manifest` with the tensors of `registry`. The caller frees *ret_text. Errors:
+ * MEMORY, ARGUMENT (a number or a name that JSON cannot hold). */
+int spotnik_manifest_write(const struct spotnik_manifest *manifest,
+                           const struct spotnik_registry *registry, char **ret_text,
+                           size_t *ret_size);
 
-/* Read untrusted bytes into an empty manifest. Errors: PEERS (torn, changed, or not a manifest: the detail
- * says which), VERSION (of another format), MEMORY; the manifest is empty then. */
+/* Read untrusted bytes into an empty manifest. Errors: PEERS (torn, changed, or not a manifest: the
+ * detail says which), VERSION (of another format), MEMORY; the manifest is empty then. */
 int spotnik_manifest_read(struct spotnik_manifest *ret, const uint8_t *bytes, size_t size);
 
 #endif

@@ -18,8 +18,7 @@
 
 #define READ_BYTES ((size_t)4 << 20)
 
-/* --- one part, read from beginning to end
- * ------------------------------------------------------------------------ */
+/* ---- one part, read from beginning to end ---- */
 
 struct scan {
     const struct spotnik_part *part;
@@ -63,7 +62,8 @@ static int scan_file(struct scan *scan, int fd, const char *name, uint8_t *buffe
         if (got == 0)
             return 0;
         if (!scan_bytes(scan, buffer, (size_t)got))
-            return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s does not hold what its manifest says", name);
+            return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                        "%s does not hold what its manifest says", name);
     }
 }
 
@@ -77,8 +77,8 @@ static int part_open(const char *dir, const char *entry, const char *name, int *
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is missing", name);
     if (*ret_fd >= 0)
         return 0;
-    return spotnik_error_return(*ret_fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM, "cannot read %s: %s", path,
-                                spotnik_file_why(*ret_fd));
+    return spotnik_error_return(*ret_fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM,
+                                "cannot read %s: %s", path, spotnik_file_why(*ret_fd));
 }
 
 /* Read part `number`; its tensors go to `into` if that is given. */
@@ -102,8 +102,9 @@ static int part_read(const char *dir, const char *entry, const struct spotnik_ma
         rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s has %llu bytes of %llu", file->name,
                                   (unsigned long long)scan.at, (unsigned long long)file->bytes);
     if (!rc && spotnik_hash_end(&scan.hash) != file->hash)
-        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is damaged: its hash is not that of its manifest",
-                                  file->name);
+        rc =
+            spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                 "%s is damaged: its hash is not that of its manifest", file->name);
     spotnik_part_done(&part);
     return rc;
 }
@@ -112,7 +113,8 @@ static int parts_read(const char *dir, const char *entry, const struct spotnik_m
                       const struct spotnik_registry *into)
 {
     uint8_t *buffer = malloc(READ_BYTES);
-    int rc = buffer ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to read a checkpoint");
+    int rc =
+        buffer ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to read a checkpoint");
 
     for (uint32_t i = 0; i < manifest->part_count && !rc; i++)
         rc = part_read(dir, entry, manifest, i, into, buffer);
@@ -120,8 +122,7 @@ static int parts_read(const char *dir, const char *entry, const struct spotnik_m
     return rc;
 }
 
-/* --- the blobs, and all of it
- * ------------------------------------------------------------------------------------ */
+/* ---- the blobs, and all of it ---- */
 
 static int blobs_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
                       struct spotnik_blobs *into)
@@ -147,8 +148,10 @@ int spotnik_checkpoint_manifest(const char *dir, const char *entry, struct spotn
     size_t size;
 
     if (!spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME))
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "it has no manifest, so it was never completed");
-    int rc = spotnik_shelf_get(dir, entry, SPOTNIK_MANIFEST_NAME, SPOTNIK_MANIFEST_BYTES_MAX, &bytes, &size);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "it has no manifest, so it was never completed");
+    int rc = spotnik_shelf_get(dir, entry, SPOTNIK_MANIFEST_NAME, SPOTNIK_MANIFEST_BYTES_MAX,
+                               &bytes, &size);
 
     if (rc)
         return rc;
@@ -157,7 +160,8 @@ int spotnik_checkpoint_manifest(const char *dir, const char *entry, struct spotn
     return rc;
 }
 
-static int contents_verify(const char *dir, const char *entry, const struct spotnik_manifest *manifest)
+static int contents_verify(const char *dir, const char *entry,
+                           const struct spotnik_manifest *manifest)
 {
     struct spotnik_blobs *scratch = calloc(1, sizeof *scratch);
     int rc = scratch ? blobs_read(dir, entry, manifest, scratch) : SPOTNIK_ERR_MEMORY;
@@ -179,8 +183,7 @@ int spotnik_checkpoint_verify(const char *dir, const char *entry, struct spotnik
     return rc;
 }
 
-/* --- loading
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- loading ---- */
 
 static bool is_damage(int rc)
 {
@@ -191,8 +194,8 @@ static void say(struct spotnik_resume *resume, const char *entry)
 {
     size_t have = strlen(resume->message);
 
-    snprintf(resume->message + have, sizeof resume->message - have, "%scheckpoint %s was left out: %s",
-             have ? "; " : "", entry, spotnik_last_error());
+    snprintf(resume->message + have, sizeof resume->message - have,
+             "%scheckpoint %s was left out: %s", have ? "; " : "", entry, spotnik_last_error());
 }
 
 /* Is it ours? Asked before its gigabytes are read. */
@@ -218,8 +221,9 @@ static int belongs(const struct spotnik_manifest *manifest, const char *dir, con
     return 0;
 }
 
-static int take(const char *dir, const struct spotnik_shelf_entry *entry, struct spotnik_manifest *manifest,
-                struct spotnik_registry *registry, struct spotnik_resume *ret)
+static int take(const char *dir, const struct spotnik_shelf_entry *entry,
+                struct spotnik_manifest *manifest, struct spotnik_registry *registry,
+                struct spotnik_resume *ret)
 {
     int rc = parts_read(dir, entry->name, manifest, registry);
 
@@ -238,7 +242,8 @@ static int try_entry(const char *dir, const char *job, const struct spotnik_shel
                      struct spotnik_registry *registry, struct spotnik_resume *ret)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    int rc = manifest ? spotnik_checkpoint_manifest(dir, entry->name, manifest) : SPOTNIK_ERR_MEMORY;
+    int rc =
+        manifest ? spotnik_checkpoint_manifest(dir, entry->name, manifest) : SPOTNIK_ERR_MEMORY;
 
     if (!rc)
         rc = belongs(manifest, dir, job, registry);
@@ -252,8 +257,8 @@ static int try_entry(const char *dir, const char *job, const struct spotnik_shel
     return rc;
 }
 
-/* Those newer than the one loaded belong to a past that did not happen: never again to be taken for the
- * newest. */
+/* Those newer than the one loaded belong to a past that did not happen: never again to be taken for
+ * the newest. */
 static void set_aside(const char *dir, const struct spotnik_shelf_list *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -288,7 +293,8 @@ static int load_newest(const char *dir, const char *job, const struct spotnik_sh
             dir, ret->message);
     if (yielded)
         return spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
-                                    "all checkpoints in %s are of lineages that yielded to another one: see \"spotnik lineage\", and "
+                                    "all checkpoints in %s are of lineages that yielded to another "
+                                    "one: see \"spotnik lineage\", and "
                                     "choose one of them, or give this job another directory",
                                     dir);
     return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a directory of checkpoints back into memory: which one is the newest that is whole, and loading it.
- * A checkpoint is used only after every byte of it was read and agreed with its manifest; one that is not
- * whole is passed over for an older one, and said. Writes nothing but the registered state, and the names
- * of damaged checkpoints. */
+/* From a directory of checkpoints back into memory: which one is the newest that is whole, and
+ * loading it. A checkpoint is used only after every byte of it was read and agreed with its
+ * manifest; one that is not whole is passed over for an older one, and said. Writes nothing but the
+ * registered state, and the names of damaged checkpoints. */
 #ifndef SPOTNIK_CHECKPOINT_RESUME_H
 #define SPOTNIK_CHECKPOINT_RESUME_H
 
@@ -14,25 +14,26 @@
 #include "transfer/registry.h"
 
 struct spotnik_resume {
-    uint64_t step; /* 0: there is no checkpoint, the job begins */
+    uint64_t step;     /* 0: there is no checkpoint, the job begins */
     uint64_t founding; /* that wrote it */
     struct spotnik_ledger ledger;
     char name[96];     /* of the checkpoint */
     char message[512]; /* what was passed over, and why; "" when nothing was */
 };
 
-/* Read the manifest alone: what the checkpoint says of itself. `ret` must be empty. Errors as _verify(). */
+/* Read the manifest alone: what the checkpoint says of itself. `ret` must be empty. Errors as
+ * _verify(). */
 int spotnik_checkpoint_manifest(const char *dir, const char *entry, struct spotnik_manifest *ret);
 
-/* Read checkpoint `entry` of `dir` as a whole and compare it with its manifest. `ret` must be empty; it
- * holds the manifest on success. Errors: PEERS (torn or damaged: the detail says what), VERSION, SYSTEM,
- * MEMORY. */
+/* Read checkpoint `entry` of `dir` as a whole and compare it with its manifest. `ret` must be
+ * empty; it holds the manifest on success. Errors: PEERS (torn or damaged: the detail says what),
+ * VERSION, SYSTEM, MEMORY. */
 int spotnik_checkpoint_verify(const char *dir, const char *entry, struct spotnik_manifest *ret);
 
-/* Load the newest whole checkpoint of `job` into the registered state and the blobs. ret->step 0: the
- * directory holds none, and nothing was changed. Errors: CHECKPOINT (it is another job's or another
- * model's, or all are damaged: the detail says), SYSTEM, MEMORY; the registered state must not be used
- * then. */
+/* Load the newest whole checkpoint of `job` into the registered state and the blobs. ret->step 0:
+ * the directory holds none, and nothing was changed. Errors: CHECKPOINT (it is another job's or
+ * another model's, or all are damaged: the detail says), SYSTEM, MEMORY; the registered state must
+ * not be used then. */
 int spotnik_checkpoint_load(const char *dir, const char *job, struct spotnik_registry *registry,
                             struct spotnik_resume *ret);
 

@@ -31,11 +31,13 @@ int spotnik_safetensors_dtype_read(const char *name)
     return 0;
 }
 
-bool spotnik_safetensors_add(json_t *header, const char *name, int dtype, uint64_t count, uint64_t *at)
+bool spotnik_safetensors_add(json_t *header, const char *name, int dtype, uint64_t count,
+                             uint64_t *at)
 {
     uint64_t end = *at + count * spotnik_registry_element_bytes(dtype);
-    json_t *entry = json_pack("{s:s, s:[I], s:[I,I]}", "dtype", spotnik_safetensors_dtype(dtype), "shape",
-                              (json_int_t)count, "data_offsets", (json_int_t)*at, (json_int_t)end);
+    json_t *entry =
+        json_pack("{s:s, s:[I], s:[I,I]}", "dtype", spotnik_safetensors_dtype(dtype), "shape",
+                  (json_int_t)count, "data_offsets", (json_int_t)*at, (json_int_t)end);
 
     *at = end;
     return json_object_set_new(header, name, entry) == 0;
@@ -68,7 +70,8 @@ json_t *spotnik_safetensors_parse(const uint8_t *bytes, size_t size, size_t *ret
     uint64_t length = spotnik_reader_u64(&reader);
     if (reader.failed || length > size - 8 || length > SPOTNIK_SAFETENSORS_HEADER_MAX)
         return NULL;
-    json_t *header = json_loadb((const char *)bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
+    json_t *header =
+        json_loadb((const char *)bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
     if (header && !json_is_object(header)) {
         json_decref(header);
         return NULL;
@@ -77,8 +80,7 @@ json_t *spotnik_safetensors_parse(const uint8_t *bytes, size_t size, size_t *ret
     return header;
 }
 
-/* --- blobs
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- blobs ---- */
 
 int spotnik_blobs_file(const struct spotnik_blobs *blobs, uint8_t **ret_bytes, size_t *ret_size)
 {
@@ -90,10 +92,12 @@ int spotnik_blobs_file(const struct spotnik_blobs *blobs, uint8_t **ret_bytes, s
 
     for (uint32_t i = 0; i < blobs->count && good; i++)
         good = strcmp(blobs->blob[i].name, SPOTNIK_SAFETENSORS_METADATA) != 0
-               && spotnik_safetensors_add(header, blobs->blob[i].name, SPOTNIK_U8, blobs->blob[i].size, &at);
+               && spotnik_safetensors_add(header, blobs->blob[i].name, SPOTNIK_U8,
+                                          blobs->blob[i].size, &at);
     if (!good) {
         json_decref(header);
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a checkpoint needs names of blobs in UTF-8");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "a checkpoint needs names of blobs in UTF-8");
     }
     good = spotnik_safetensors_header(header, &head, &head_bytes);
     json_decref(header);
@@ -112,15 +116,16 @@ int spotnik_blobs_file(const struct spotnik_blobs *blobs, uint8_t **ret_bytes, s
 }
 
 /* One entry of the header: bytes [begin, end) of the data are the blob `name`. */
-static int blob_read(struct spotnik_blobs *blobs, const char *name, json_t *entry, const uint8_t *data,
-                     size_t size)
+static int blob_read(struct spotnik_blobs *blobs, const char *name, json_t *entry,
+                     const uint8_t *data, size_t size)
 {
     const char *dtype;
     json_int_t count, begin, end;
 
-    if (json_unpack_ex(entry, NULL, JSON_STRICT, "{s:s, s:[I!], s:[I,I!]}", "dtype", &dtype, "shape", &count,
-                       "data_offsets", &begin, &end)
-        || strcmp(dtype, "U8") || begin < 0 || end < begin || (uint64_t)end > size || count != end - begin)
+    if (json_unpack_ex(entry, NULL, JSON_STRICT, "{s:s, s:[I!], s:[I,I!]}", "dtype", &dtype,
+                       "shape", &count, "data_offsets", &begin, &end)
+        || strcmp(dtype, "U8") || begin < 0 || end < begin || (uint64_t)end > size
+        || count != end - begin)
         return SPOTNIK_ERR_PEERS;
     int rc = spotnik_blobs_set(blobs, name, data + begin, (size_t)count);
     return !rc || rc == SPOTNIK_ERR_MEMORY ? rc : SPOTNIK_ERR_PEERS;

@@ -20,12 +20,13 @@
 static int directory_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 || (fsync(fd) && errno != EINVAL); /* some network file systems cannot, and need not */
+    /* some network file systems cannot, and need not */
+    int rc = fd < 0 || (fsync(fd) && errno != EINVAL);
 
     if (fd >= 0)
         close(fd);
-    return rc ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the directory %s to the disk: %m",
-                                     path)
+    return rc ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                     "cannot write the directory %s to the disk: %m", path)
               : 0;
 }
 
@@ -48,7 +49,8 @@ int spotnik_shelf_open(const char *dir)
     return 0;
 }
 
-void spotnik_shelf_entry_name(uint64_t step, uint64_t founding, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+void spotnik_shelf_entry_name(uint64_t step, uint64_t founding,
+                              char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
 {
     snprintf(ret_name, SPOTNIK_SHELF_NAME_MAX + 1, "step-%012llu-%016llx", (unsigned long long)step,
              (unsigned long long)founding);
@@ -78,7 +80,8 @@ static int by_age(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static int list_add(struct spotnik_shelf_list *list, const char *dir, const struct spotnik_shelf_entry *entry)
+static int list_add(struct spotnik_shelf_list *list, const char *dir,
+                    const struct spotnik_shelf_entry *entry)
 {
     char path[PATH_MAX];
     struct stat facts;
@@ -103,7 +106,8 @@ int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
 
     memset(ret, 0, sizeof *ret);
     if (!directory)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the checkpoint directory %s: %m", dir);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot read the checkpoint directory %s: %m", dir);
     for (const struct dirent *at; !rc && (at = readdir(directory)) != NULL;)
         if (name_parse(at->d_name, &entry))
             rc = list_add(ret, dir, &entry);
@@ -126,12 +130,12 @@ int spotnik_shelf_entry_make(const char *dir, const char *entry)
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s", dir, entry);
-    return directory_make(path, dir) ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make %s: %m", path)
-                                     : 0;
+    return directory_make(path, dir)
+               ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make %s: %m", path)
+               : 0;
 }
 
-/* --- what is out of the way
- * -------------------------------------------------------------------------------------- */
+/* ---- what is out of the way ---- */
 
 void spotnik_shelf_set_aside(const char *dir, const char *entry)
 {
@@ -143,8 +147,7 @@ void spotnik_shelf_set_aside(const char *dir, const char *entry)
         directory_sync(dir);
 }
 
-/* --- when the next is due
- * ---------------------------------------------------------------------------------------- */
+/* ---- when the next is due ---- */
 
 static void due_name(uint64_t founding, uint64_t step, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
 {
@@ -197,8 +200,8 @@ int spotnik_shelf_due_set(const char *dir, uint64_t founding, uint64_t step)
     if (fd < 0 && errno == EEXIST)
         return 0;
     if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m",
-                                    dir);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot write to the checkpoint directory %s: %m", dir);
     close(fd);
     return 0;
 }
@@ -208,8 +211,7 @@ uint64_t spotnik_shelf_due(const char *dir, uint64_t founding)
     return due_walk(dir, founding, 0);
 }
 
-/* --- marks of lineages: empty files
- * ------------------------------------------------------------------------------ */
+/* ---- marks of lineages: empty files ---- */
 
 static int mark_make(const char *path, const char *dir)
 {
@@ -218,14 +220,16 @@ static int mark_make(const char *path, const char *dir)
     if (fd < 0 && errno == EEXIST)
         return 0;
     if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m", dir);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot write to the checkpoint directory %s: %m", dir);
     close(fd);
     return directory_sync(dir);
 }
 
 static void root_path(const char *dir, uint64_t founding, uint64_t root, char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/root-%016llx-of-%016llx", dir, (unsigned long long)root, (unsigned long long)founding);
+    snprintf(path, PATH_MAX, "%s/root-%016llx-of-%016llx", dir, (unsigned long long)root,
+             (unsigned long long)founding);
 }
 
 void spotnik_shelf_root_set(const char *dir, uint64_t founding, uint64_t root)

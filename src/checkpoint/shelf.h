@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of a job's checkpoints as a file system keeps it: a directory per checkpoint, files that
- * appear whole or not at all. Knows names and order; never what is in a file.
+/* The directory of a job's checkpoints as a file system keeps it: a directory per checkpoint, files
+ * that appear whole or not at all. Knows names and order; never what is in a file.
  *
  *     DIR/step-000000000120-<founding>/part-00001-of-00004-<hash>.safetensors ...
  *                                      blobs-<writer>.safetensors
  *                                      manifest.json                 written last: it is complete
- *     DIR/due-<founding>-<step>                                      the next one is due after this step
- *     DIR/skipped-step-...                                           was found damaged, and left out
+ *     DIR/due-<founding>-<step>                                      the next one is due after this
+ *                                                                    step
+ *     DIR/skipped-step-...                                           was found damaged, and left
+ *                                                                    out
  *
- * Nothing is overwritten: the founding keeps apart what several lives of a job wrote after the same step. */
+ * Nothing is overwritten: the founding keeps apart what several lives of a job wrote after the same
+ * step. */
 #ifndef SPOTNIK_CHECKPOINT_SHELF_H
 #define SPOTNIK_CHECKPOINT_SHELF_H
 
@@ -32,10 +35,12 @@ struct spotnik_shelf_list {
     struct spotnik_shelf_entry *entry; /* newest first: by step, then by age */
 };
 
-/* Make the directory if it is missing; its parent must exist. Errors: SYSTEM (the detail says what to do). */
+/* Make the directory if it is missing; its parent must exist. Errors: SYSTEM (the detail says what
+ * to do). */
 int spotnik_shelf_open(const char *dir);
 
-void spotnik_shelf_entry_name(uint64_t step, uint64_t founding, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1]);
+void spotnik_shelf_entry_name(uint64_t step, uint64_t founding,
+                              char ret_name[SPOTNIK_SHELF_NAME_MAX + 1]);
 
 /* Errors: SYSTEM, MEMORY. The caller gives the list back. */
 int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret);
@@ -44,45 +49,48 @@ void spotnik_shelf_list_done(struct spotnik_shelf_list *list);
 /* Make `dir`/`entry` if it is missing. Errors: SYSTEM. */
 int spotnik_shelf_entry_make(const char *dir, const char *entry);
 
-/* A file being written under a name of its own; it gets its real name when it is whole and on the disk. */
+/* A file being written under a name of its own; it gets its real name when it is whole and on the
+ * disk. */
 struct spotnik_shelf_file {
     char directory[PATH_MAX], temporary[PATH_MAX];
     int fd;
 };
 
-/* `writer` keeps files of several writers apart. Errors: SYSTEM, with errno as it was. After an error there is nothing to
- * end. */
+/* `writer` keeps files of several writers apart. Errors: SYSTEM, with errno as it was. After an
+ * error there is nothing to end. */
 int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, const char *entry,
                              uint64_t writer);
 int spotnik_shelf_file_add(struct spotnik_shelf_file *file, const void *bytes, size_t size);
 
-/* To the disk, then its name, then the name to the disk. `name` NULL: throw it away. Ends the file either
- * way. */
+/* To the disk, then its name, then the name to the disk. `name` NULL: throw it away. Ends the file
+ * either way. */
 int spotnik_shelf_file_end(struct spotnik_shelf_file *file, const char *name);
 
 /* A whole small file at once. Errors: SYSTEM. */
 int spotnik_shelf_put(const char *dir, const char *entry, const char *name, uint64_t writer,
                       const void *bytes, size_t size);
 
-/* The whole of a file of at most size_max bytes. The caller frees *ret_bytes. Errors: PEERS (no such file,
- * no regular one, or longer), SYSTEM, MEMORY. */
+/* The whole of a file of at most size_max bytes. The caller frees *ret_bytes. Errors: PEERS (no
+ * such file, no regular one, or longer), SYSTEM, MEMORY. */
 int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size_t size_max,
                       uint8_t **ret_bytes, size_t *ret_size);
 
 bool spotnik_shelf_has(const char *dir, const char *entry, const char *name);
 
-/* Keep the newest `keep` complete checkpoints. Goes: older complete ones, and incomplete ones older than
- * the newest complete; of this founding and of those whose root is the same. Other lineages are none of ours. Best effort: what
- * cannot be removed now is tried again with the next. Links are not followed, and what we did not write stays, with its directory.
- * Returns how many are gone. */
+/* Keep the newest `keep` complete checkpoints. Goes: older complete ones, and incomplete ones older
+ * than the newest complete; of this founding and of those whose root is the same. Other lineages
+ * are none of ours. Best effort: what cannot be removed now is tried again with the next. Links are
+ * not followed, and what we did not write stays, with its directory. Returns how many are gone. */
 uint32_t spotnik_shelf_prune(const char *dir, uint64_t founding, uint64_t root, uint32_t keep);
 
-/* "root-<root>-of-<founding>": to what lineage a founding goes back (docs/design/0028-lineages.md). Best effort. */
+/* "root-<root>-of-<founding>": to what lineage a founding goes back (docs/design/0028-lineages.md).
+ * Best effort. */
 void spotnik_shelf_root_set(const char *dir, uint64_t founding, uint64_t root);
 uint64_t spotnik_shelf_root(const char *dir, uint64_t founding); /* 0: not known */
 bool spotnik_shelf_is_of(const char *dir, uint64_t founding, uint64_t root);
 
-/* "yielded-<founding>": it has yielded to another lineage, and is not resumed until it is chosen again. Errors: SYSTEM. */
+/* "yielded-<founding>": it has yielded to another lineage, and is not resumed until it is chosen
+ * again. Errors: SYSTEM. */
 int spotnik_shelf_yield(const char *dir, uint64_t founding);
 int spotnik_shelf_choose(const char *dir, uint64_t founding);
 bool spotnik_shelf_has_yielded(const char *dir, uint64_t founding);

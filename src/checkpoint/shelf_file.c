@@ -16,7 +16,8 @@
 /* With errno as it is: callers make room on a full disk. */
 static int fail(const struct spotnik_shelf_file *file, const char *doing)
 {
-    int error = errno, rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot %s %s: %m", doing, file->directory);
+    int error = errno,
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot %s %s: %m", doing, file->directory);
 
     errno = error;
     return rc;
@@ -28,7 +29,8 @@ int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, c
     int length = snprintf(file->directory, sizeof file->directory, "%s/%s", dir, entry);
 
     if (length < 0 || (size_t)length + 32 > sizeof file->temporary)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the path of the checkpoint directory is too long");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "the path of the checkpoint directory is too long");
     memcpy(file->temporary, file->directory, (size_t)length);
     snprintf(file->temporary + length, sizeof file->temporary - (size_t)length, "/.tmp-%016llx",
              (unsigned long long)writer);
@@ -64,7 +66,8 @@ static int settle(struct spotnik_shelf_file *file, const char *name)
     int length = snprintf(path, sizeof path, "%s/%s", file->directory, name);
 
     if (length < 0 || (size_t)length >= sizeof path)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the path of the checkpoint directory is too long");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "the path of the checkpoint directory is too long");
     if (fsync(file->fd) || rename(file->temporary, path))
         return fail(file, "write to");
     int fd = open(file->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,7 +134,8 @@ int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
     int fd = spotnik_file_open(path);
     if (fd < 0)
-        return spotnik_error_return(fd == -ENOENT || fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM,
+        return spotnik_error_return(fd == -ENOENT || fd == -EINVAL ? SPOTNIK_ERR_PEERS
+                                                                   : SPOTNIK_ERR_SYSTEM,
                                     "cannot read %s: %s", path, spotnik_file_why(fd));
     if (fstat(fd, &facts)) {
         int rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path);
@@ -139,9 +143,10 @@ int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size
         close(fd);
         return rc;
     }
-    int rc = (uint64_t)facts.st_size > size_max
-                 ? spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is longer than such a file can be", path)
-                 : read_all(fd, path, (size_t)facts.st_size, ret_bytes);
+    int rc =
+        (uint64_t)facts.st_size > size_max
+            ? spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is longer than such a file can be", path)
+            : read_all(fd, path, (size_t)facts.st_size, ret_bytes);
     if (!rc)
         *ret_size = (size_t)facts.st_size;
     close(fd);

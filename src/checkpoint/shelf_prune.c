@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pruning a directory of checkpoints: only files that we made, in directories that we made. A user may have put a link to an
- * archive there, or files of their own beside ours. */
+/* Pruning a directory of checkpoints: only files that we made, in directories that we made. A user
+ * may have put a link to an archive there, or files of their own beside ours. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ static bool is_hex(const char *text, size_t count)
     return strspn(text, "0123456789abcdef") >= count;
 }
 
-/* "part-00001-of-00004-<hash>.safetensors", "blobs-<writer>.safetensors", "manifest.json", ".tmp-<writer>". */
+/* "part-00001-of-00004-<hash>.safetensors", "blobs-<writer>.safetensors", "manifest.json",
+ * ".tmp-<writer>". */
 static bool is_ours(const char *name)
 {
     unsigned number, count;
@@ -28,15 +29,16 @@ static bool is_ours(const char *name)
         return is_hex(name + 5, 16) && !name[21];
     if (!strncmp(name, "blobs-", 6))
         return is_hex(name + 6, 16) && !strcmp(name + 22, ".safetensors");
-    return sscanf(name, "part-%5u-of-%5u-%n", &number, &count, &end) == 2 && end && is_hex(name + end, 16)
-           && !strcmp(name + end + 16, ".safetensors");
+    return sscanf(name, "part-%5u-of-%5u-%n", &number, &count, &end) == 2 && end
+           && is_hex(name + end, 16) && !strcmp(name + end + 16, ".safetensors");
 }
 
 static void file_remove(int directory, const char *name)
 {
     struct stat facts;
 
-    if (is_ours(name) && fstatat(directory, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts.st_mode))
+    if (is_ours(name) && fstatat(directory, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
+        && S_ISREG(facts.st_mode))
         unlinkat(directory, name, 0);
 }
 
@@ -59,10 +61,12 @@ static void entry_remove(int shelf, const char *entry)
 }
 
 /* Of a lineage that has yielded, nothing goes before somebody has chosen. */
-static bool is_of_ours(const char *dir, const struct spotnik_shelf_entry *entry, uint64_t founding, uint64_t root)
+static bool is_of_ours(const char *dir, const struct spotnik_shelf_entry *entry, uint64_t founding,
+                       uint64_t root)
 {
     return entry->founding == founding
-           || (spotnik_shelf_is_of(dir, entry->founding, root) && !spotnik_shelf_has_yielded(dir, entry->founding));
+           || (spotnik_shelf_is_of(dir, entry->founding, root)
+               && !spotnik_shelf_has_yielded(dir, entry->founding));
 }
 
 uint32_t spotnik_shelf_prune(const char *dir, uint64_t founding, uint64_t root, uint32_t keep)

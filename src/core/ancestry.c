@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lineage our views are of, and whether the next one is built on ours (docs/design/0028-lineages.md). A view of an older member brings no
- * chain: then we continue our own. */
+/* Which lineage our views are of, and whether the next one is built on ours
+ * (docs/design/0028-lineages.md). A view of an older member brings no chain: then we continue our
+ * own. */
 #include "core/vote.h"
 
 static bool follows(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
@@ -17,12 +18,14 @@ bool ancestry_breaks(const struct spotnik_core *core, const struct spotnik_propo
         return false;
     if (spotnik_founding_differs(&view->founding, &proposal->founding))
         return true;
-    return follows(core, proposal) && view->chain && proposal->chain && !core->limits.minority_continues &&
-           spotnik_chain_link(view->chain, proposal) != proposal->chain;
+    return follows(core, proposal) && view->chain && proposal->chain
+           && !core->limits.minority_continues
+           && spotnik_chain_link(view->chain, proposal) != proposal->chain;
 }
 
 /* The view before was of this founding and chain; `next`: the chosen one follows it. */
-void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *founding, uint64_t chain, bool next)
+void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *founding,
+                      uint64_t chain, bool next)
 {
     struct spotnik_proposal *chosen = &core->chosen;
 
@@ -37,7 +40,7 @@ void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *
 
 void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_presence *ret)
 {
-    *ret = (struct spotnik_presence){.step = core->step.committed};
+    *ret = (struct spotnik_presence){ .step = core->step.committed };
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;
     ret->founding = core->view.founding;

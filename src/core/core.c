@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, start and dispatch of the core: one switch from event to its file. No rule of the protocol is here. */
+/* Memory, start and dispatch of the core: one switch from event to its file. No rule of the
+ * protocol is here. */
 #include "core/core.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "core/route.h"
 #include "core/vote.h"
 
-_Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX, "the step holds every bucket of the core");
+_Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX,
+               "the step holds every bucket of the core");
 
 #define BRIEF_MEMBERS 64 /* up to here a message is short anyhow */
 
@@ -86,7 +88,8 @@ static struct route *lay_out_route(struct carver *carver, uint32_t members, uint
 static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_limits *limits)
 {
     uint32_t members = limits->members_max, entries = 2 * members + SPOTNIK_JOINERS_MAX;
-    struct spotnik_core scratch, *real = carve(carver, sizeof(*real)), *core = real ? real : &scratch;
+    struct spotnik_core scratch, *real = carve(carver, sizeof(*real)),
+                                 *core = real ? real : &scratch;
 
     core->queue_max = 8 * members + 4 * SPOTNIK_BUCKETS_MAX + 256;
     core->chosen.entry_max = entries;
@@ -95,20 +98,21 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->vote = lay_out_vote(carver, members, entries);
     core->route = lay_out_route(carver, members, entries);
     carver->saved = carver->used;
-    core->queue = carve(carver, core->queue_max * sizeof(*core->queue)); /* last: between events it is empty, and is not saved */
+    /* last: between events it is empty, and is not saved */
+    core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
     return real;
 }
 
 size_t spotnik_core_size(const struct spotnik_limits *limits)
 {
-    struct carver carver = {.base = NULL};
+    struct carver carver = { .base = NULL };
     lay_out(&carver, limits);
     return carver.used;
 }
 
 size_t spotnik_core_saved_size(const struct spotnik_limits *limits)
 {
-    struct carver carver = {.base = NULL};
+    struct carver carver = { .base = NULL };
     lay_out(&carver, limits);
     return carver.saved;
 }
@@ -120,14 +124,16 @@ bool spotnik_core_save(const struct spotnik_core *core, void *bytes)
     return core->queue_count == 0;
 }
 
-struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits *limits, const void *bytes)
+struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits *limits,
+                                       const void *bytes)
 {
-    struct carver carver = {.base = memory};
+    struct carver carver = { .base = memory };
 
     memcpy(memory, bytes, spotnik_core_saved_size(limits));
-    struct spotnik_core *core = lay_out(&carver, limits); /* its pointers are those of another place */
+    /* its pointers are those of another place */
+    struct spotnik_core *core = lay_out(&carver, limits);
     core->limits = *limits;
-    core->outgoing = (struct spotnik_message){.epoch = 0};
+    core->outgoing = (struct spotnik_message){ .epoch = 0 };
     core->queue_head = core->queue_count = 0;
     return core;
 }
@@ -141,10 +147,11 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
 }
 
 struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_limits *limits,
-                                             const struct spotnik_member *self, uint32_t members_min,
-                                             uint64_t ledger_samples, uint64_t ledger_batch)
+                                             const struct spotnik_member *self,
+                                             uint32_t members_min, uint64_t ledger_samples,
+                                             uint64_t ledger_batch)
 {
-    struct carver carver = {.base = memory};
+    struct carver carver = { .base = memory };
 
     SPOTNIK_ASSERT(limits->members_max >= 1);
     SPOTNIK_ASSERT(limits->chunk_bytes >= 8 && limits->chunk_bytes % 8 == 0);
@@ -156,8 +163,10 @@ struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_
     core->self = *self;
     spotnik_core_members_min_set(core, members_min);
     core->rank = SPOTNIK_NO_RANK;
-    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns = core->vote->enter_limit_ns = SPOTNIK_NEVER;
-    core->vote->leave_ns = core->vote->enter_ns = core->vote->heartbeat_ns = core->vote->doubt.until_ns = core->vote->visit.until_ns = SPOTNIK_NEVER;
+    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns =
+        core->vote->enter_limit_ns = SPOTNIK_NEVER;
+    core->vote->leave_ns = core->vote->enter_ns = core->vote->heartbeat_ns =
+        core->vote->doubt.until_ns = core->vote->visit.until_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
@@ -171,33 +180,87 @@ void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_mi
 static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)
 {
     switch (event->kind) {
-    case SPOTNIK_EVENT_FOUND: on_found(core, &event->found); break;
-    case SPOTNIK_EVENT_RESUME: on_resume(core, &event->resume); break;
-    case SPOTNIK_EVENT_JOIN: on_join(core, &event->join); break;
-    case SPOTNIK_EVENT_LINK_UP: on_link_up(core, &event->link_up); break;
-    case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, &event->ended); break;
-    case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, &event->ended); break;
-    case SPOTNIK_EVENT_DEATH: on_death(core, &event->death); break;
-    case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, &event->peer); break;
-    case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, &event->peer); break;
-    case SPOTNIK_EVENT_KERNEL: on_kernel(core, &event->peer); break;
-    case SPOTNIK_EVENT_MESSAGE: on_message(core, &event->message); break;
-    case SPOTNIK_EVENT_TICK: on_tick(core); break;
-    case SPOTNIK_EVENT_WITNESS: on_witness(core, &event->witness); break;
-    case SPOTNIK_EVENT_WOKEN: doubt_begin(core); break;
-    case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
-    case SPOTNIK_EVENT_WEIGHT: on_weight(core, event->weight); break;
-    case SPOTNIK_EVENT_DECLINE: on_decline(core); break;
-    case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, &event->start); break;
-    case SPOTNIK_EVENT_STEP_SEAL: on_step_seal(core); break;
-    case SPOTNIK_EVENT_DEAL: on_deal(core, &event->deal); break;
-    case SPOTNIK_EVENT_LEAVE: on_leave(core); break;
-    case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, &event->peer); break;
-    case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, &event->chunk.header); break;
-    case SPOTNIK_EVENT_SHARED: on_shared(core, &event->shared); break;
-    case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, &event->flat); break;
-    case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, &event->failure); break;
-    case SPOTNIK_EVENT_RESULT: on_result(core, &event->result); break;
+    case SPOTNIK_EVENT_FOUND:
+        on_found(core, &event->found);
+        break;
+    case SPOTNIK_EVENT_RESUME:
+        on_resume(core, &event->resume);
+        break;
+    case SPOTNIK_EVENT_JOIN:
+        on_join(core, &event->join);
+        break;
+    case SPOTNIK_EVENT_LINK_UP:
+        on_link_up(core, &event->link_up);
+        break;
+    case SPOTNIK_EVENT_LINK_DOWN:
+        on_link_down(core, &event->ended);
+        break;
+    case SPOTNIK_EVENT_DIAL_FAILED:
+        on_dial_failed(core, &event->ended);
+        break;
+    case SPOTNIK_EVENT_DEATH:
+        on_death(core, &event->death);
+        break;
+    case SPOTNIK_EVENT_LANE_DOWN:
+        on_lane_down(core, &event->peer);
+        break;
+    case SPOTNIK_EVENT_PATH_DOWN:
+        on_path_down(core, &event->peer);
+        break;
+    case SPOTNIK_EVENT_KERNEL:
+        on_kernel(core, &event->peer);
+        break;
+    case SPOTNIK_EVENT_MESSAGE:
+        on_message(core, &event->message);
+        break;
+    case SPOTNIK_EVENT_TICK:
+        on_tick(core);
+        break;
+    case SPOTNIK_EVENT_WITNESS:
+        on_witness(core, &event->witness);
+        break;
+    case SPOTNIK_EVENT_WOKEN:
+        doubt_begin(core);
+        break;
+    case SPOTNIK_EVENT_STEP_BEGIN:
+        on_step_begin(core);
+        break;
+    case SPOTNIK_EVENT_WEIGHT:
+        on_weight(core, event->weight);
+        break;
+    case SPOTNIK_EVENT_DECLINE:
+        on_decline(core);
+        break;
+    case SPOTNIK_EVENT_BUCKET_START:
+        on_bucket_start(core, &event->start);
+        break;
+    case SPOTNIK_EVENT_STEP_SEAL:
+        on_step_seal(core);
+        break;
+    case SPOTNIK_EVENT_DEAL:
+        on_deal(core, &event->deal);
+        break;
+    case SPOTNIK_EVENT_LEAVE:
+        on_leave(core);
+        break;
+    case SPOTNIK_EVENT_ENTER_READY:
+        on_enter_ready(core, &event->peer);
+        break;
+    case SPOTNIK_EVENT_CHUNK_DONE:
+        on_chunk_done(core, &event->chunk.header);
+        break;
+    case SPOTNIK_EVENT_SHARED:
+        on_shared(core, &event->shared);
+        break;
+    case SPOTNIK_EVENT_FLAT_DONE:
+        on_flat_done(core, &event->flat);
+        break;
+    case SPOTNIK_EVENT_FLAT_FAILED:
+        on_flat_failed(core, &event->failure);
+        break;
+    case SPOTNIK_EVENT_RESULT:
+        on_result(core, &event->result);
+        break;
     }
 }
 
@@ -227,7 +290,8 @@ uint64_t spotnik_core_deadline(const struct spotnik_core *core)
         return SPOTNIK_NEVER;
     uint64_t due = spotnik_time_min(core->vote->initiate_ns, core->vote->retry_ns);
     due = spotnik_time_min(due, spotnik_time_min(core->vote->enter_until_ns, core->vote->leave_ns));
-    due = spotnik_time_min(due, spotnik_time_min(core->vote->doubt.until_ns, core->vote->visit.until_ns));
+    due = spotnik_time_min(due, spotnik_time_min(core->vote->doubt.until_ns,
+                                                 core->vote->visit.until_ns));
     return spotnik_time_min(due, spotnik_time_min(core->vote->enter_ns, core->vote->heartbeat_ns));
 }
 
@@ -243,7 +307,8 @@ const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core
 
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && core->ledger_known && core->step.committed == committed;
+    return core->role == SPOTNIK_ROLE_MEMBER && core->ledger_known
+           && core->step.committed == committed;
 }
 
 bool spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do all members hold the same results (docs/design/0027-digests.md)? The driver tells the digest of every result that its
- * caller got. A member chains them from the first step of the view on, and its heartbeats carry the chain. Ring neighbours
- * compare: one step that differs makes all later links of the chain differ. Decides which of two neighbours that differ is
- * the odd one, and ends it: wrong weights are worse than a crash. */
+/* Do all members hold the same results (docs/design/0027-digests.md)? The driver tells the digest
+ * of every result that its caller got. A member chains them from the first step of the view on, and
+ * its heartbeats carry the chain. Ring neighbours compare: one step that differs makes all later
+ * links of the chain differ. Decides which of two neighbours that differ is the odd one, and ends
+ * it: wrong weights are worse than a crash. */
 #include "core/vote.h"
 
 static uint64_t link_of(uint64_t before, uint64_t digest)
 {
-    uint64_t value = (before + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9) ^ digest;
+    uint64_t value =
+        (before + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9) ^ digest;
     value = (value ^ value >> 31) * UINT64_C(0x94d049bb133111eb);
     return value ^ value >> 29;
 }
 
-/* A view restarts the chain at the step that it goes on from, which all its members hold. The chain of the view before is
- * kept: what differed there may not have been compared yet. */
+/* A view restarts the chain at the step that it goes on from, which all its members hold. The chain
+ * of the view before is kept: what differed there may not have been compared yet. */
 void digest_view(struct spotnik_core *core)
 {
     struct digests *digests = &core->vote->digests;
@@ -22,13 +24,13 @@ void digest_view(struct spotnik_core *core)
         core->vote->peer[i].compared[0] = (struct compared){ 0 };
     }
     digests->chain[1] = digests->chain[0];
-    digests->chain[0] = (struct chain){
-        .epoch = core->view.epoch, .base = core->chosen.settled_step, .last = core->chosen.settled_step
-    };
+    digests->chain[0] = (struct chain){ .epoch = core->view.epoch,
+                                        .base = core->chosen.settled_step,
+                                        .last = core->chosen.settled_step };
 }
 
-/* Results come in order, one for each step; a gap means that a result never reached the caller, and the rest of the view
- * goes unchecked. */
+/* Results come in order, one for each step; a gap means that a result never reached the caller, and
+ * the rest of the view goes unchecked. */
 static bool is_next(const struct chain *chain, uint64_t step)
 {
     return step == chain->last + 1 && !chain->torn;
@@ -62,7 +64,8 @@ static struct spotnik_digest_claim claim_of(const struct chain *chain)
 }
 
 /* What a heartbeat says of our results, to a peer that knows of digests. */
-void digest_claim(const struct spotnik_core *core, const struct peer *peer, struct spotnik_message *message)
+void digest_claim(const struct spotnik_core *core, const struct peer *peer,
+                  struct spotnik_message *message)
 {
     if (peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_DIGESTS)
         return;
@@ -93,9 +96,9 @@ static void compare_one(const struct chain *chain, struct compared *with)
 static void diverge(struct spotnik_core *core, const struct peer *from, const struct compared *with)
 {
     fail(core, SPOTNIK_ERR_DIVERGED);
-    core->vote->digests.diverged = (struct spotnik_divergence){
-        .peer = from->member, .after_step = with->same_step, .step = with->differs_step
-    };
+    core->vote->digests.diverged = (struct spotnik_divergence){ .peer = from->member,
+                                                                .after_step = with->same_step,
+                                                                .step = with->differs_step };
 }
 
 /* We differ from one neighbour and agree with the other, at that step or a later one. */
@@ -104,11 +107,13 @@ static bool is_tied(const struct compared *differs, const struct compared *agree
     return agrees->same_step >= differs->differs_step && agrees->differs_step == 0;
 }
 
-/* The odd one of three differs from both its neighbours, and ends. A member that differs from one and agrees with the other
- * leaves that to the odd one, unless the odd one says that it is in the same position: then each side ends at the border. */
+/* The odd one of three differs from both its neighbours, and ends. A member that differs from one
+ * and agrees with the other leaves that to the odd one, unless the odd one says that it is in the
+ * same position: then each side ends at the border. */
 static void judge(struct spotnik_core *core, int i, struct peer *const *neighbour, uint32_t count)
 {
-    struct compared *first = &neighbour[0]->compared[i], *second = &neighbour[count - 1]->compared[i];
+    struct compared *first = &neighbour[0]->compared[i],
+                    *second = &neighbour[count - 1]->compared[i];
     struct chain *chain = &core->vote->digests.chain[i];
 
     if (first->differs_step == 0 && second->differs_step == 0)
@@ -127,7 +132,8 @@ static void judge(struct spotnik_core *core, int i, struct peer *const *neighbou
 /* For the status: how far both neighbours agree. */
 static void note_agreement(struct spotnik_core *core, struct peer *const *neighbour, uint32_t count)
 {
-    uint64_t one = neighbour[0]->compared[0].same_step, other = neighbour[count - 1]->compared[0].same_step;
+    uint64_t one = neighbour[0]->compared[0].same_step,
+             other = neighbour[count - 1]->compared[0].same_step;
     core->status.compared_step = one < other ? one : other;
 }
 
@@ -158,7 +164,8 @@ static void compare_all(struct spotnik_core *core)
         note_agreement(core, neighbour, count);
 }
 
-/* A claim belongs to one of our chains by its epoch; what was found out under another epoch is void. */
+/* A claim belongs to one of our chains by its epoch; what was found out under another epoch is
+ * void. */
 static void claim_take(struct peer *from, int i, const struct spotnik_digest_claim *claim)
 {
     if (from->compared[i].claim.epoch != claim->epoch)
@@ -166,13 +173,15 @@ static void claim_take(struct peer *from, int i, const struct spotnik_digest_cla
     from->compared[i].claim = *claim;
 }
 
-void digest_hear(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+void digest_hear(struct spotnik_core *core, struct peer *from,
+                 const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch)
         return;
     for (int i = 0; i < DIGEST_CHAINS; i++)
         for (int k = 0; k < DIGEST_CHAINS; k++)
-            if (message->digest[k].step != 0 && message->digest[k].epoch == core->vote->digests.chain[i].epoch)
+            if (message->digest[k].step != 0
+                && message->digest[k].epoch == core->vote->digests.chain[i].epoch)
                 claim_take(from, i, &message->digest[k]);
     compare_all(core);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that differ: which is the odd one? Two members whose buckets differ cannot say which of them is right. So every member of the
- * view tells its claim about the bucket in dispute, again with every heartbeat, and each decides by the same claims:
+/* Programs that differ: which is the odd one? Two members whose buckets differ cannot say which of
+ * them is right. So every member of the view tells its claim about the bucket in dispute, again
+ * with every heartbeat, and each decides by the same claims:
  *
- *   - more than half of those that can know agree: a member that disagrees fails. The others go on when it is gone
- *   - no claim has a majority, as between two members, or all say the same, and yet a frame was another: all fail
+ *   - more than half of those that can know agree: a member that disagrees fails. The others go on
+ *     when it is gone
+ *   - no claim has a majority, as between two members, or all say the same, and yet a frame was
+ *     another: all fail
  *
- * Nothing can be committed meanwhile that the odd one has not contributed to. A view change ends the dispute: the frames of the next view
- * begin it anew. Of several buckets in dispute the first one counts, of the lowest step. With a member in the view that speaks a wire
- * version without claims, the two that differ fail, as they did before there were any. */
+ * Nothing can be committed meanwhile that the odd one has not contributed to. A view change ends
+ * the dispute: the frames of the next view begin it anew. Of several buckets in dispute the first
+ * one counts, of the lowest step. With a member in the view that speaks a wire version without
+ * claims, the two that differ fail, as they did before there were any. */
 #include <string.h>
 
 #include "core/vote.h"
@@ -21,7 +25,8 @@ static bool is_same(const struct spotnik_claim *a, const struct spotnik_claim *b
 
 static bool is_about(const struct spotnik_core *core, const struct spotnik_claim *claim)
 {
-    return claim->step != 0 && claim->step == core->vote->dispute.step && claim->bucket == core->vote->dispute.bucket;
+    return claim->step != 0 && claim->step == core->vote->dispute.step
+           && claim->bucket == core->vote->dispute.bucket;
 }
 
 static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
@@ -40,7 +45,8 @@ static void claim_fill(struct spotnik_core *core, struct spotnik_claim *claim)
         claim->count = buckets_of(core, claim->step);
         return;
     }
-    const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, claim->step, claim->bucket);
+    const struct spotnik_bucket *bucket =
+        spotnik_transaction_bucket(&core->step, claim->step, claim->bucket);
     if (!bucket->used)
         return;
     claim->kind = SPOTNIK_CLAIM_BUCKET;
@@ -53,7 +59,7 @@ static void claim_fill(struct spotnik_core *core, struct spotnik_claim *claim)
 static bool own_claim(struct spotnik_core *core, struct spotnik_claim *ret)
 {
     uint64_t step = core->vote->dispute.step, running = core->step.committed + 1;
-    struct spotnik_claim claim = {.step = step, .bucket = core->vote->dispute.bucket};
+    struct spotnik_claim claim = { .step = step, .bucket = core->vote->dispute.bucket };
 
     if ((step != running && step + 1 != running) || (step == running && !core->step.begun))
         return false;
@@ -61,7 +67,8 @@ static bool own_claim(struct spotnik_core *core, struct spotnik_claim *ret)
         claim.kind = SPOTNIK_CLAIM_SILENT;
     else
         claim_fill(core, &claim);
-    if (step == running && !core->step.sealed && (claim.kind == SPOTNIK_CLAIM_NONE || claim.bucket == SPOTNIK_CLAIM_OF_NUMBER))
+    if (step == running && !core->step.sealed
+        && (claim.kind == SPOTNIK_CLAIM_NONE || claim.bucket == SPOTNIK_CLAIM_OF_NUMBER))
         return false; /* it may start more */
     *ret = claim;
     return true;
@@ -69,8 +76,11 @@ static bool own_claim(struct spotnik_core *core, struct spotnik_claim *ret)
 
 static const struct spotnik_claim *claim_of(struct spotnik_core *core, uint32_t rank)
 {
-    const struct peer *peer = rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
-    const struct spotnik_claim *claim = rank == core->rank ? &core->vote->dispute.own : peer ? &peer->claim : NULL;
+    const struct peer *peer =
+        rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
+    const struct spotnik_claim *claim = rank == core->rank ? &core->vote->dispute.own
+                                        : peer             ? &peer->claim
+                                                           : NULL;
 
     return claim && is_about(core, claim) ? claim : NULL;
 }
@@ -85,13 +95,15 @@ static uint32_t agreeing_with(struct spotnik_core *core, const struct spotnik_cl
     return count;
 }
 
-static void decide(struct spotnik_core *core, const struct spotnik_claim *best, uint32_t agreeing, uint32_t speaking)
+static void decide(struct spotnik_core *core, const struct spotnik_claim *best, uint32_t agreeing,
+                   uint32_t speaking)
 {
     bool majority = 2 * agreeing > speaking, unanimous = agreeing == speaking;
 
     core->vote->dispute.found = *best;
     core->vote->dispute.agreeing = majority ? agreeing : 0;
-    if (core->vote->dispute.own.kind != SPOTNIK_CLAIM_SILENT && (!majority || unanimous || !is_same(best, &core->vote->dispute.own)))
+    if (core->vote->dispute.own.kind != SPOTNIK_CLAIM_SILENT
+        && (!majority || unanimous || !is_same(best, &core->vote->dispute.own)))
         fail(core, SPOTNIK_ERR_MISMATCH);
 }
 
@@ -121,11 +133,13 @@ static void judge(struct spotnik_core *core)
         decide(core, best, most, speaking);
 }
 
-/* Has everybody claims that we are linked to? While a job is upgraded there may be members that have not. */
+/* Has everybody claims that we are linked to? While a job is upgraded there may be members that
+ * have not. */
 static bool all_have_claims(struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        const struct peer *peer = rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
+        const struct peer *peer =
+            rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
         if (peer && peer->linked && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_CLAIMS)
             return false;
     }
@@ -160,7 +174,8 @@ static bool comes_first(const struct spotnik_core *core, uint64_t step, uint32_t
     return bucket < core->vote->dispute.bucket;
 }
 
-void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, struct spotnik_id other)
+void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket,
+                  struct spotnik_id other)
 {
     if (!comes_first(core, step, bucket))
         return;
@@ -189,8 +204,9 @@ void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik
 {
     const struct spotnik_claim *claim = &message->claim;
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
-        spotnik_view_rank(&core->view, from->member.id) == SPOTNIK_NO_RANK || claim->step > core->step.committed + 1)
+    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch
+        || spotnik_view_rank(&core->view, from->member.id) == SPOTNIK_NO_RANK
+        || claim->step > core->step.committed + 1)
         return; /* it says so again */
     from->claim = *claim;
     dispute_open(core, claim->step, claim->bucket, from->member.id);
@@ -198,8 +214,8 @@ void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik
         judge(core);
 }
 
-bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
-                          uint32_t *ret_agreeing)
+bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own,
+                          struct spotnik_claim *ret_found, uint32_t *ret_agreeing)
 {
     if (core->vote->dispute.step == 0 || core->vote->dispute.found.step == 0)
         return false;
@@ -209,7 +225,8 @@ bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim 
     return true;
 }
 
-/* The other side is told, which may have no way to notice: it has committed the step, and perhaps it was the last one. */
+/* The other side is told, which may have no way to notice: it has committed the step, and perhaps
+ * it was the last one. */
 void mismatch(struct spotnik_core *core, struct spotnik_id other)
 {
     struct peer *peer = peer_find(core, other);

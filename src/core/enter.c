@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Letting joiners in, both sides. A joiner asks one sponsor, again after every step it has replayed; the sponsor starts a view change
- * at its next quiet moment: at once while its caller computes, else right after its next commit, so that no data already moved is
- * reduced twice for the sake of a joiner (P7). */
+/* Letting joiners in, both sides. A joiner asks one sponsor, again after every step it has
+ * replayed; the sponsor starts a view change at its next quiet moment: at once while its caller
+ * computes, else right after its next commit, so that no data already moved is reduced twice for
+ * the sake of a joiner (P7). */
 #include "base/assert.h"
 #include "base/time.h"
 #include "core/vote.h"
@@ -23,8 +24,9 @@ static bool within_reach(const struct spotnik_core *core, uint32_t rank)
     return rank < core->limits.warm_count || core->view.size - rank <= core->limits.warm_count;
 }
 
-/* Joiner, and it has heard of a view: link to its members before we are one of them. An end is only worth something to one that had a link,
- * and a survivor that came in a moment before the others died must be able to go on. */
+/* Joiner, and it has heard of a view: link to its members before we are one of them. An end is only
+ * worth something to one that had a link, and a survivor that came in a moment before the others
+ * died must be able to go on. */
 void enter_meet(struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++)
@@ -49,20 +51,23 @@ void enter_send(struct spotnik_core *core)
     if (core->now_ns < core->vote->enter_links_ns && !has_met(core, sponsor))
         return;
     if (core->now_ns >= core->vote->sponsor_until_ns && core->view.size > 0) {
-        enter_next_sponsor(core); /* it may be dead without a sound; that we replay step after step must not hide it */
+        /* it may be dead without a sound; that we replay step after step must not hide it */
+        enter_next_sponsor(core);
         return;
     }
     if (sponsor && sponsor->linked)
         send_message(core, sponsor, SPOTNIK_MESSAGE_ENTER);
     else if (sponsor)
-        peer_dial(core, sponsor); /* a joiner that has learnt no view yet knows nobody else to ask */
+        /* a joiner that has learnt no view yet knows nobody else to ask */
+        peer_dial(core, sponsor);
 }
 
 static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
     struct peer *peer = peer_want(core, sponsor);
     core->vote->sponsor = sponsor->id;
-    core->vote->sponsor_until_ns = spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
+    core->vote->sponsor_until_ns =
+        spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
     core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
     if (peer->linked)
         enter_send(core);
@@ -80,24 +85,29 @@ void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *spon
     ask(core, sponsor);
 }
 
-/* The next member of the view as we last heard it, and after them those that the driver has named: all of that view may be dead. */
+/* The next member of the view as we last heard it, and after them those that the driver has named:
+ * all of that view may be dead. */
 void enter_next_sponsor(struct spotnik_core *core)
 {
     if (!core->vote->enter_wanted || !core->view.size)
         return;
-    uint32_t rank = spotnik_view_rank(&core->view, core->vote->sponsor), next = rank == SPOTNIK_NO_RANK ? 0 : rank + 1;
+    uint32_t rank = spotnik_view_rank(&core->view, core->vote->sponsor),
+             next = rank == SPOTNIK_NO_RANK ? 0 : rank + 1;
     bool strange = spotnik_view_rank(&core->view, core->vote->guide.id) == SPOTNIK_NO_RANK;
-    ask(core, next == core->view.size && strange ? &core->vote->guide : &core->view.entry[next % core->view.size].member);
+    ask(core, next == core->view.size && strange
+                  ? &core->vote->guide
+                  : &core->view.entry[next % core->view.size].member);
 }
 
-/* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have the last one: members that have begun the
- * next wait for the others, and these for a joiner. */
+/* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have
+ * the last one: members that have begun the next wait for the others, and these for a joiner. */
 static bool quiet(const struct spotnik_core *core)
 {
     bool too_few = core->view.size < core->members_min && step_stable(core) == core->step.committed;
     bool waiting = core->step.started == 0 || too_few;
 
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && waiting && core->view.size < core->limits.members_max;
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && waiting
+           && core->view.size < core->limits.members_max;
 }
 
 static uint64_t steps_behind(const struct spotnik_core *core, const struct joiner *joiner)
@@ -118,20 +128,23 @@ static struct resting *resting_find(struct spotnik_core *core, struct spotnik_id
 /* One that replays no faster than we step will never come near while we go on. */
 static bool stalled(const struct spotnik_core *core, const struct joiner *joiner)
 {
-    return core->step.committed - joiner->nearest_step >= ENTER_STALLED &&
-           core->now_ns - joiner->nearest_ns >= 2 * core->limits.enter_wait_ns;
+    return core->step.committed - joiner->nearest_step >= ENTER_STALLED
+           && core->now_ns - joiner->nearest_ns >= 2 * core->limits.enter_wait_ns;
 }
 
-/* Waiting for it would hold us up for longer than a loss may. Quick steps count by their time: over slow links a job of 2 ms steps is
- * a hundred of them ahead before a joiner has copied its state and met everybody. */
+/* Waiting for it would hold us up for longer than a loss may. Quick steps count by their time: over
+ * slow links a job of 2 ms steps is a hundred of them ahead before a joiner has copied its state
+ * and met everybody. */
 static bool too_far(const struct spotnik_core *core, uint64_t behind)
 {
-    return behind > ENTER_FAR && behind > core->limits.silence_ceiling_ns / (step_takes_ns(core) + 1);
+    return behind > ENTER_FAR
+           && behind > core->limits.silence_ceiling_ns / (step_takes_ns(core) + 1);
 }
 
-/* A joiner two steps behind will be near enough when the token has gone round, or when it has replayed the rest: everybody waits for it. The
- * same is done for one that comes no nearer. Any other that looks further behind may only be far away, in a job that steps
- * faster than news travels: it is worth a try now and then, with enter_wait_ns to make up for the rest. */
+/* A joiner two steps behind will be near enough when the token has gone round, or when it has
+ * replayed the rest: everybody waits for it. The same is done for one that comes no nearer. Any
+ * other that looks further behind may only be far away, in a job that steps faster than news
+ * travels: it is worth a try now and then, with enter_wait_ns to make up for the rest. */
 static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
 {
     const struct resting *resting = resting_find(core, joiner->enter.member.id);
@@ -141,21 +154,26 @@ static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
     if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
         return false;
     if (behind <= ENTER_NEAR || stalled(core, joiner)) {
-        uint64_t patience_ns = core->limits.enter_wait_ns + behind * ENTER_PATIENCE * step_takes_ns(core);
-        core->vote->patience_until_ns = spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
+        uint64_t patience_ns =
+            core->limits.enter_wait_ns + behind * ENTER_PATIENCE * step_takes_ns(core);
+        core->vote->patience_until_ns =
+            spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
         return true;
     }
     if (core->now_ns < core->vote->enter_far_ns)
         return false;
-    core->vote->enter_far_ns = spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
+    core->vote->enter_far_ns =
+        spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
     return true;
 }
 
-/* A joiner asks every heartbeat. One that has fallen silent would be let in dead, or keep us trying for ever. */
+/* A joiner asks every heartbeat. One that has fallen silent would be let in dead, or keep us trying
+ * for ever. */
 void enter_expire(struct spotnik_core *core)
 {
     for (uint32_t i = core->vote->joiner_count; i-- > 0;)
-        if (spotnik_time_since(core->now_ns, core->vote->joiner[i].heard_ns) > core->limits.silence_ceiling_ns)
+        if (spotnik_time_since(core->now_ns, core->vote->joiner[i].heard_ns)
+            > core->limits.silence_ceiling_ns)
             enter_forget(core, core->vote->joiner[i].enter.member.id);
 }
 
@@ -177,22 +195,25 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
 
     if (!resting) {
         resting = &core->vote->resting[core->vote->resting_next++ % RESTING_MAX];
-        *resting = (struct resting){.id = id};
+        *resting = (struct resting){ .id = id };
     }
     resting->until_ns = spotnik_time_add(core->now_ns, for_ns);
     resting->tries += resting->tries < ENTER_TRIES;
 }
 
-/* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests many times as long as we stood frozen, at
- * every member, so that a joiner that never catches up does not delay us again and again. A view that a loss or a broken path forced upon us
- * waited for nobody: were the joiner to rest for that, a job that loses members would shut out those that replace them. */
+/* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests
+ * many times as long as we stood frozen, at every member, so that a joiner that never catches up
+ * does not delay us again and again. A view that a loss or a broken path forced upon us waited for
+ * nobody: were the joiner to rest for that, a job that loses members would shut out those that
+ * replace them. */
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     const struct spotnik_token *token = &core->vote->token;
     uint64_t took_ns = core->now_ns - core->vote->frozen_ns;
 
-    if (core->status.last_lost || core->vote->parked || took_ns < core->limits.enter_wait_ns || !core->vote->promised.round ||
-        spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
+    if (core->status.last_lost || core->vote->parked || took_ns < core->limits.enter_wait_ns
+        || !core->vote->promised.round
+        || spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
         return;
     for (uint32_t i = 0; i < token->joiner_count; i++)
         if (spotnik_proposal_find(proposal, token->joiner[i].member.id) == SPOTNIK_NO_RANK)
@@ -230,9 +251,9 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
 
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || !spotnik_id_equal(from->member.id, message->enter.member.id) ||
-        peer_rank(core, from) != SPOTNIK_NO_RANK ||
-        !remember(core, &message->enter))
+    if (core->role != SPOTNIK_ROLE_MEMBER
+        || !spotnik_id_equal(from->member.id, message->enter.member.id)
+        || peer_rank(core, from) != SPOTNIK_NO_RANK || !remember(core, &message->enter))
         return;
     if (core->vote->phase == PHASE_JOINER)
         token_returned(core);
@@ -249,7 +270,8 @@ static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)
         }
 }
 
-/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would be let in; and nobody waits for it any more. */
+/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would
+ * be let in; and nobody waits for it any more. */
 void enter_forget(struct spotnik_core *core, struct spotnik_id id)
 {
     struct joiner *joiner = find(core, id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What enters the core: a kind, an instant, and the arm that this kind has. A comment names the arm of each kind; a kind without one
- * says nothing more. */
+/* What enters the core: a kind, an instant, and the arm that this kind has. A comment names the arm
+ * of each kind; a kind without one says nothing more. */
 #ifndef SPOTNIK_CORE_EVENT_H
 #define SPOTNIK_CORE_EVENT_H
 
@@ -14,41 +14,58 @@
 
 enum spotnik_event_kind {
     /* once */
-    SPOTNIK_EVENT_FOUND,        /* found: become the only member of epoch 1 */
-    SPOTNIK_EVENT_RESUME,       /* resume: the founder goes on from a checkpoint; before anybody has joined and before its first step */
-    SPOTNIK_EVENT_JOIN,         /* join: become a joiner */
+    SPOTNIK_EVENT_FOUND, /* found: become the only member of epoch 1 */
+    /* resume: the founder goes on from a checkpoint; before anybody has joined and before its first
+     * step */
+    SPOTNIK_EVENT_RESUME,
+    SPOTNIK_EVENT_JOIN, /* join: become a joiner */
     /* links: control links only; a peer is known by its descriptor after the handshake */
-    SPOTNIK_EVENT_LINK_UP,      /* link_up: authenticated both ways, usable */
-    SPOTNIK_EVENT_LINK_DOWN,    /* ended: all that the peer said was delivered before */
-    SPOTNIK_EVENT_DIAL_FAILED,  /* ended: PROOF_GONE when the host it lived on refuses, or has another member there; PROOF_LIKELY when
-                                   a process answered and hung up; else PROOF_NONE */
-    SPOTNIK_EVENT_DEATH,        /* death: certificate of the peer's host (robust futex, reaped by its agent) that it has ended */
-    SPOTNIK_EVENT_MESSAGE,      /* message */
-    SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
-                                   reduced again */
-    SPOTNIK_EVENT_PATH_DOWN,    /* peer: no data to it arrive, for longer than a silence; perhaps only the path is broken */
-    SPOTNIK_EVENT_KERNEL,       /* peer: spotnik_core_is_quiet(), but its kernel has acknowledged just now what we said: its machine and the
-                                   path are well. Before each TICK that it is true of */
-    SPOTNIK_EVENT_TICK,         /* time has passed; deliver received messages first */
-    SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
-    SPOTNIK_EVENT_WITNESS,      /* witness: the answer to the action WITNESS */
-    SPOTNIK_EVENT_SHARED,       /* shared: the memory of a peer and ours are open to each other, or not any more */
+    SPOTNIK_EVENT_LINK_UP,   /* link_up: authenticated both ways, usable */
+    SPOTNIK_EVENT_LINK_DOWN, /* ended: all that the peer said was delivered before */
+    /* ended: PROOF_GONE when the host it lived on refuses, or has another member there;
+     * PROOF_LIKELY when a process answered and hung up; else PROOF_NONE */
+    SPOTNIK_EVENT_DIAL_FAILED,
+    /* death: certificate of the peer's host (robust futex, reaped by its agent) that it has
+     * ended */
+    SPOTNIK_EVENT_DEATH,
+    SPOTNIK_EVENT_MESSAGE, /* message */
+    /* peer: the data connection to it broke while its control link lives; the step is reduced
+     * again */
+    SPOTNIK_EVENT_LANE_DOWN,
+    /* peer: no data to it arrive, for longer than a silence; perhaps only the path is broken */
+    SPOTNIK_EVENT_PATH_DOWN,
+    /* peer: spotnik_core_is_quiet(), but its kernel has acknowledged just now what we said: its
+     * machine and the path are well. Before each TICK that it is true of */
+    SPOTNIK_EVENT_KERNEL,
+    SPOTNIK_EVENT_TICK, /* time has passed; deliver received messages first */
+    /* the host was suspended, and the clock does not show for how long: as if we were late */
+    SPOTNIK_EVENT_WOKEN,
+    SPOTNIK_EVENT_WITNESS, /* witness: the answer to the action WITNESS */
+    /* shared: the memory of a peer and ours are open to each other, or not any more */
+    SPOTNIK_EVENT_SHARED,
     /* the caller's side; answered by an action, at once or later */
-    SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
-    SPOTNIK_EVENT_WEIGHT,       /* weight: of our contributions in the begun step; before the first BUCKET_START */
-    SPOTNIK_EVENT_DECLINE,      /* the begun step consumes no samples; before the first BUCKET_START, on all members or none */
+    /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
+    SPOTNIK_EVENT_STEP_BEGIN,
+    /* weight: of our contributions in the begun step; before the first BUCKET_START */
+    SPOTNIK_EVENT_WEIGHT,
+    /* the begun step consumes no samples; before the first BUCKET_START, on all members or none */
+    SPOTNIK_EVENT_DECLINE,
     SPOTNIK_EVENT_BUCKET_START, /* start: `in` of this bucket is ready */
-    SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED. Without any bucket the core adds number
-                                   SPOTNIK_BUCKET_BARRIER of 0 elements: a step always synchronises */
-    SPOTNIK_EVENT_DEAL,         /* deal: the answer to the action DEAL, before any other event */
-    SPOTNIK_EVENT_LEAVE,        /* -> LEFT */
-    SPOTNIK_EVENT_ENTER_READY,  /* peer: a joiner asks it, the sponsor, for admission from now on */
+    /* no further buckets in this step -> COMMITTED. Without any bucket the core adds number
+     * SPOTNIK_BUCKET_BARRIER of 0 elements: a step always synchronises */
+    SPOTNIK_EVENT_STEP_SEAL,
+    SPOTNIK_EVENT_DEAL,        /* deal: the answer to the action DEAL, before any other event */
+    SPOTNIK_EVENT_LEAVE,       /* -> LEFT */
+    SPOTNIK_EVENT_ENTER_READY, /* peer: a joiner asks it, the sponsor, for admission from now on */
     /* data */
-    SPOTNIK_EVENT_CHUNK_DONE,   /* chunk: the payload is at the place that spotnik_core_place() gave */
-    SPOTNIK_EVENT_FLAT_DONE,    /* flat: we hold the whole result of a FLAT, safe from any death. To the holder of a host's stream: the
-                                   sum over the host is in `out`, as far as `chunks` says, and further each time */
-    SPOTNIK_EVENT_FLAT_FAILED,  /* failure: a FLAT has failed: MISMATCH, else it is reduced again */
-    SPOTNIK_EVENT_RESULT,       /* result: what the caller got; after every commit, before the next STEP_BEGIN */
+    /* chunk: the payload is at the place that spotnik_core_place() gave */
+    SPOTNIK_EVENT_CHUNK_DONE,
+    /* flat: we hold the whole result of a FLAT, safe from any death. To the holder of a host's
+     * stream: the sum over the host is in `out`, as far as `chunks` says, and further each time */
+    SPOTNIK_EVENT_FLAT_DONE,
+    SPOTNIK_EVENT_FLAT_FAILED, /* failure: a FLAT has failed: MISMATCH, else it is reduced again */
+    /* result: what the caller got; after every commit, before the next STEP_BEGIN */
+    SPOTNIK_EVENT_RESULT,
 };
 
 #define SPOTNIK_EVENT_KINDS (SPOTNIK_EVENT_RESULT + 1)
@@ -56,24 +73,29 @@ enum spotnik_event_kind {
 /* What the end of a link proves. */
 enum spotnik_proof {
     SPOTNIK_PROOF_NONE,
-    SPOTNIK_PROOF_GONE,   /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is ours */
-    SPOTNIK_PROOF_END,    /* its voice has ended in order: by its kernel, or a proxy between us */
-    SPOTNIK_PROOF_LIKELY, /* the same, without a proxy between us: GONE if the next answered dial is refused */
+    /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is
+     * ours */
+    SPOTNIK_PROOF_GONE,
+    SPOTNIK_PROOF_END, /* its voice has ended in order: by its kernel, or a proxy between us */
+    /* the same, without a proxy between us: GONE if the next answered dial is refused */
+    SPOTNIK_PROOF_LIKELY,
 };
 
 /* Header of a data frame. `weight`: sum of the weights of the contributions inside. */
 struct spotnik_chunk_header {
-    uint8_t handover;   /* 0: all-reduce stream; 1: finished result handed to a laggard or joiner */
+    uint8_t handover; /* 0: all-reduce stream; 1: finished result handed to a laggard or joiner */
     uint8_t dtype, op;
-    uint8_t sharing;    /* all-reduce: every contributor so far shares memory with the whole view */
-    uint8_t schedule;   /* all-reduce: enum spotnik_schedule */
+    uint8_t sharing;  /* all-reduce: every contributor so far shares memory with the whole view */
+    uint8_t schedule; /* all-reduce: enum spotnik_schedule */
     uint32_t bucket;
-    uint64_t epoch;     /* of the view; ignored by joiners for handover */
+    uint64_t epoch; /* of the view; ignored by joiners for handover */
     uint64_t step;
-    uint64_t sequence;  /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's rank for an input
-                           and the size of the view for the result, in a tree the sender's slot at the receiver; handover: chunk number in the bucket */
-    uint64_t count;     /* elements of the whole bucket */
-    uint64_t weight;    /* in a handover among members: buckets of the step */
+    /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's
+     * rank for an input and the size of the view for the result, in a tree the sender's slot at the
+     * receiver; handover: chunk number in the bucket */
+    uint64_t sequence;
+    uint64_t count;  /* elements of the whole bucket */
+    uint64_t weight; /* in a handover among members: buckets of the step */
 };
 
 /* A bucket of one step, in one view. */
@@ -134,8 +156,9 @@ struct spotnik_event_start {
 };
 
 struct spotnik_event_deal {
-    const uint32_t *weight_of; /* for the shares of the running step, made of its results as they are now */
-    uint64_t count;            /* fewer than there are shares: deal evenly */
+    /* for the shares of the running step, made of its results as they are now */
+    const uint32_t *weight_of;
+    uint64_t count; /* fewer than there are shares: deal evenly */
 };
 
 struct spotnik_event_chunk {
@@ -146,7 +169,8 @@ struct spotnik_event_chunk {
 struct spotnik_event_flat {
     struct spotnik_bucket_at at;
     uint64_t weight; /* for a holder: of the sum over its host; */
-    uint64_t chunks; /* and how many chunks of every segment of the ring of hosts it holds, from the first */
+    /* and how many chunks of every segment of the ring of hosts it holds, from the first */
+    uint64_t chunks;
 };
 
 struct spotnik_event_failure {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our evidence against peers, and when it makes us start a ballot ourselves.
  *
- * The nearest live predecessor of a lost member starts at once; every further witness waits stagger_ns longer than the one
- * before, so that one loss seen by a whole host starts one ballot, and yet none is missed when the first witness dies too. */
+ * The nearest live predecessor of a lost member starts at once; every further witness waits
+ * stagger_ns longer than the one before, so that one loss seen by a whole host starts one ballot,
+ * and yet none is missed when the first witness dies too. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "core/vote.h"
@@ -24,17 +25,21 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
         return;
     report->evidence = merged;
     core->vote->covered[rank] = false;
-    core->vote->patience_until_ns = core->vote->enter_limit_ns = core->now_ns; /* a loss is no time to wait for joiners */
+    /* a loss is no time to wait for joiners */
+    core->vote->patience_until_ns = core->vote->enter_limit_ns = core->now_ns;
     if (!core->vote->suspected_ns)
         core->vote->suspected_ns = core->now_ns;
     if (merged >= SPOTNIK_EVIDENCE_TAINTED)
-        freeze(core); /* never taken back, so a ballot must come: its token would wait at every hop for a member busy with data */
+        /* never taken back, so a ballot must come: its token would wait at every hop for a member
+         * busy with data */
+        freeze(core);
     pass_reroute(core, &core->view.entry[rank].member);
     evidence_schedule(core);
 }
 
-/* How many live members stand closer, going back from the lost one, than we do. 0: we are its nearest live predecessor. The live
- * successor is the second witness: it shares a link, and often the host, with the lost one. */
+/* How many live members stand closer, going back from the lost one, than we do. 0: we are its
+ * nearest live predecessor. The live successor is the second witness: it shares a link, and often
+ * the host, with the lost one. */
 static uint32_t witness_order(const struct spotnik_core *core, uint32_t lost)
 {
     uint32_t size = core->view.size, nearer = 0;
@@ -70,26 +75,31 @@ void evidence_schedule(struct spotnik_core *core)
         core->vote->initiate_ns = SPOTNIK_NEVER;
 }
 
-/* Another's word that it does not answer. It may again, and nobody tells us; so the word fades before the next retry asks it anew. */
+/* Another's word that it does not answer. It may again, and nobody tells us; so the word fades
+ * before the next retry asks it anew. */
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
 {
     return core->now_ns < core->vote->quiet_until_ns[rank];
 }
 
 /* The word of one ballot fades, and a later ballot of the same initiator may take it back. */
-static void learn_silence(struct spotnik_core *core, uint32_t rank, const struct spotnik_report *told, struct spotnik_id initiator)
+static void learn_silence(struct spotnik_core *core, uint32_t rank,
+                          const struct spotnik_report *told, struct spotnik_id initiator)
 {
     if (told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised) {
-        core->vote->quiet_until_ns[rank] = spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
+        core->vote->quiet_until_ns[rank] =
+            spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
         core->vote->quiet_by[rank] = initiator;
-    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE && spotnik_id_equal(core->vote->quiet_by[rank], initiator)) {
+    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE
+               && spotnik_id_equal(core->vote->quiet_by[rank], initiator)) {
         core->vote->quiet_until_ns[rank] = 0;
-        core->vote->quiet_by[rank] = (struct spotnik_id){0};
+        core->vote->quiet_by[rank] = (struct spotnik_id){ 0 };
     }
 }
 
-/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go round them, and leaves; and silences, for
- * a while. What another witnessed is never kept as our own evidence. */
+/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go
+ * round them, and leaves; and silences, for a while. What another witnessed is never kept as our
+ * own evidence. */
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
@@ -105,25 +115,29 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
     path_learn(core, token);
 }
 
-/* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it says FENCED on a link that stands, and first
- * of all on one that comes up in the same epoch. So it may have if it fenced us then or later; or if, when the link came up, it was in a
- * later epoch already, where it fences no peer for the earlier one. A later epoch heard on a link older than that says nothing
- * against it: it went there by a view that we voted for, or one chosen by others, which fenced us. */
+/* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it
+ * says FENCED on a link that stands, and first of all on one that comes up in the same epoch. So it
+ * may have if it fenced us then or later; or if, when the link came up, it was in a later epoch
+ * already, where it fences no peer for the earlier one. A later epoch heard on a link older than
+ * that says nothing against it: it went there by a view that we voted for, or one chosen by others,
+ * which fenced us. */
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
 {
     return peer->fenced_epoch >= epoch || peer->first_epoch > epoch;
 }
 
-/* What the known end of `peer` is worth in `epoch`: GONE where it did not vote without us there, by its own last words or by the
- * certificate of its host. A certificate that is too young for our view is worth more as soon as we have moved on. */
+/* What the known end of `peer` is worth in `epoch`: GONE where it did not vote without us there, by
+ * its own last words or by the certificate of its host. A certificate that is too young for our
+ * view is worth more as soon as we have moved on. */
 enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch)
 {
     if (peer->ended == SPOTNIK_EVIDENCE_NONE)
         return SPOTNIK_EVIDENCE_NONE;
     if (peer->certified && peer->last_epoch <= epoch)
         return SPOTNIK_EVIDENCE_GONE;
-    return peer->ended == SPOTNIK_EVIDENCE_GONE && !evidence_moved_on(peer, epoch) ? SPOTNIK_EVIDENCE_GONE
-                                                                                   : SPOTNIK_EVIDENCE_TAINTED;
+    return peer->ended == SPOTNIK_EVIDENCE_GONE && !evidence_moved_on(peer, epoch)
+               ? SPOTNIK_EVIDENCE_GONE
+               : SPOTNIK_EVIDENCE_TAINTED;
 }
 
 uint32_t spotnik_core_linked(const struct spotnik_core *core)
@@ -134,8 +148,9 @@ uint32_t spotnik_core_linked(const struct spotnik_core *core)
         return 0;
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         const struct peer *peer = &core->vote->peer[i];
-        count += peer->used && peer->linked && peer->heard && peer_rank(core, peer) != SPOTNIK_NO_RANK &&
-                 !evidence_moved_on(peer, core->view.epoch);
+        count += peer->used && peer->linked && peer->heard
+                 && peer_rank(core, peer) != SPOTNIK_NO_RANK
+                 && !evidence_moved_on(peer, core->view.epoch);
     }
     return count;
 }
@@ -148,7 +163,8 @@ static bool suspects_any(const struct spotnik_core *core)
     return false;
 }
 
-/* It lives: silence is forgiven while no view has been made without it, and a parked side has a reason to try again. */
+/* It lives: silence is forgiven while no view has been made without it, and a parked side has a
+ * reason to try again. */
 void evidence_hear(struct spotnik_core *core, struct peer *peer)
 {
     uint32_t rank;
@@ -165,7 +181,8 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     core->vote->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
     if (!suspects_any(core))
         core->vote->suspected_ns = 0;
-    if (core->vote->parked || (core->frozen && !core->vote->promised.round)) /* frozen for its sake, and no ballot has come yet */
+    /* frozen for its sake, and no ballot has come yet */
+    if (core->vote->parked || (core->frozen && !core->vote->promised.round))
         ballot_start(core);
     else
         evidence_schedule(core);

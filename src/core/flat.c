@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When steps are reduced in shared memory instead of round the ring (docs/design/0007-fast-path.md), or in the memory of each host and
- * between hosts round a ring of those (0010-hierarchy.md): the same decision, only that members of different hosts need not share.
+/* When steps are reduced in shared memory instead of round the ring
+ * (docs/design/0007-fast-path.md), or in the memory of each host and between hosts round a ring of
+ * those (0010-hierarchy.md): the same decision, only that members of different hosts need not
+ * share.
  *
- * All members of a view must choose alike, and neither way to that costs a message. First way: the choice comes with the view. Every
- * report in RECONCILE names the members that it shares no memory with, the proposal says whether all remaining members share it, and they
- * install that word with the view. Second way: a new member has no memory yet, so the first step of the view goes round the ring. Its
- * chunks carry one bit, "all contributors so far share memory with the whole view". A member that commits that step in this view has the
- * word of all members, as have all others that commit it. From the next step on they reduce flat, until the next view. The driver decides
- * how to share and reduce memory.
+ * All members of a view must choose alike, and neither way to that costs a message. First way: the
+ * choice comes with the view. Every report in RECONCILE names the members that it shares no memory
+ * with, the proposal says whether all remaining members share it, and they install that word with
+ * the view. Second way: a new member has no memory yet, so the first step of the view goes round
+ * the ring. Its chunks carry one bit, "all contributors so far share memory with the whole view". A
+ * member that commits that step in this view has the word of all members, as have all others that
+ * commit it. From the next step on they reduce flat, until the next view. The driver decides how to
+ * share and reduce memory.
  *
- * A step that one member has committed flat lies open to all: every other member of that view has all its shares mapped. So if the next
- * view settles that step, and all of it share memory, members take large results from there, and no member hands them over. */
+ * A step that one member has committed flat lies open to all: every other member of that view has
+ * all its shares mapped. So if the next view settles that step, and all of it share memory, members
+ * take large results from there, and no member hands them over. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -27,7 +32,8 @@ static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
 /* Do we lack memory that we should share with this member? */
 static bool is_apart(const struct spotnik_core *core, uint32_t rank)
 {
-    if (rank == core->rank || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
+    if (rank == core->rank
+        || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
         return false;
     return find(&core->route->flat, core->view.entry[rank].member.id) == core->route->flat.count;
 }
@@ -40,7 +46,8 @@ void flat_latch(struct spotnik_core *core)
         core->route->flat.ours = !is_apart(core, rank);
 }
 
-/* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two might fail for ever. */
+/* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two
+ * might fail for ever. */
 uint64_t flat_apart(const struct spotnik_core *core)
 {
     uint64_t apart = 0;
@@ -59,7 +66,9 @@ static bool is_near(const struct spotnik_core *core)
     const struct spotnik_view *view = &core->view;
 
     for (uint32_t rank = 1; rank < view->size; rank++)
-        if (memcmp(view->entry[rank].member.address, view->entry[0].member.address, sizeof(view->entry[0].member.address)) != 0)
+        if (memcmp(view->entry[rank].member.address, view->entry[0].member.address,
+                   sizeof(view->entry[0].member.address))
+            != 0)
             return false;
     return true;
 }
@@ -69,13 +78,18 @@ void flat_install(struct spotnik_core *core)
     core->route->near = is_near(core);
     core->route->flat.failed = false;
     core->route->flat.on = core->chosen.flat;
-    core->route->holders = spotnik_hosts_holders(&core->view, core->route->holder, core->route->scratch);
-    core->route->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank, core->route->holder, core->route->holders) : (struct spotnik_hosts){.count = 1};
+    core->route->holders =
+        spotnik_hosts_holders(&core->view, core->route->holder, core->route->scratch);
+    core->route->hosts =
+        core->limits.hierarchy
+            ? spotnik_hosts_of(&core->view, core->rank, core->route->holder, core->route->holders)
+            : (struct spotnik_hosts){ .count = 1 };
     flat_latch(core);
     core->route->flat.on |= core->route->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
-/* After a commit. A member that was handed the result has no other's word; but then a view has begun with it, as for all members. */
+/* After a commit. A member that was handed the result has no other's word; but then a view has
+ * begun with it, as for all members. */
 void flat_settle(struct spotnik_core *core, bool handed)
 {
     uint64_t generation = core->step.committed & 1;
@@ -125,19 +139,21 @@ bool flat_by_hosts(const struct spotnik_core *core)
 }
 
 /* The result of all has come round: the others on our host wait for it. */
-void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step)
+void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket,
+                 uint64_t step)
 {
     if (bucket->summed)
         queue_work(core, SPOTNIK_ACTION_SPREAD, number, step);
 }
 
-/* Every member of a view that was chosen flat was in the view before, and so says the same of each bucket. */
+/* Every member of a view that was chosen flat was in the view before, and so says the same of each
+ * bucket. */
 static bool lies_there(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
     uint64_t epoch = core->route->flat.begun_epoch[core->view.settled_step & 1];
 
-    return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used && bucket->flat &&
-           bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
+    return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used
+           && bucket->flat && bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
 }
 
 /* A new view: what needs no handing over, and, if we lag, what we take ourselves. */
@@ -170,16 +186,17 @@ void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *sha
 
 static bool still_wanted(const struct spotnik_core *core, const struct spotnik_bucket_at *at)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->route->flat.on && core->step.begun &&
-           at->epoch == core->view.epoch && at->step == core->step.committed + 1 &&
-           at->bucket < SPOTNIK_BUCKETS_MAX;
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->route->flat.on
+           && core->step.begun && at->epoch == core->view.epoch
+           && at->step == core->step.committed + 1 && at->bucket < SPOTNIK_BUCKETS_MAX;
 }
 
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done)
 {
     if (!still_wanted(core, &done->at))
         return;
-    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, done->at.step, done->at.bucket);
+    struct spotnik_bucket *bucket =
+        spotnik_transaction_bucket(&core->step, done->at.step, done->at.bucket);
     if (!bucket->used || bucket->complete)
         return;
     if (bucket->hosts) {
@@ -192,14 +209,15 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *do
     step_try_commit(core);
 }
 
-/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same members and round the ring. (Only a
- * proposal made earlier, and found again, may say otherwise once more.) */
+/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same
+ * members and round the ring. (Only a proposal made earlier, and found again, may say otherwise
+ * once more.) */
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure)
 {
     if (!still_wanted(core, &failure->at))
         return;
     if (failure->error == SPOTNIK_ERR_MISMATCH) {
-        dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){0});
+        dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){ 0 });
         return;
     }
     core->route->flat.failed = true;

@@ -18,9 +18,12 @@ void become(struct spotnik_core *core, enum spotnik_role role)
 /* Why a member is lost, as far as we know ourselves or the last token has said. */
 static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 {
-    bool told = core->vote->token.ballot.round != 0 && core->vote->token.report_count == core->view.size;
+    bool told =
+        core->vote->token.ballot.round != 0 && core->vote->token.report_count == core->view.size;
 
-    return spotnik_evidence_merge(core->vote->book[rank].evidence, told ? core->vote->token.report[rank].evidence : SPOTNIK_EVIDENCE_NONE);
+    return spotnik_evidence_merge(core->vote->book[rank].evidence,
+                                  told ? core->vote->token.report[rank].evidence
+                                       : SPOTNIK_EVIDENCE_NONE);
 }
 
 /* Members that went and came, for status; the view is still the old one. */
@@ -52,10 +55,12 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
     core->status.joins += joined;
 }
 
-/* Deaths known to us of members that the new view still holds stay known; silence is observed anew. */
+/* Deaths known to us of members that the new view still holds stay known; silence is observed
+ * anew. */
 static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    struct spotnik_report *carried = core->vote->token.report; /* the token of the old epoch is void: its array is free */
+    /* the token of the old epoch is void: its array is free */
+    struct spotnik_report *carried = core->vote->token.report;
     uint32_t size = 0, near = 0;
 
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
@@ -63,7 +68,7 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
             continue;
         uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
         near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
-        carried[size] = (struct spotnik_report){0};
+        carried[size] = (struct spotnik_report){ 0 };
         if (rank != SPOTNIK_NO_RANK && core->vote->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
             carried[size].evidence = core->vote->book[rank].evidence;
         size++;
@@ -82,8 +87,9 @@ static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotn
     return rank;
 }
 
-/* Members that we saw end before this view was installed: a joiner on its way in, while we were one, or a member that had moved on to this
- * very view. The end counts as it would have in this view. */
+/* Members that we saw end before this view was installed: a joiner on its way in, while we were
+ * one, or a member that had moved on to this very view. The end counts as it would have in this
+ * view. */
 static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
@@ -93,7 +99,9 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
         uint32_t rank = rank_to_be(proposal, peer->member.id);
         if (rank == SPOTNIK_NO_RANK)
             continue;
-        core->vote->book[rank].evidence = spotnik_evidence_merge(core->vote->book[rank].evidence, (uint8_t)evidence_of_end(peer, proposal->epoch));
+        core->vote->book[rank].evidence =
+            spotnik_evidence_merge(core->vote->book[rank].evidence,
+                                   (uint8_t)evidence_of_end(peer, proposal->epoch));
     }
 }
 
@@ -102,18 +110,20 @@ static void forget_decision(struct spotnik_core *core)
     dispute_end(core);
     core->frozen = core->vote->parked = false;
     phase_set(core, PHASE_NONE);
-    core->vote->promised = core->vote->accepted.ballot = (struct spotnik_ballot){0};
+    core->vote->promised = core->vote->accepted.ballot = (struct spotnik_ballot){ 0 };
     core->vote->suspected_ns = 0;
     core->vote->round_seen = 0;
     core->vote->retries = 0;
-    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns = core->vote->enter_limit_ns = SPOTNIK_NEVER;
+    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns =
+        core->vote->enter_limit_ns = SPOTNIK_NEVER;
     core->vote->patience_until_ns = 0;
     memset(core->vote->hop, 0, sizeof(core->vote->hop));
-    core->vote->token_at = (struct spotnik_id){0};
-    core->vote->visit = (struct spotnik_visit){.until_ns = SPOTNIK_NEVER};
+    core->vote->token_at = (struct spotnik_id){ 0 };
+    core->vote->visit = (struct spotnik_visit){ .until_ns = SPOTNIK_NEVER };
     memset(core->vote->covered, 0, core->limits.members_max * sizeof(*core->vote->covered));
     memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
-    memset(core->vote->quiet_until_ns, 0, core->limits.members_max * sizeof(*core->vote->quiet_until_ns));
+    memset(core->vote->quiet_until_ns, 0,
+           core->limits.members_max * sizeof(*core->vote->quiet_until_ns));
     memset(core->vote->quiet_by, 0, core->limits.members_max * sizeof(*core->vote->quiet_by));
     memset(core->vote->deaf, 0, core->limits.members_max * sizeof(*core->vote->deaf));
     memset(core->vote->fenced, 0, core->limits.members_max * sizeof(*core->vote->fenced));
@@ -131,7 +141,8 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
     core->vote->enter_wanted = false;
     core->vote->enter_ns = SPOTNIK_NEVER;
     if (core->vote->leaving) {
-        /* Kept as a holder: ask again, each time later, because asking interrupts the very hand-over we were kept for. */
+        /* Kept as a holder: ask again, each time later, because asking interrupts the very
+         * hand-over we were kept for. */
         uint32_t shift = 2 * (core->vote->leave_tries < 6 ? core->vote->leave_tries++ : 6);
         core->vote->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
     }
@@ -153,30 +164,38 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
     become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
 }
 
-/* Our replica must be the one the view goes on from: at the settled step, or one behind and marked so. */
-static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal, uint32_t at)
+/* Our replica must be the one the view goes on from: at the settled step, or one behind and marked
+ * so. */
+static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal,
+                 uint32_t at)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER && (proposal->entry[at].flags & SPOTNIK_ENTRY_JOINER))
-        return false; /* we were left out in between, and are let in for what we had asked as a joiner, long ago */
+        /* we were left out in between, and are let in for what we had asked as a joiner, long
+         * ago */
+        return false;
     if (proposal->entry[at].flags & SPOTNIK_ENTRY_LAGGARD)
-        return core->step.committed + 1 == proposal->settled_step || core->step.committed == proposal->settled_step;
+        return core->step.committed + 1 == proposal->settled_step
+               || core->step.committed == proposal->settled_step;
     return core->step.committed == proposal->settled_step;
 }
 
 /* A brief one is made whole. False: it is not built on our view. */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
-    return !proposal->packed || (core->role == SPOTNIK_ROLE_MEMBER && spotnik_brief_unpack(proposal, &core->view));
+    return !proposal->packed
+           || (core->role == SPOTNIK_ROLE_MEMBER && spotnik_brief_unpack(proposal, &core->view));
 }
 
-/* Counts that come from a peer, checked against our own capacity before anything is indexed by them. */
+/* Counts that come from a peer, checked against our own capacity before anything is indexed by
+ * them. */
 bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    if (spotnik_proposal_size(proposal) > core->limits.members_max ||
-        proposal->share_count > core->limits.members_max)
+    if (spotnik_proposal_size(proposal) > core->limits.members_max
+        || proposal->share_count > core->limits.members_max)
         return false;
     for (uint32_t i = 0; i < proposal->entry_count; i++)
-        if (proposal->entry[i].share != SPOTNIK_NO_SHARE && proposal->entry[i].share >= proposal->share_count)
+        if (proposal->entry[i].share != SPOTNIK_NO_SHARE
+            && proposal->entry[i].share >= proposal->share_count)
             return false;
     return true;
 }
@@ -194,7 +213,8 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     }
     struct spotnik_founding founding = core->view.founding;
     uint64_t chain = core->view.chain;
-    bool next = core->view.epoch == 0 || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
+    bool next = core->view.epoch == 0
+                || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
         enter_rest(core, proposal);
@@ -216,7 +236,8 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     digest_view(core);
     core->status.restarted_ns = core->now_ns;
     core->vote->heartbeat_ns = core->now_ns;
-    core->vote->settle_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->vote->settles);
+    core->vote->settle_ns =
+        spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->vote->settles);
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
     queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is true of a core between any two events that may change who is in (docs/protocol.md 4 to 7). A breach is a fault of ours: to go on
- * would break a promise, so it stops the process, which the others survive. The events of the data path are left out: they change none of it,
- * and a small step has a dozen. */
+/* What is true of a core between any two events that may change who is in (docs/protocol.md 4 to
+ * 7). A breach is a fault of ours: to go on would break a promise, so it stops the process, which
+ * the others survive. The events of the data path are left out: they change none of it, and a small
+ * step has a dozen. */
 #include "base/assert.h"
 #include "core/vote.h"
 
@@ -15,13 +16,18 @@ static void check_decision(const struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->promised.round == 0 || core->frozen);
     SPOTNIK_ASSERT(!core->vote->parked || core->frozen);
-    SPOTNIK_ASSERT(core->vote->promised.round <= core->vote->round_seen || core->vote->promised.round == 0);
-    SPOTNIK_ASSERT(core->vote->accepted.ballot.round == 0 || is_at_most(core->vote->accepted.ballot, core->vote->promised));
-    SPOTNIK_ASSERT(core->vote->accepted.ballot.round == 0 || core->vote->accepted.epoch == core->view.epoch + 1);
-    SPOTNIK_ASSERT(core->vote->phase == PHASE_NONE || spotnik_id_equal(core->vote->promised.initiator, core->self.id));
+    SPOTNIK_ASSERT(core->vote->promised.round <= core->vote->round_seen
+                   || core->vote->promised.round == 0);
+    SPOTNIK_ASSERT(core->vote->accepted.ballot.round == 0
+                   || is_at_most(core->vote->accepted.ballot, core->vote->promised));
+    SPOTNIK_ASSERT(core->vote->accepted.ballot.round == 0
+                   || core->vote->accepted.epoch == core->view.epoch + 1);
+    SPOTNIK_ASSERT(core->vote->phase == PHASE_NONE
+                   || spotnik_id_equal(core->vote->promised.initiator, core->self.id));
 }
 
-/* We stand where the view says, in the view that was chosen, and no further behind than a laggard may be (P3). */
+/* We stand where the view says, in the view that was chosen, and no further behind than a laggard
+ * may be (P3). */
 static void check_view(const struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->view.epoch > 0 && core->view.epoch == core->chosen.epoch);

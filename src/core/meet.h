@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the vote and the route meet. The vote decides who is in (vote.h), the route what moves where (route.h); each calls of the other
- * what stands here, and nothing else. Private to src/core. */
+/* Where the vote and the route meet. The vote decides who is in (vote.h), the route what moves
+ * where (route.h); each calls of the other what stands here, and nothing else. Private to
+ * src/core. */
 #ifndef SPOTNIK_CORE_MEET_H
 #define SPOTNIK_CORE_MEET_H
 
@@ -13,7 +14,8 @@ struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *m
 void peer_dial(struct spotnik_core *core, struct peer *peer);
 void ballot_start(struct spotnik_core *core);
 void mismatch(struct spotnik_core *core, struct spotnik_id other);
-void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, struct spotnik_id other);
+void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket,
+                  struct spotnik_id other);
 void role_set(struct spotnik_core *core, enum spotnik_role role);
 void enter_send(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);

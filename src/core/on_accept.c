@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ACCEPT arrives: vote and pass on; or, if it is ours, every voter has accepted and the view is chosen. */
+/* ACCEPT arrives: vote and pass on; or, if it is ours, every voter has accepted and the view is
+ * chosen. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "core/vote.h"
@@ -14,12 +15,14 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
 {
     const struct spotnik_proposal *proposal = message->proposal;
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
-        proposal->epoch != core->view.epoch + 1 || !proposal_unpack(core, message->proposal) || !proposal_sane(core, proposal) || !votes(core, proposal) ||
-        ancestry_breaks(core, proposal))
+    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch
+        || proposal->epoch != core->view.epoch + 1 || !proposal_unpack(core, message->proposal)
+        || !proposal_sane(core, proposal) || !votes(core, proposal)
+        || ancestry_breaks(core, proposal))
         return;
     peer_activate(core, from); /* as with RECONCILE: it listens for us now */
-    /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is outbid. */
+    /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is
+     * outbid. */
     if (spotnik_ballot_compare(proposal->ballot, core->vote->promised) != 0)
         return;
     if (is_self(core, proposal->ballot.initiator)) {

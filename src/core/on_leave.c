@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE: a planned departure is a view change that its subject starts itself. It votes, hands over what only it holds, and goes
- * when the view without it is installed. */
+/* LEAVE: a planned departure is a view change that its subject starts itself. It votes, hands over
+ * what only it holds, and goes when the view without it is installed. */
 #include "core/vote.h"
 
 void on_leave(struct spotnik_core *core)
@@ -15,5 +15,6 @@ void on_leave(struct spotnik_core *core)
     if (!core->frozen)
         ballot_start(core);
     else
-        core->vote->leave_ns = core->now_ns; /* the token under way may have passed us: ask as soon as it is done */
+        /* the token under way may have passed us: ask as soon as it is done */
+        core->vote->leave_ns = core->now_ns;
 }

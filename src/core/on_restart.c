@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RESTART arrives: a member has installed a view. It was chosen, so all its members install it, whatever ballots are under way. */
+/* RESTART arrives: a member has installed a view. It was chosen, so all its members install it,
+ * whatever ballots are under way. */
 #include "core/vote.h"
 
 /* A joiner that is not in it only learns the members of the job. */
@@ -8,7 +9,8 @@ static void learn(struct spotnik_core *core, const struct spotnik_proposal *prop
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
     enter_meet(core);
-    if (core->vote->enter_wanted && spotnik_view_rank(&core->view, core->vote->sponsor) == SPOTNIK_NO_RANK)
+    if (core->vote->enter_wanted
+        && spotnik_view_rank(&core->view, core->vote->sponsor) == SPOTNIK_NO_RANK)
         enter_next_sponsor(core);
 }
 
@@ -19,7 +21,8 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
     if (proposal->epoch <= core->view.epoch)
         return;
     if (!proposal_unpack(core, message->proposal)) {
-        send_message(core, from, SPOTNIK_MESSAGE_VIEW_ASK); /* we are not where the sender thinks we are */
+        /* we are not where the sender thinks we are */
+        send_message(core, from, SPOTNIK_MESSAGE_VIEW_ASK);
         return;
     }
     if (!proposal_sane(core, proposal))
@@ -32,7 +35,8 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
     }
     if (core->role != SPOTNIK_ROLE_MEMBER && core->role != SPOTNIK_ROLE_JOINER)
         return;
-    if (spotnik_founding_differs(&core->view.founding, &proposal->founding) && core->role == SPOTNIK_ROLE_MEMBER)
+    if (spotnik_founding_differs(&core->view.founding, &proposal->founding)
+        && core->role == SPOTNIK_ROLE_MEMBER)
         return; /* the sender is of another lineage: no reason to give up ours */
     if (ancestry_breaks(core, proposal)) {
         fail(core, SPOTNIK_ERR_LINEAGE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on that had lost everybody. */
+/* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on
+ * that had lost everybody. */
 #include "base/assert.h"
 #include "core/vote.h"
 
@@ -14,7 +15,8 @@ static void install_alone(struct spotnik_core *core)
     alone->founding = core->view.founding;
     alone->chain = 0;
     alone->entry_count = 1;
-    alone->entry[0] = (struct spotnik_entry){.member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0};
+    alone->entry[0] =
+        (struct spotnik_entry){ .member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0 };
     spotnik_ledger_copy(&alone->ledger, &core->ledger);
     view_install(core, alone);
 }
@@ -33,7 +35,8 @@ void on_found(struct spotnik_core *core, const struct spotnik_event_found *found
     install_alone(core);
 }
 
-/* To all others it is one more view of a job that has seen no step yet: nobody can have copied its state before. */
+/* To all others it is one more view of a job that has seen no step yet: nobody can have copied its
+ * state before. */
 void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->view.size == 1);

@@ -3,7 +3,8 @@
 #include "base/time.h"
 #include "core/vote.h"
 
-/* We were late ourselves (stopped, or starved of a processor): what looks like silence of others may be deafness of ours. */
+/* We were late ourselves (stopped, or starved of a processor): what looks like silence of others
+ * may be deafness of ours. */
 static void forgive_lateness(struct spotnik_core *core)
 {
     uint64_t late_ns = spotnik_time_since(core->now_ns, core->vote->heartbeat_ns);
@@ -13,14 +14,17 @@ static void forgive_lateness(struct spotnik_core *core)
     for (uint32_t i = 0; i < core->vote->peer_top; i++)
         if (core->vote->peer[i].used)
             core->vote->peer[i].detector.heard_ns =
-                spotnik_time_min(core->now_ns, spotnik_time_add(core->vote->peer[i].detector.heard_ns, late_ns));
+                spotnik_time_min(core->now_ns,
+                                 spotnik_time_add(core->vote->peer[i].detector.heard_ns, late_ns));
 }
 
-/* A peer on our own host shares our processors: its silence mostly means that the host is busy, while its death comes by certificate or
- * EOF. Only a stopped process is noticed by silence there, and that may take a little longer. */
+/* A peer on our own host shares our processors: its silence mostly means that the host is busy,
+ * while its death comes by certificate or EOF. Only a stopped process is noticed by silence there,
+ * and that may take a little longer. */
 #define HOST_PATIENCE 3
-/* So may be one on another host whose kernel answers: either the process is stopped, or packets were lost and all that it has said since waits
- * behind them. A machine that has gone, or that is cut off, does not answer. */
+/* So may be one on another host whose kernel answers: either the process is stopped, or packets
+ * were lost and all that it has said since waits behind them. A machine that has gone, or that is
+ * cut off, does not answer. */
 #define KERNEL_PATIENCE 3
 #define SETTLES_MAX 12
 
@@ -30,7 +34,8 @@ uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_mem
     return core->limits.silence_floor_ns * (near ? HOST_PATIENCE : 1);
 }
 
-/* Where heartbeats were late by one lately packets may get lost, and what is lost three times is late by a second. */
+/* Where heartbeats were late by one lately packets may get lost, and what is lost three times is
+ * late by a second. */
 static uint64_t kernel_floor(const struct spotnik_core *core, const struct peer *peer)
 {
     const struct spotnik_limits *limits = &core->limits;
@@ -42,10 +47,12 @@ static uint64_t kernel_floor(const struct spotnik_core *core, const struct peer 
 
 static bool silent(const struct spotnik_core *core, const struct peer *peer)
 {
-    uint64_t floor_ns = silence_floor(core, &peer->member), ceiling_ns = core->limits.silence_ceiling_ns;
+    uint64_t floor_ns = silence_floor(core, &peer->member),
+             ceiling_ns = core->limits.silence_ceiling_ns;
 
     if (!peer->linked)
-        floor_ns = ceiling_ns; /* before the link is up there is nothing to hear: allow for the dialling */
+        /* before the link is up there is nothing to hear: allow for the dialling */
+        floor_ns = ceiling_ns;
     else if (spotnik_time_since(core->now_ns, peer->kernel_ns) < core->limits.heartbeat_ns / 2)
         floor_ns = kernel_floor(core, peer);
     return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
@@ -64,7 +71,8 @@ bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint
     const struct peer *peer = core->role == SPOTNIK_ROLE_MEMBER ? peer_find(core, id) : NULL;
 
     return peer && peer->active && peer->linked
-           && spotnik_time_since(now_ns, peer->detector.heard_ns) >= core->limits.silence_floor_ns / 2;
+           && spotnik_time_since(now_ns, peer->detector.heard_ns)
+                  >= core->limits.silence_floor_ns / 2;
 }
 
 static void heartbeat(struct spotnik_core *core)
@@ -93,10 +101,12 @@ static bool accuse_one(struct spotnik_core *core)
     return false;
 }
 
-/* Each try gives the next view twice as long to hand over its last step: a view change in the middle begins that anew. */
+/* Each try gives the next view twice as long to hand over its last step: a view change in the
+ * middle begins that anew. */
 static void settle_try(struct spotnik_core *core)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || core->now_ns < core->vote->settle_ns || !step_needs_settling(core))
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->now_ns < core->vote->settle_ns
+        || !step_needs_settling(core))
         return;
     core->vote->settles += core->vote->settles < SETTLES_MAX;
     ballot_start(core);
@@ -114,7 +124,8 @@ static void tick_member(struct spotnik_core *core)
             ;
         settle_try(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->enter_until_ns && core->vote->phase == PHASE_JOINER)
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->enter_until_ns
+        && core->vote->phase == PHASE_JOINER)
         token_returned(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->initiate_ns) {
         core->vote->initiate_ns = SPOTNIK_NEVER;
@@ -129,7 +140,8 @@ static void tick_member(struct spotnik_core *core)
     if (core->role == SPOTNIK_ROLE_MEMBER)
         doubt_tick(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->leave_ns) {
-        core->vote->leave_ns = core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
+        core->vote->leave_ns =
+            core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
         core->vote->book[core->rank].leaving = 1;
         if (!core->frozen)
             ballot_start(core);

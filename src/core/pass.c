@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as it is up, and round members
- * that turn out to be dead meanwhile. Also the route of ACCEPT (all voters). RESTART goes its own way: spread.c. */
+/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as
+ * it is up, and round members that turn out to be dead meanwhile. Also the route of ACCEPT (all
+ * voters). RESTART goes its own way: spread.c. */
 #include "base/assert.h"
 #include "core/vote.h"
 
@@ -11,23 +12,24 @@ static const enum spotnik_message_kind message_of[PASS_COUNT] = {
 
 static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer *peer)
 {
-    core->vote->hop[pass] = (struct spotnik_id){0};
+    core->vote->hop[pass] = (struct spotnik_id){ 0 };
     if (pass == PASS_RECONCILE)
         core->vote->token_at = peer->member.id;
-    tell_view(core, peer); /* a peer an epoch behind must install ours before it can promise in it */
+    /* a peer an epoch behind must install ours before it can promise in it */
+    tell_view(core, peer);
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_message(core, peer, message_of[pass]);
 }
 
-/* Another ballot has overtaken the hop. Whom it was to reach never learned that we listen for it: it would be taken for silent for
- * ever, and the path to it for broken. */
+/* Another ballot has overtaken the hop. Whom it was to reach never learned that we listen for it:
+ * it would be taken for silent for ever, and the path to it for broken. */
 void pass_cancel(struct spotnik_core *core, enum pass pass)
 {
     struct peer *peer = peer_find(core, core->vote->hop[pass]);
 
     if (peer && peer->sought)
         peer->active = peer->sought = false;
-    core->vote->hop[pass] = (struct spotnik_id){0};
+    core->vote->hop[pass] = (struct spotnik_id){ 0 };
 }
 
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to)
@@ -52,8 +54,8 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
             pass_deliver(core, (enum pass)pass, peer);
 }
 
-/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must reach every voter;
- * the new evidence starts a new ballot instead. */
+/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
+ * reach every voter; the new evidence starts a new ballot instead. */
 void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
 {
     restart_reroute(core, failed->id);

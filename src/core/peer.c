@@ -32,11 +32,13 @@ static struct peer *free_place(struct spotnik_core *core)
     for (uint32_t i = 0; i < core->vote->peer_top; i++)
         if (!core->vote->peer[i].used)
             return &core->vote->peer[i];
-    return core->vote->peer_top < core->vote->peer_max ? &core->vote->peer[core->vote->peer_top++] : NULL;
+    return core->vote->peer_top < core->vote->peer_max ? &core->vote->peer[core->vote->peer_top++]
+                                                       : NULL;
 }
 
-/* A table full of strangers (excluded members, joiners that never enter) must not keep a member out: one of
- * them, unlinked if possible, makes room. There are more places than members, so there is always one. */
+/* A table full of strangers (excluded members, joiners that never enter) must not keep a member
+ * out: one of them, unlinked if possible, makes room. There are more places than members, so there
+ * is always one. */
 static struct peer *make_room(struct spotnik_core *core)
 {
     struct peer *place = free_place(core), *victim = NULL;
@@ -59,7 +61,9 @@ struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *m
     if (peer)
         return peer;
     peer = make_room(core);
-    *peer = (struct peer){.member = *member, .used = true, .rank = spotnik_view_rank(&core->view, member->id)};
+    *peer = (struct peer){ .member = *member,
+                           .used = true,
+                           .rank = spotnik_view_rank(&core->view, member->id) };
     spotnik_detector_start(&peer->detector, core->now_ns);
     return peer;
 }
@@ -82,20 +86,20 @@ void peer_dial(struct spotnik_core *core, struct peer *peer)
     queue_peer(core, SPOTNIK_ACTION_DIAL, &peer->member);
 }
 
-/* Of two members that both stand within each other's warm reach (small rings), the one with the smaller id
- * dials. */
+/* Of two members that both stand within each other's warm reach (small rings), the one with the
+ * smaller id dials. */
 static bool we_dial(const struct spotnik_core *core, uint32_t rank)
 {
     uint32_t size = core->view.size;
     uint32_t ahead = (rank + size - core->rank) % size, back = size - ahead;
     if (ahead > core->limits.warm_count)
         return false;
-    return back > core->limits.warm_count ||
-           spotnik_id_compare(core->self.id, core->view.entry[rank].member.id) < 0;
+    return back > core->limits.warm_count
+           || spotnik_id_compare(core->self.id, core->view.entry[rank].member.id) < 0;
 }
 
-/* Watch a peer without a break if it was watched before and is a ring neighbour still, or now: a silence
- * that began before the view counts from its beginning. */
+/* Watch a peer without a break if it was watched before and is a ring neighbour still, or now: a
+ * silence that began before the view counts from its beginning. */
 static void forget_strangers(struct spotnik_core *core)
 {
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
@@ -112,10 +116,12 @@ static void forget_strangers(struct spotnik_core *core)
     }
 }
 
-/* To the ring successor; to the next host, where we hold the stream of ours; and in a small view to all the others, for small buckets. */
+/* To the ring successor; to the next host, where we hold the stream of ours; and in a small view to
+ * all the others, for small buckets. */
 static void expect_lanes(struct spotnik_core *core)
 {
-    bool direct = !core->view.detour && spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
+    bool direct =
+        !core->view.detour && spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
     uint32_t size = core->view.size, last = direct ? size - 1 : 1;
 
     for (uint32_t ahead = 1; ahead < size; ahead++) {
@@ -126,8 +132,8 @@ static void expect_lanes(struct spotnik_core *core)
     flat_lanes_again(core);
 }
 
-/* A new view: watch both ring neighbours, keep links to the next few successors, forget peers that are
- * neither linked nor in it. */
+/* A new view: watch both ring neighbours, keep links to the next few successors, forget peers that
+ * are neither linked nor in it. */
 void peers_after_view(struct spotnik_core *core)
 {
     uint32_t size = core->view.size;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actions on their way to the driver. A SEND names only the kind of message; its body is read from the core's state when the driver
- * polls, which it does after every event, so that no message is ever copied or allocated. */
+/* Actions on their way to the driver. A SEND names only the kind of message; its body is read from
+ * the core's state when the driver polls, which it does after every event, so that no message is
+ * ever copied or allocated. */
 #include "base/assert.h"
 #include "core/vote.h"
 
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind)
 {
     SPOTNIK_ASSERT(core->queue_count < core->queue_max);
-    struct queued_action *slot = &core->queue[(core->queue_head + core->queue_count++) % core->queue_max];
-    slot->action = (struct spotnik_action){.kind = kind};
+    struct queued_action *slot =
+        &core->queue[(core->queue_head + core->queue_count++) % core->queue_max];
+    slot->action = (struct spotnik_action){ .kind = kind };
     slot->message = 0;
     slot->epoch = core->view.epoch;
     slot->serial = 0;
@@ -16,7 +18,8 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
 }
 
 /* On the memory of a bucket of `step`. */
-struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind, uint32_t bucket, uint64_t step)
+struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind,
+                                uint32_t bucket, uint64_t step)
 {
     struct spotnik_work *work = &queue_action(core, kind)->work;
 
@@ -25,7 +28,8 @@ struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_k
     return work;
 }
 
-void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer)
+void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind,
+                const struct spotnik_member *peer)
 {
     queue_action(core, kind)->peer = *peer;
 }
@@ -39,15 +43,16 @@ void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_mes
 }
 
 /* Of no recovery: not counted. */
-void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind, uint64_t serial)
+void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
+                 uint64_t serial)
 {
     send_message(core, peer, kind);
     core->status.messages_sent--;
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
 }
 
-/* RESTART goes to a peer that is behind before anything of our epoch does: links are FIFO, so a peer never gets a token of
- * an epoch it has not installed. */
+/* RESTART goes to a peer that is behind before anything of our epoch does: links are FIFO, so a
+ * peer never gets a token of an epoch it has not installed. */
 void tell_view(struct spotnik_core *core, struct peer *peer)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || !peer->linked || peer->told_epoch >= core->view.epoch)
@@ -56,10 +61,12 @@ void tell_view(struct spotnik_core *core, struct peer *peer)
     send_message(core, peer, SPOTNIK_MESSAGE_RESTART);
 }
 
-static const struct spotnik_message *compose(struct spotnik_core *core, enum spotnik_message_kind kind)
+static const struct spotnik_message *compose(struct spotnik_core *core,
+                                             enum spotnik_message_kind kind)
 {
-    core->outgoing = (struct spotnik_message){
-        .kind = kind, .epoch = core->view.epoch, .committed = core->step.committed};
+    core->outgoing = (struct spotnik_message){ .kind = kind,
+                                               .epoch = core->view.epoch,
+                                               .committed = core->step.committed };
     if (kind == SPOTNIK_MESSAGE_RECONCILE)
         core->outgoing.token = &core->vote->token;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
@@ -67,22 +74,28 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
     else if (kind == SPOTNIK_MESSAGE_RESTART)
         core->outgoing.proposal = &core->chosen;
     else if (kind == SPOTNIK_MESSAGE_ENTER)
-        core->outgoing.enter = (struct spotnik_enter){.member = core->self, .committed = core->step.committed};
+        core->outgoing.enter =
+            (struct spotnik_enter){ .member = core->self, .committed = core->step.committed };
     else if (kind == SPOTNIK_MESSAGE_CLAIM)
         core->outgoing.claim = core->vote->dispute.own;
     return &core->outgoing;
 }
 
-/* A claim of a dispute that is over, or a pass of an epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
+/* A claim of a dispute that is over, or a pass of an epoch that a view has ended in the same event:
+ * its body is gone, and nobody waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
-    bool pass = slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
+    bool pass =
+        slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
     bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->vote->dispute.own.step == 0;
-    return slot->action.kind == SPOTNIK_ACTION_SEND && (claim || (pass && slot->epoch != core->view.epoch));
+    return slot->action.kind == SPOTNIK_ACTION_SEND
+           && (claim || (pass && slot->epoch != core->view.epoch));
 }
 
-/* A voter has promised, and so stands in the view before the one that was chosen, or further: RESTART may speak of that view. Any other needs all. */
-static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind kind, struct spotnik_id id)
+/* A voter has promised, and so stands in the view before the one that was chosen, or further:
+ * RESTART may speak of that view. Any other needs all. */
+static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind kind,
+                         struct spotnik_id id)
 {
     const struct peer *peer = peer_find(core, id);
 
@@ -122,8 +135,10 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         core->outgoing.brief = may_be_brief(core, slot->message, ret->send.to.id);
         if (slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
             digest_claim(core, peer_find(core, ret->send.to.id), &core->outgoing);
-        if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
-            core->outgoing.epoch = slot->epoch; /* a view that came in the same event is told of only after what it fences */
+        if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT
+            || slot->serial)
+            /* a view that came in the same event is told of only after what it fences */
+            core->outgoing.epoch = slot->epoch;
         return true;
     }
     return false;

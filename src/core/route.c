@@ -4,12 +4,9 @@
 #include "core/route.h"
 
 static const struct way *const ways[WAY_COUNT] = {
-    [WAY_RING] = &way_ring,
-    [WAY_HOST_TREE] = &way_host_tree,
-    [WAY_HOST_RING] = &way_host_ring,
-    [WAY_HOST_MEMORY] = &way_host_memory,
-    [WAY_MEMORY] = &way_memory,
-    [WAY_TREE] = &way_tree,
+    [WAY_RING] = &way_ring,           [WAY_HOST_TREE] = &way_host_tree,
+    [WAY_HOST_RING] = &way_host_ring, [WAY_HOST_MEMORY] = &way_host_memory,
+    [WAY_MEMORY] = &way_memory,       [WAY_TREE] = &way_tree,
     [WAY_DIRECT] = &way_direct,
 };
 
@@ -37,7 +34,8 @@ void route_start(struct spotnik_core *core, uint32_t number, struct spotnik_buck
 
 /* ---- whole buckets ---- */
 
-void route_whole_next(const struct spotnik_bucket *bucket, uint64_t weight, struct spotnik_transfer *ret)
+void route_whole_next(const struct spotnik_bucket *bucket, uint64_t weight,
+                      struct spotnik_transfer *ret)
 {
     ret->header.weight = weight;
     ret->header.sharing = bucket->sharing;
@@ -45,19 +43,22 @@ void route_whole_next(const struct spotnik_bucket *bucket, uint64_t weight, stru
     ret->count = bucket->count;
 }
 
-struct spotnik_placement route_whole_place(const struct spotnik_bucket *bucket, uint32_t from, const struct spotnik_chunk_header *header)
+struct spotnik_placement route_whole_place(const struct spotnik_bucket *bucket, uint32_t from,
+                                           const struct spotnik_chunk_header *header)
 {
-    bool expected = header->sequence == spotnik_transaction_small_sequence(bucket, from, bucket->rank);
+    bool expected =
+        header->sequence == spotnik_transaction_small_sequence(bucket, from, bucket->rank);
 
     if (!expected || !spotnik_transaction_awaits(bucket, from))
         return route_verdict(SPOTNIK_VERDICT_BAD);
     bool result = spotnik_transaction_is_result(bucket, header->sequence);
-    return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE,
-                                      .kind = result ? SPOTNIK_RING_COPY : SPOTNIK_RING_KEEP,
-                                      .count = bucket->count};
+    return (struct spotnik_placement){ .verdict = SPOTNIK_VERDICT_TAKE,
+                                       .kind = result ? SPOTNIK_RING_COPY : SPOTNIK_RING_KEEP,
+                                       .count = bucket->count };
 }
 
-void route_whole_complete(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header)
+void route_whole_complete(struct spotnik_core *core, struct spotnik_bucket *bucket,
+                          const struct spotnik_chunk_header *header)
 {
     core->route->flat.agreed[header->step & 1] = bucket->sharing; /* everybody's word is in it */
     flat_spread(core, header->bucket, bucket, header->step);

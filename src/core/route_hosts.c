@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By hosts (docs/design/0010-hierarchy.md): the members of a host add up in memory, and one of them, the holder, goes on with the sum
- * round the ring of hosts, or up a tree of them. A member alone on its host goes there at once. */
+/* By hosts (docs/design/0010-hierarchy.md): the members of a host add up in memory, and one of
+ * them, the holder, goes on with the sum round the ring of hosts, or up a tree of them. A member
+ * alone on its host goes there at once. */
 #include "core/route.h"
 
-/* A bucket that the members of a host add up: does it go on up a tree of the hosts? Between two of them there is no difference. */
+/* A bucket that the members of a host add up: does it go on up a tree of the hosts? Between two of
+ * them there is no difference. */
 bool route_hosts_by_tree(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
-    return core->route->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes &&
-           spotnik_choice_take(core->limits.choice, core->route->hosts.count, core->route->near, bytes) != SPOTNIK_SCHEDULE_RING;
+    return core->route->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes
+           && spotnik_choice_take(core->limits.choice, core->route->hosts.count, core->route->near,
+                                  bytes)
+                  != SPOTNIK_SCHEDULE_RING;
 }
 
 static bool is_alone(const struct spotnik_core *core)
@@ -27,30 +31,39 @@ static bool memory_takes(const struct spotnik_core *core, const struct spotnik_b
 
 static void memory_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
-    route_memory_start(core, number, bucket, core->route->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
+    route_memory_start(core, number, bucket,
+                       core->route->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
 }
 
-static bool is_from_behind(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
+static bool is_from_behind(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                           uint32_t rank)
 {
     return bucket->hosts && rank == core->route->hosts.previous;
 }
 
 /* The holder lets frames wait until it knows the sum of its host. */
-static struct spotnik_placement memory_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank,
+static struct spotnik_placement memory_place(const struct spotnik_core *core,
+                                             const struct spotnik_bucket *bucket, uint32_t rank,
                                              const struct spotnik_chunk_header *header)
 {
-    bool ours = header->schedule == SPOTNIK_SCHEDULE_RING ? is_from_behind(core, bucket, rank)
-                                                          : route_tree_of_hosts(core, rank) != SPOTNIK_NO_RANK;
+    bool ours = header->schedule == SPOTNIK_SCHEDULE_RING
+                    ? is_from_behind(core, bucket, rank)
+                    : route_tree_of_hosts(core, rank) != SPOTNIK_NO_RANK;
 
     return route_verdict(ours ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
 }
 
-static bool memory_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
+static bool memory_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                          uint32_t rank)
 {
-    return !bucket->complete && (!bucket->hosts || rank == core->route->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+    return !bucket->complete
+           && (!bucket->hosts || rank == core->route->hosts.previous
+               || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
 }
 
-const struct way way_host_memory = { .takes = memory_takes, .start = memory_start, .place = memory_place, .awaits = memory_awaits };
+const struct way way_host_memory = {
+    .takes = memory_takes, .start = memory_start, .place = memory_place, .awaits = memory_awaits
+};
 
 /* ---- round the ring of hosts ---- */
 
@@ -61,19 +74,24 @@ static bool ring_takes(const struct spotnik_core *core, const struct spotnik_buc
 
 static void ring_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
-    spotnik_transaction_start_hosts(&core->step, bucket, core->route->hosts.count, core->route->hosts.index, core->limits.chunk_bytes);
+    spotnik_transaction_start_hosts(&core->step, bucket, core->route->hosts.count,
+                                    core->route->hosts.index, core->limits.chunk_bytes);
     route_ring_scale(core, number, bucket);
 }
 
-static struct spotnik_placement ring_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank,
+static struct spotnik_placement ring_place(const struct spotnik_core *core,
+                                           const struct spotnik_bucket *bucket, uint32_t rank,
                                            const struct spotnik_chunk_header *header)
 {
-    return is_from_behind(core, bucket, rank) ? route_ring_place(bucket, header) : route_verdict(SPOTNIK_VERDICT_BAD);
+    return is_from_behind(core, bucket, rank) ? route_ring_place(bucket, header)
+                                              : route_verdict(SPOTNIK_VERDICT_BAD);
 }
 
-static bool ring_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
+static bool ring_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                        uint32_t rank)
 {
-    return !bucket->complete && (rank == core->route->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+    return !bucket->complete
+           && (rank == core->route->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
 }
 
 const struct way way_host_ring = {
@@ -121,12 +139,14 @@ static void go_up(struct spotnik_core *core, struct spotnik_bucket *bucket, uint
 static void go_round(struct spotnik_core *core, struct spotnik_bucket *bucket, uint64_t weight)
 {
     bucket->way = WAY_HOST_RING;
-    spotnik_transaction_start_summed(&core->step, bucket, core->route->hosts.count, core->route->hosts.index, core->limits.chunk_bytes, weight);
+    spotnik_transaction_start_summed(&core->step, bucket, core->route->hosts.count,
+                                     core->route->hosts.index, core->limits.chunk_bytes, weight);
 }
 
-/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts; all of it if it goes up a tree,
- * since that is one chunk. */
-void route_hosts_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event_flat *done)
+/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of
+ * hosts; all of it if it goes up a tree, since that is one chunk. */
+void route_hosts_summed(struct spotnik_core *core, struct spotnik_bucket *bucket,
+                        const struct spotnik_event_flat *done)
 {
     uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : done->weight;
 

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small buckets of large views: sums go up a tree, and the result comes down (docs/design/0013-tree.md), among all members; or among
- * hosts, for route_hosts.c. Decides the tree, the place of each member, and when to add. src/step/small.c has the open transfers. */
+/* Small buckets of large views: sums go up a tree, and the result comes down
+ * (docs/design/0013-tree.md), among all members; or among hosts, for route_hosts.c. Decides the
+ * tree, the place of each member, and when to add. src/step/small.c has the open transfers. */
 #include "core/route.h"
 
-/* The first step of a view goes round the ring where members might agree by it to reduce in memory from the next one on: then no
- * connection is opened for one step. */
+/* The first step of a view goes round the ring where members might agree by it to reduce in memory
+ * from the next one on: then no connection is opened for one step. */
 static bool is_ready(const struct spotnik_core *core)
 {
-    return core->route->holders == core->view.size || core->step.committed > core->view.settled_step;
+    return core->route->holders == core->view.size
+           || core->step.committed > core->view.settled_step;
 }
 
 static struct spotnik_tree tree_of(const struct spotnik_core *core, bool hosts)
 {
-    return (struct spotnik_tree){.size = hosts ? core->route->hosts.count : core->view.size,
-                                 .place = hosts ? core->route->hosts.index : core->rank,
-                                 .fan = core->limits.fan};
+    return (struct spotnik_tree){ .size = hosts ? core->route->hosts.count : core->view.size,
+                                  .place = hosts ? core->route->hosts.index : core->rank,
+                                  .fan = core->limits.fan };
 }
 
-static uint32_t rank_at(const struct spotnik_core *core, const struct spotnik_tree *tree, bool hosts, uint32_t slot)
+static uint32_t rank_at(const struct spotnik_core *core, const struct spotnik_tree *tree,
+                        bool hosts, uint32_t slot)
 {
     uint32_t place = spotnik_tree_at(tree, slot);
     return hosts ? core->route->holder[place] : place;
@@ -35,19 +38,21 @@ uint32_t route_tree_of_hosts(const struct spotnik_core *core, uint32_t rank)
 }
 
 /* Under which number such a bucket knows a member. */
-static uint32_t place_of(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
+static uint32_t place_of(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                         uint32_t rank)
 {
     return bucket->hosts ? route_tree_of_hosts(core, rank) : rank;
 }
 
 static bool is_linked(const struct spotnik_core *core, uint32_t rank)
 {
-    uint32_t ahead = (rank + core->view.size - core->rank) % core->view.size, back = core->view.size - ahead;
+    uint32_t ahead = (rank + core->view.size - core->rank) % core->view.size,
+             back = core->view.size - ahead;
     return ahead <= core->limits.warm_count || back <= core->limits.warm_count;
 }
 
-/* Data connections to all neighbours in the tree. A control link as well, on which the driver tells a broken one from a death: the child
- * opens it. */
+/* Data connections to all neighbours in the tree. A control link as well, on which the driver tells
+ * a broken one from a death: the child opens it. */
 static void expect_lanes(struct spotnik_core *core, bool hosts)
 {
     struct spotnik_tree tree = tree_of(core, hosts);
@@ -64,18 +69,21 @@ static void expect_lanes(struct spotnik_core *core, bool hosts)
     }
 }
 
-/* A new view: if the one before used a tree, and this one may, its connections are opened at once, and those that it had are kept. */
+/* A new view: if the one before used a tree, and this one may, its connections are opened at once,
+ * and those that it had are kept. */
 void flat_lanes_again(struct spotnik_core *core)
 {
     if (core->view.size < 2 || (core->route->tree_epoch[0] == 0 && core->route->tree_epoch[1] == 0))
         return;
-    if (flat_by_hosts(core) ? flat_streams(core) && core->route->hosts.count > 2 : !core->route->flat.on)
+    if (flat_by_hosts(core) ? flat_streams(core) && core->route->hosts.count > 2
+                            : !core->route->flat.on)
         expect_lanes(core, flat_by_hosts(core));
 }
 
 static void gather(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
 {
-    struct spotnik_work *work = queue_work(core, SPOTNIK_ACTION_GATHER, number, core->step.committed + 1);
+    struct spotnik_work *work =
+        queue_work(core, SPOTNIK_ACTION_GATHER, number, core->step.committed + 1);
 
     work->gather.children = spotnik_tree_children(&bucket->tree);
     work->gather.summed = bucket->summed;
@@ -94,9 +102,11 @@ void route_tree_begin(struct spotnik_core *core, struct spotnik_bucket *bucket, 
 }
 
 /* Our input goes up weighted. */
-void route_tree_weigh(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
+void route_tree_weigh(struct spotnik_core *core, uint32_t number,
+                      const struct spotnik_bucket *bucket)
 {
-    if (spotnik_tree_children(&bucket->tree) == 0 && bucket->op == SPOTNIK_MEAN && bucket->weight > 1)
+    if (spotnik_tree_children(&bucket->tree) == 0 && bucket->op == SPOTNIK_MEAN
+        && bucket->weight > 1)
         gather(core, number, bucket);
 }
 
@@ -114,10 +124,12 @@ static void start(struct spotnik_core *core, uint32_t number, struct spotnik_buc
 /* Ours goes out as the caller put it in: nothing is added to it before, nor is it weighted. */
 static bool is_plain(const struct spotnik_bucket *bucket)
 {
-    return spotnik_tree_children(&bucket->tree) == 0 && !bucket->summed && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1);
+    return spotnik_tree_children(&bucket->tree) == 0 && !bucket->summed
+           && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1);
 }
 
-void route_tree_next(const struct spotnik_core *core, const struct spotnik_bucket *bucket, struct spotnik_transfer *ret)
+void route_tree_next(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                     struct spotnik_transfer *ret)
 {
     bool result = spotnik_transaction_is_result(bucket, ret->header.sequence);
 
@@ -126,26 +138,30 @@ void route_tree_next(const struct spotnik_core *core, const struct spotnik_bucke
     ret->source = result || !is_plain(bucket) ? SPOTNIK_SOURCE_OUT : SPOTNIK_SOURCE_IN;
 }
 
-struct spotnik_placement route_tree_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank,
+struct spotnik_placement route_tree_place(const struct spotnik_core *core,
+                                          const struct spotnik_bucket *bucket, uint32_t rank,
                                           const struct spotnik_chunk_header *header)
 {
     return route_whole_place(bucket, place_of(core, bucket, rank), header);
 }
 
-bool route_tree_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank)
+bool route_tree_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                       uint32_t rank)
 {
     return spotnik_transaction_awaits(bucket, place_of(core, bucket, rank));
 }
 
 /* Something has come from below. */
-static void add_up(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header)
+static void add_up(struct spotnik_core *core, struct spotnik_bucket *bucket,
+                   const struct spotnik_chunk_header *header)
 {
     bucket->tree_weight += header->weight;
     if (spotnik_transaction_gathered(bucket))
         gather(core, header->bucket, bucket);
 }
 
-void route_tree_receive(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header)
+void route_tree_receive(struct spotnik_core *core, struct spotnik_bucket *bucket,
+                        const struct spotnik_chunk_header *header)
 {
     bool result = spotnik_transaction_is_result(bucket, header->sequence);
     uint32_t from = spotnik_transaction_small_source(bucket, header->sequence);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place of a circle, since a member that
- * has installed the view is busy with data at once, and a circle would wait at every hop. Nothing has to come back: if a
- * member is missed, the first peer that hears it speak in an old epoch tells it.
+/* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place of
+ * a circle, since a member that has installed the view is busy with data at once, and a circle
+ * would wait at every hop. Nothing has to come back: if a member is missed, the first peer that
+ * hears it speak in an old epoch tells it.
  *
- * Places count from the initiator. They form blocks of `warm_count`, so that a tree link is a warm one: the head of a block tells
- * the next head, and within a block place p tells 2p+1 and 2p+2. Each tells three at most. */
+ * Places count from the initiator. They form blocks of `warm_count`, so that a tree link is a warm
+ * one: the head of a block tells the next head, and within a block place p tells 2p+1 and 2p+2.
+ * Each tells three at most. */
 #include "base/assert.h"
 #include "core/vote.h"
 
@@ -19,8 +21,9 @@ static struct tree tree_of(const struct spotnik_core *core)
     const struct spotnik_proposal *proposal = &core->chosen;
     uint32_t origin = spotnik_proposal_find(proposal, proposal->ballot.initiator);
 
-    return (struct tree){.proposal = proposal, .origin = origin == SPOTNIK_NO_RANK ? 0 : origin,
-                         .block = core->limits.warm_count};
+    return (struct tree){ .proposal = proposal,
+                          .origin = origin == SPOTNIK_NO_RANK ? 0 : origin,
+                          .block = core->limits.warm_count };
 }
 
 /* NO_RANK when it has no entry. */
@@ -45,7 +48,8 @@ static bool known_out(const struct spotnik_core *core, const struct tree *tree, 
 {
     uint32_t at = (tree->origin + place) % tree->proposal->entry_count;
     uint32_t rank = spotnik_view_rank_near(&core->view, tree->proposal->entry[at].member.id, at);
-    return rank != SPOTNIK_NO_RANK && (spotnik_evidence_out(core->vote->book[rank].evidence) || core->vote->rumoured[rank]);
+    return rank != SPOTNIK_NO_RANK
+           && (spotnik_evidence_out(core->vote->book[rank].evidence) || core->vote->rumoured[rank]);
 }
 
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place);
@@ -60,8 +64,8 @@ static void tell_below(struct spotnik_core *core, const struct tree *tree, uint3
         tell_subtree(core, tree, head + child);
 }
 
-/* A member that is out cannot pass RESTART on: those below it are told in its stead. A member on a link that has yet to come up is told
- * then, after its first message. */
+/* A member that is out cannot pass RESTART on: those below it are told in its stead. A member on a
+ * link that has yet to come up is told then, after its first message. */
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
     if (place >= tree->proposal->entry_count)
@@ -90,15 +94,15 @@ void restart_spread(struct spotnik_core *core)
         tell_below(core, &tree, place);
 }
 
-/* One that we told, or were about to tell, is out: perhaps it told nobody. Once a step has been committed in the view, everybody has
- * installed it. */
+/* One that we told, or were about to tell, is out: perhaps it told nobody. Once a step has been
+ * committed in the view, everybody has installed it. */
 void restart_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
     struct tree tree = tree_of(core);
     uint32_t ours = place_of(&tree, core->self.id), place = place_of(&tree, failed), up = place;
 
-    if (core->chosen.epoch != core->view.epoch || core->step.committed > core->view.settled_step ||
-        ours == SPOTNIK_NO_RANK || place == SPOTNIK_NO_RANK)
+    if (core->chosen.epoch != core->view.epoch || core->step.committed > core->view.settled_step
+        || ours == SPOTNIK_NO_RANK || place == SPOTNIK_NO_RANK)
         return;
     while (up != 0 && up != ours && known_out(core, &tree, up))
         up = parent_of(&tree, up);

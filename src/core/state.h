@@ -30,13 +30,14 @@ struct spotnik_core {
     int error;
     uint64_t now_ns;
 
-    struct spotnik_view view;         /* for a joiner: the job's, as last heard */
-    struct spotnik_proposal chosen;   /* what installed it */
-    uint32_t rank;                    /* ours in the view */
-    struct spotnik_ledger ledger;     /* after transaction.committed, if known: not while joining, nor lagging after that */
+    struct spotnik_view view;       /* for a joiner: the job's, as last heard */
+    struct spotnik_proposal chosen; /* what installed it */
+    uint32_t rank;                  /* ours in the view */
+    /* after transaction.committed, if known: not while joining, nor lagging after that */
+    struct spotnik_ledger ledger;
     bool ledger_known;
 
-    bool frozen;                      /* promised: nothing more is committed in this epoch */
+    bool frozen; /* promised: nothing more is committed in this epoch */
     struct spotnik_transaction step;
 
     struct queued_action *queue; /* ring buffer */
@@ -50,8 +51,10 @@ struct spotnik_core {
 
 /* queue.c */
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);
-struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind, uint32_t bucket, uint64_t step);
-void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer);
+struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind,
+                                uint32_t bucket, uint64_t step);
+void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind,
+                const struct spotnik_member *peer);
 
 static inline uint32_t successor_rank(const struct spotnik_core *core)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vote: who is in. Membership, ballots, evidence, doubt, disputes, joining and leaving. Private to the files of the vote and to core.c;
- * the route asks by meet.h. */
+/* The vote: who is in. Membership, ballots, evidence, doubt, disputes, joining and leaving. Private
+ * to the files of the vote and to core.c; the route asks by meet.h. */
 #ifndef SPOTNIK_CORE_VOTE_H
 #define SPOTNIK_CORE_VOTE_H
 
@@ -11,55 +11,64 @@
 #include "member/lineage.h"
 
 #define DIGEST_CHAINS SPOTNIK_MESSAGE_DIGESTS /* of this view, and of the one before */
-#define DIGESTS_KEPT 512 /* steps: a heartbeat may be so late */
+#define DIGESTS_KEPT 512                      /* steps: a heartbeat may be so late */
 
 /* What we know of a neighbour's results, beside one of our chains. */
 struct compared {
     struct spotnik_digest_claim claim; /* the last one it made */
-    uint64_t same_step;    /* up to here its results are ours; 0: not known */
-    uint64_t differs_step; /* here they are known to differ; 0: they do not */
+    uint64_t same_step;                /* up to here its results are ours; 0: not known */
+    uint64_t differs_step;             /* here they are known to differ; 0: they do not */
 };
 
 /* Digests of our results, each chained to the one before. */
 struct chain {
     uint64_t epoch;
-    uint64_t base; /* the chain begins after this step */
-    uint64_t last; /* and goes to this one */
-    bool torn;     /* a result is missing: the chain ends */
-    bool tied;     /* one neighbour differs, the other agrees with us */
+    uint64_t base;                /* the chain begins after this step */
+    uint64_t last;                /* and goes to this one */
+    bool torn;                    /* a result is missing: the chain ends */
+    bool tied;                    /* one neighbour differs, the other agrees with us */
     uint64_t value[DIGESTS_KEPT]; /* by step */
 };
 
-/* A peer that we have, want or had a control link to: members of the view, joiners, the excluded until they know it. */
+/* A peer that we have, want or had a control link to: members of the view, joiners, the excluded
+ * until they know it. */
 struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
-    uint32_t rank;     /* where it stood in the last view that held it: peer_rank() looks there first */
-    bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
-    bool sought;       /* active for a hop that it has not got yet: it does not know that we listen for it */
-    uint8_t ended;     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
-    bool likely;       /* its last link ended as by its death, with its last words read: a refused dial proves it */
-    bool certified;    /* its host has certified its end, */
+    /* where it stood in the last view that held it: peer_rank() looks there first */
+    uint32_t rank;
+    /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
+    bool active;
+    /* active for a hop that it has not got yet: it does not know that we listen for it */
+    bool sought;
+    /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
+    uint8_t ended;
+    /* its last link ended as by its death, with its last words read: a refused dial proves it */
+    bool likely;
+    bool certified;      /* its host has certified its end, */
     uint64_t last_epoch; /* and that it had voted for no view after this one */
-    bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
-    uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
-    uint64_t first_epoch;  /* of its first word on the last link it spoke on: what it did since, it said there */
-    uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
+    bool heard;          /* on the present link: whatever it had to say first (FENCED) has come */
+    /* the latest epoch in which it voted without us, as far as it said; 0: never */
+    uint64_t fenced_epoch;
+    /* of its first word on the last link it spoke on: what it did since, it said there */
+    uint64_t first_epoch;
+    /* it is known to be at this epoch or later, or RESTART of it is under way to it */
+    uint64_t told_epoch;
     uint64_t cut_until_ns; /* the path to it is taken for broken until then, */
     uint32_t cuts;         /* for the so manieth time */
     uint64_t kernel_ns;    /* when its kernel last answered while it was quiet itself */
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     struct spotnik_claim claim; /* the last one it has told */
-    bool wants_all;  /* it could not follow a brief RESTART */
-    uint64_t speech; /* wire version of the present or last link; 0: there was none */
+    bool wants_all;             /* it could not follow a brief RESTART */
+    uint64_t speech;            /* wire version of the present or last link; 0: there was none */
 };
 
 /* A process outside the view that asked us to let it in. */
 struct joiner {
     struct spotnik_enter enter;
-    uint64_t heard_ns; /* when it last asked */
-    uint64_t nearest;  /* the fewest steps it was behind us, */
+    uint64_t heard_ns;                 /* when it last asked */
+    uint64_t nearest;                  /* the fewest steps it was behind us, */
     uint64_t nearest_step, nearest_ns; /* at which step of ours, and when */
 };
 
@@ -74,24 +83,28 @@ struct resting {
 
 /* What the initiator of the promised ballot is waiting for. */
 enum phase {
-    PHASE_NONE,       /* not the initiator */
-    PHASE_RECONCILE,  /* the token is on its way round */
-    PHASE_JOINER,     /* it came round; a joiner is a step behind and given a moment */
-    PHASE_ACCEPT,     /* the proposal is on its way round */
-    PHASE_WITNESS,    /* it came round with half of the view, and the witness is asked for */
-    PHASE_PARKED,     /* no quorum: retry later */
+    PHASE_NONE,      /* not the initiator */
+    PHASE_RECONCILE, /* the token is on its way round */
+    PHASE_JOINER,    /* it came round; a joiner is a step behind and given a moment */
+    PHASE_ACCEPT,    /* the proposal is on its way round */
+    PHASE_WITNESS,   /* it came round with half of the view, and the witness is asked for */
+    PHASE_PARKED,    /* no quorum: retry later */
 };
 
 enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_COUNT };
 
 struct vote {
-    struct spotnik_chains chains;     /* of our views */
-    struct spotnik_report *book;      /* per rank: what we know ourselves */
-    bool *covered;                    /* per rank: its evidence was in the last token we passed on */
-    bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
-    uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then, */
-    struct spotnik_id *quiet_by;      /* or until a token of the same initiator does not say so any more */
-    bool *deaf;                       /* per rank: the last token of its own that we saw called members of two hosts silent */
+    struct spotnik_chains chains; /* of our views */
+    struct spotnik_report *book;  /* per rank: what we know ourselves */
+    /* per rank: its evidence was in the last token we passed on */
+    bool *covered;
+    bool *rumoured; /* per rank: others told us it is dead; passes go round it */
+    /* per rank: another's token called it silent; RECONCILE goes round it until then, */
+    uint64_t *quiet_until_ns;
+    /* or until a token of the same initiator does not say so any more */
+    struct spotnik_id *quiet_by;
+    /* per rank: the last token of its own that we saw called members of two hosts silent */
+    bool *deaf;
     struct spotnik_visit {
         struct spotnik_ballot ballot; /* in which somebody was asked out of turn, */
         uint32_t rank;                /* who, */
@@ -101,43 +114,49 @@ struct vote {
         uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
         uint64_t named_epoch; /* it names us for this one; 0: for none */
     } witness;
-    struct spotnik_id token_at;       /* the member that got the token of the promised ballot from us; none: not sent yet */
-    bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
+    /* the member that got the token of the promised ballot from us; none: not sent yet */
+    struct spotnik_id token_at;
+    bool *fenced; /* per rank: we voted in a ballot in which it did not */
     bool parked;
     bool leaving;
     enum phase phase;
     struct spotnik_ballot promised;
     uint64_t promised_ns;
-    uint64_t suspected_ns;            /* since when a member of this view is suspected; 0: none is */
-    uint64_t frozen_ns;               /* since when we are */
+    /* since when a member of this view is suspected; 0: none is */
+    uint64_t suspected_ns;
+    uint64_t frozen_ns; /* since when we are */
     uint64_t round_seen;
-    struct spotnik_token token;       /* the last one passed on, or being gathered */
-    struct spotnik_proposal accepted; /* ballot.round 0: none in this epoch */
-    struct spotnik_id hop[PASS_COUNT];/* next hop that is still being dialled; none when sent */
+    struct spotnik_token token;        /* the last one passed on, or being gathered */
+    struct spotnik_proposal accepted;  /* ballot.round 0: none in this epoch */
+    struct spotnik_id hop[PASS_COUNT]; /* next hop that is still being dialled; none when sent */
     uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
     uint32_t retries, leave_tries;
     struct joiner joiner[SPOTNIK_JOINERS_MAX];
     uint32_t joiner_count;
     struct resting resting[RESTING_MAX];
     uint32_t resting_next;
-    uint64_t patience_until_ns; /* our ballot is for a joiner's sake: the end of all members' wait for it; 0: it is not */
-    uint64_t enter_limit_ns;    /* when the wait of this epoch ends; NEVER: it has not begun */
+    /* our ballot is for a joiner's sake: the end of all members' wait for it; 0: it is not */
+    uint64_t patience_until_ns;
+    uint64_t enter_limit_ns; /* when the wait of this epoch ends; NEVER: it has not begun */
     bool enter_wanted;
-    struct spotnik_member guide; /* joiner: the sponsor that the driver named last; it need not stand in the view as we last heard it */
+    /* joiner: the sponsor that the driver named last; it need not stand in the view as we last
+     * heard it */
+    struct spotnik_member guide;
     struct spotnik_id sponsor;
     uint64_t enter_ns;
     uint64_t sponsor_until_ns; /* then another is asked */
-    uint64_t enter_links_ns; /* joiner: no longer patience with links that do not come up */
-    uint64_t enter_far_ns; /* sponsor: no view change for a far joiner before */
-    uint64_t copied_step; /* the step whose state was copied when joining: its result was never here */
+    uint64_t enter_links_ns;   /* joiner: no longer patience with links that do not come up */
+    uint64_t enter_far_ns;     /* sponsor: no view change for a far joiner before */
+    /* the step whose state was copied when joining: its result was never here */
+    uint64_t copied_step;
     struct spotnik_doubt {
-        bool on;             /* nothing is committed */
+        bool on; /* nothing is committed */
         bool ask_due;
-        uint64_t serial;     /* of what we ask; only answers to the latest count */
-        uint64_t since_ns;   /* we were last late then, */
-        uint64_t noticed_ns; /* for the heartbeat due at this instant */
-        uint64_t until_ns;   /* patience with answers; NEVER: none is awaited */
-        uint32_t again;      /* times late while in doubt */
+        uint64_t serial;               /* of what we ask; only answers to the latest count */
+        uint64_t since_ns;             /* we were last late then, */
+        uint64_t noticed_ns;           /* for the heartbeat due at this instant */
+        uint64_t until_ns;             /* patience with answers; NEVER: none is awaited */
+        uint32_t again;                /* times late while in doubt */
         struct spotnik_report *answer; /* per rank; promised: it has assured us */
     } doubt;
     struct digests {
@@ -145,11 +164,12 @@ struct vote {
         struct spotnik_divergence diverged;
     } digests;
     struct spotnik_dispute {
-        uint64_t step; /* 0: there is none */
+        uint64_t step;           /* 0: there is none */
         struct spotnik_id other; /* the member it began with; none: not known */
         uint32_t bucket;
-        struct spotnik_claim own, found; /* found: what the majority says, or another where there is none; step 0: not decided */
-        uint32_t agreeing;               /* members that say it; 0: no majority */
+        /* found: what the majority says, or another where there is none; step 0: not decided */
+        struct spotnik_claim own, found;
+        uint32_t agreeing; /* members that say it; 0: no majority */
     } dispute;
     struct peer *peer;
     uint32_t peer_max, peer_top; /* places; all from peer_top on have never been used */
@@ -163,7 +183,8 @@ void proposal_accept(struct spotnik_core *core);
 
 /* ancestry.c */
 bool ancestry_breaks(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *founding, uint64_t chain, bool next);
+void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *founding,
+                      uint64_t chain, bool next);
 
 /* ballot.c */
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
@@ -176,8 +197,10 @@ void token_returned(struct spotnik_core *core);
 
 /* digest.c */
 void digest_view(struct spotnik_core *core);
-void digest_claim(const struct spotnik_core *core, const struct peer *peer, struct spotnik_message *message);
-void digest_hear(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void digest_claim(const struct spotnik_core *core, const struct peer *peer,
+                  struct spotnik_message *message);
+void digest_hear(struct spotnik_core *core, struct peer *from,
+                 const struct spotnik_message *message);
 void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
 
 /* dispute.c */
@@ -194,7 +217,8 @@ bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_propo
 void doubt_view(struct spotnik_core *core, bool ends);
 void doubt_tick(struct spotnik_core *core);
 void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
-void on_assure(struct spotnik_core *core, const struct peer *from, const struct spotnik_message *message);
+void on_assure(struct spotnik_core *core, const struct peer *from,
+               const struct spotnik_message *message);
 
 /* enter.c */
 void enter_meet(struct spotnik_core *core);
@@ -243,10 +267,12 @@ void on_mismatch(struct spotnik_core *core, const struct peer *from);
 void on_view_ask(struct spotnik_core *core, struct peer *from);
 
 /* on_reconcile.c */
-void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_reconcile(struct spotnik_core *core, struct peer *from,
+                  const struct spotnik_message *message);
 
 /* on_restart.c */
-void on_restart(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_restart(struct spotnik_core *core, struct peer *from,
+                const struct spotnik_message *message);
 
 /* on_start.c */
 void on_found(struct spotnik_core *core, const struct spotnik_event_found *found);
@@ -286,7 +312,8 @@ void phase_set(struct spotnik_core *core, enum phase phase);
 
 /* queue.c */
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
-void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind, uint64_t serial);
+void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
+                 uint64_t serial);
 void tell_view(struct spotnik_core *core, struct peer *peer);
 
 /* spread.c */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the links ask of the engine (link/links.h): who takes a connection, and what our door answers. */
+/* What the links ask of the engine (link/links.h): who takes a connection, and what our door
+ * answers. */
 #include <unistd.h>
 
 #include "engine/inside.h"
 
-static void adopt(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose, bool dialled)
+static void adopt(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose,
+                  bool dialled)
 {
     spotnik_carriage_adopt(((struct spotnik_engine *)context)->carriage, opening, purpose, dialled);
 }
@@ -50,7 +52,8 @@ static void word(void *context, const struct spotnik_shake *shake, char *ret_lin
     spotnik_word_take(context, shake, ret_line, size);
 }
 
-static void guest(void *context, enum spotnik_purpose purpose, int fd, const struct spotnik_member *peer)
+static void guest(void *context, enum spotnik_purpose purpose, int fd,
+                  const struct spotnik_member *peer)
 {
     const struct spotnik_engine_hooks *hooks = &((struct spotnik_engine *)context)->config.hooks;
     void (*take)(void *, int, const struct spotnik_member *) =
@@ -79,6 +82,6 @@ int spotnik_arrivals_new(struct spotnik_engine *engine)
                                                .word = word,
                                                .guest = guest,
                                                .status = status };
-    return spotnik_links_new(&engine->loop, &engine->config.credentials, &engine->config.limits, &hooks,
-                             &engine->links);
+    return spotnik_links_new(&engine->loop, &engine->config.credentials, &engine->config.limits,
+                             &hooks, &engine->links);
 }

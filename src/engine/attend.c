@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that reads the data connections. They have an epoll set of their own, which lies in the progress thread's set like a socket. A
- * caller that waits for its commit takes it out and attends to it itself: data then wake only the thread that waits for them, and not the
- * progress thread first. Control links never change hands. Decides nothing about what is read. */
+/* The thread that reads the data connections. They have an epoll set of their own, which lies in
+ * the progress thread's set like a socket. A caller that waits for its commit takes it out and
+ * attends to it itself: data then wake only the thread that waits for them, and not the progress
+ * thread first. Control links never change hands. Decides nothing about what is read. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -18,10 +19,11 @@
 
 #define EVENTS 64
 #define PORTION (1u << 20) /* before the progress thread may have the lock */
-/* A caller that has gone away is mostly back soon, with the next step: until then nobody is woken for what comes, which can only be of
- * that step and has to wait for it. */
+/* A caller that has gone away is mostly back soon, with the next step: until then nobody is woken
+ * for what comes, which can only be of that step and has to wait for it. */
 #define GRACE_NS SPOTNIK_MS
-#define CROWD 2 /* members of this host on each of its processors that still look for what comes, in turn */
+/* members of this host on each of its processors that still look for what comes, in turn */
+#define CROWD 2
 
 int spotnik_attend_init(struct spotnik_engine *engine)
 {
@@ -31,11 +33,16 @@ int spotnik_attend_init(struct spotnik_engine *engine)
     attend->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     attend->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->loop.data.fd < 0 || attend->timer.fd < 0 || attend->wake.fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make epoll, timerfd or eventfd: %m");
-    int rc = spotnik_socket_watch(&attend->timer, engine->loop.epoll_fd, attend->timer.fd, SPOTNIK_SOCKET_TIMER);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot make epoll, timerfd or eventfd: %m");
+    int rc = spotnik_socket_watch(&attend->timer, engine->loop.epoll_fd, attend->timer.fd,
+                                  SPOTNIK_SOCKET_TIMER);
     if (rc == 0)
-        rc = spotnik_socket_watch(&attend->wake, engine->loop.data.fd, attend->wake.fd, SPOTNIK_SOCKET_CHANGED);
-    return rc != 0 ? rc : spotnik_socket_watch(&engine->loop.data, engine->loop.epoll_fd, engine->loop.data.fd, SPOTNIK_SOCKET_DATA);
+        rc = spotnik_socket_watch(&attend->wake, engine->loop.data.fd, attend->wake.fd,
+                                  SPOTNIK_SOCKET_CHANGED);
+    return rc != 0 ? rc
+                   : spotnik_socket_watch(&engine->loop.data, engine->loop.epoll_fd,
+                                          engine->loop.data.fd, SPOTNIK_SOCKET_DATA);
 }
 
 void spotnik_attend_free(struct spotnik_engine *engine)
@@ -46,9 +53,10 @@ void spotnik_attend_free(struct spotnik_engine *engine)
             close(fd[i]);
 }
 
-/* A new view. To look for what comes takes a processor, which members of this host may need: where they outnumber the processors it
- * offers it to them between any two looks. That keeps processors from halting, which costs more than all else (N = 4 on two
- * processors, 4 KiB: 46 us in place of 75). */
+/* A new view. To look for what comes takes a processor, which members of this host may need: where
+ * they outnumber the processors it offers it to them between any two looks. That keeps processors
+ * from halting, which costs more than all else (N = 4 on two processors, 4 KiB: 46 us in place of
+ * 75). */
 void spotnik_attend_view(struct spotnik_engine *engine)
 {
     const struct spotnik_view *view = spotnik_core_view(engine->core);
@@ -64,7 +72,8 @@ void spotnik_attend_view(struct spotnik_engine *engine)
     engine->attend.yields = here > processors;
 }
 
-/* The set is no set any more: somebody has closed its descriptor, and nothing that comes would be seen for ever. */
+/* The set is no set any more: somebody has closed its descriptor, and nothing that comes would be
+ * seen for ever. */
 static void note_error(struct spotnik_engine *engine, int error)
 {
     if (error != EINTR && !engine->revoked)
@@ -90,7 +99,8 @@ static void timer_set(struct spotnik_attend *attend, uint64_t ns)
     attend->armed = timerfd_settime(attend->timer.fd, 0, &grace, NULL) == 0;
 }
 
-/* The timer is left alone when it runs: to set it anew in every step cost 2 to 6 us of 13 to 29 where it was measured. */
+/* The timer is left alone when it runs: to set it anew in every step cost 2 to 6 us of 13 to 29
+ * where it was measured. */
 static void grace_begin(struct spotnik_engine *engine)
 {
     engine->attend.left_ns = spotnik_clock_ns();
@@ -98,7 +108,8 @@ static void grace_begin(struct spotnik_engine *engine)
         timer_set(&engine->attend, GRACE_NS);
 }
 
-/* The grace is over, or the caller has put in more than it should wait for: the progress thread reads. */
+/* The grace is over, or the caller has put in more than it should wait for: the progress thread
+ * reads. */
 void spotnik_attend_resume(struct spotnik_engine *engine)
 {
     struct spotnik_attend *attend = &engine->attend;
@@ -106,7 +117,8 @@ void spotnik_attend_resume(struct spotnik_engine *engine)
     if (attend->caller || !attend->apart)
         return;
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = &engine->loop.data };
-    attend->apart = epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_ADD, engine->loop.data.fd, &event) != 0;
+    attend->apart =
+        epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_ADD, engine->loop.data.fd, &event) != 0;
     if (attend->apart)
         grace_begin(engine); /* the kernel has no memory for it: again in a moment */
 }
@@ -163,7 +175,8 @@ static void take(struct spotnik_engine *engine)
     struct spotnik_attend *attend = &engine->attend;
 
     attend->caller = true;
-    if (!attend->apart && epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_DEL, engine->loop.data.fd, NULL) == 0)
+    if (!attend->apart
+        && epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_DEL, engine->loop.data.fd, NULL) == 0)
         attend->apart = true;
 }
 
@@ -187,9 +200,10 @@ void spotnik_attend_changed(struct spotnik_engine *engine)
     spotnik_wake(engine->attend.wake.fd);
 }
 
-/* Without the lock. Returns how many events there are, or minus an errno; *ret_enough: looking was enough. What they name is not freed as long as a
- * caller attends (spotnik_progress_main()). */
-static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, bool yields, uint64_t until_ns, bool *ret_enough)
+/* Without the lock. Returns how many events there are, or minus an errno; *ret_enough: looking was
+ * enough. What they name is not freed as long as a caller attends (spotnik_progress_main()). */
+static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, bool yields,
+                          uint64_t until_ns, bool *ret_enough)
 {
     uint64_t begin_ns = spotnik_clock_ns(), now_ns = begin_ns;
     int count = 0;
@@ -206,7 +220,8 @@ static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, b
     if (count > 0)
         return count;
     uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
-    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S),
+                             .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
     count = epoll_pwait2(fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
@@ -233,7 +248,8 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
         spotnik_thread_spread(attend->place);
 }
 
-/* One round on behalf of the caller: take what has come, send what may go, and sleep when there was nothing. */
+/* One round on behalf of the caller: take what has come, send what may go, and sleep when there was
+ * nothing. */
 void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns)
 {
     uint64_t committed = engine->stand.committed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller's side: the step from begin to commit, leaving, and handing results to a joiner. Events run
- * in place on the calling thread; what cannot be done at once is waited for, asleep. */
+/* The caller's side: the step from begin to commit, leaving, and handing results to a joiner.
+ * Events run in place on the calling thread; what cannot be done at once is waited for, asleep. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define COMING_IN_NS (3 * SPOTNIK_S) /* a joiner that is not let in by then leaves as it is */
 #define BOUNDARY_NS (5 * SPOTNIK_MS) /* how often the boundary hook runs while step_begin waits */
-#define INLINE_BYTES                                                                                         \
+#define INLINE_BYTES                                                                               \
     (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
 
 static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
@@ -25,8 +25,8 @@ static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
     pthread_cond_timedwait(&engine->changed, &engine->loop.lock, &until);
 }
 
-/* An event of the caller, and as much receiving and sending as is worth doing here: what waited for this
- * event, and what it makes ready. */
+/* An event of the caller, and as much receiving and sending as is worth doing here: what waited for
+ * this event, and what it makes ready. */
 static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     spotnik_engine_drive(engine, event);
@@ -37,35 +37,42 @@ static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 static bool patience_is_over(const struct spotnik_engine *engine)
 {
     return engine->config.on_minority == SPOTNIK_MINORITY_STOP && engine->parked_ns != 0
-           && spotnik_time_since(spotnik_clock_ns(), engine->parked_ns) >= engine->config.minority_wait_ns;
+           && spotnik_time_since(spotnik_clock_ns(), engine->parked_ns)
+                  >= engine->config.minority_wait_ns;
 }
 
 /* When a call that begins to wait now has to come back; NEVER: when it is done. */
 static uint64_t patience_until(const struct spotnik_engine *engine)
 {
-    return engine->patience_ns == 0 ? SPOTNIK_NEVER : spotnik_time_add(spotnik_clock_ns(), engine->patience_ns);
+    return engine->patience_ns == 0 ? SPOTNIK_NEVER
+                                    : spotnik_time_add(spotnik_clock_ns(), engine->patience_ns);
 }
 
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
     if (engine->revoked)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "the descriptors of this member were closed or replaced (close_range, closefrom, a daemoniser?); "
-                                    "it commits nothing more. Close descriptors before spotnik_join()");
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM, "the descriptors of this member were closed or replaced "
+                                "(close_range, closefrom, a daemoniser?); "
+                                "it commits nothing more. Close descriptors before spotnik_join()");
     const struct spotnik_divergence *diverged = &engine->diverged;
     if (engine->failed == SPOTNIK_ERR_DIVERGED)
-        return spotnik_error_return(engine->failed,
-                                    "the results of this member and of member %016llx differ, in a step after %llu and up to "
-                                    "%llu; end this process and start it again, it joins with a good copy",
-                                    (unsigned long long)diverged->peer.id.high, (unsigned long long)diverged->after_step,
-                                    (unsigned long long)diverged->step);
+        return spotnik_error_return(
+            engine->failed,
+            "the results of this member and of member %016llx differ, in a step after %llu and up "
+            "to "
+            "%llu; end this process and start it again, it joins with a good copy",
+            (unsigned long long)diverged->peer.id.high, (unsigned long long)diverged->after_step,
+            (unsigned long long)diverged->step);
     if (engine->ended != 0)
         return spotnik_error_return(engine->ended, "%s", engine->end);
     if (engine->failed == SPOTNIK_ERR_LINEAGE)
         return spotnik_error_return(engine->failed,
-                                    "the next view of the job is built on another history than ours: two lineages of one founding have "
-                                    "met. Run \"spotnik lineage\" to see them, then start this process again to join the other");
+                                    "the next view of the job is built on another history than "
+                                    "ours: two lineages of one founding have "
+                                    "met. Run \"spotnik lineage\" to see them, then start this "
+                                    "process again to join the other");
     if (engine->failed != 0)
         return spotnik_error_return(engine->failed,
                                     "the members run different programs: their buckets differ in "
@@ -92,8 +99,9 @@ static void boundary_call(struct spotnik_engine *engine, bool waiting)
     spotnik_engine_lock(engine);
 }
 
-/* A joiner that has asked to be let in stands in a view before it hears of it. Were it to go now, the others would lose a member whose death
- * nobody can prove. So it comes in first, which takes no longer than a step, and then leaves as members do. */
+/* A joiner that has asked to be let in stands in a view before it hears of it. Were it to go now,
+ * the others would lose a member whose death nobody can prove. So it comes in first, which takes no
+ * longer than a step, and then leaves as members do. */
 static bool is_coming_in(struct spotnik_engine *engine)
 {
     struct spotnik_core_status status;
@@ -101,7 +109,8 @@ static bool is_coming_in(struct spotnik_engine *engine)
     if (engine->noticed_ns == 0)
         engine->noticed_ns = now_ns;
     spotnik_core_status(engine->core, &status);
-    return engine->entering && status.role == SPOTNIK_ROLE_JOINER && now_ns - engine->noticed_ns < COMING_IN_NS;
+    return engine->entering && status.role == SPOTNIK_ROLE_JOINER
+           && now_ns - engine->noticed_ns < COMING_IN_NS;
 }
 
 static bool noticed(struct spotnik_engine *engine)
@@ -109,15 +118,17 @@ static bool noticed(struct spotnik_engine *engine)
     return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0 && !is_coming_in(engine);
 }
 
-/* Shall the job's first step wait for more members than members_min, as the agent wants it? Not once anybody has begun: then data
- * wait for us. */
+/* Shall the job's first step wait for more members than members_min, as the agent wants it? Not
+ * once anybody has begun: then data wait for us. */
 static bool is_held(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
 {
-    return engine->stand.committed == engine->origin && status->size < spotnik_death_start(engine->death)
+    return engine->stand.committed == engine->origin
+           && status->size < spotnik_death_start(engine->death)
            && !spotnik_carriage_is_waiting(engine->carriage);
 }
 
-static uint32_t needed(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
+static uint32_t needed(const struct spotnik_engine *engine,
+                       const struct spotnik_core_status *status)
 {
     uint32_t start = is_held(engine, status) ? spotnik_death_start(engine->death) : 0;
     return start > engine->config.members_min ? start : engine->config.members_min;
@@ -139,7 +150,8 @@ static void minimum_set(struct spotnik_engine *engine, uint32_t members_min)
     spotnik_core_members_min_set(engine->core, members_min);
 }
 
-/* Ask for the step with as many members as are wanted now, and tell the agent if it has to wait for them. */
+/* Ask for the step with as many members as are wanted now, and tell the agent if it has to wait for
+ * them. */
 static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
 {
     struct spotnik_core_status status;
@@ -237,7 +249,8 @@ static int step_check(struct spotnik_engine *engine)
         return trouble(engine);
     if (engine->stand.begun && engine->handed_out && !engine->stand.sealed)
         return 0;
-    return spotnik_error_return(SPOTNIK_ERR_STATE, "no step is begun; call spotnik_step_begin() first");
+    return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                "no step is begun; call spotnik_step_begin() first");
 }
 
 int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight)
@@ -276,16 +289,16 @@ static int bucket_check(uint32_t number, const void *data, size_t count, enum sp
         return spotnik_error_return(SPOTNIK_ERR_LIMIT, "buckets are numbered 0 to %d",
                                     SPOTNIK_BUCKET_BARRIER - 1);
     if (!spotnik_reduce_supported(dtype, op))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: this type does not take this operation",
-                                    number);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: this type does not take this operation", number);
     if ((data == NULL && count > 0) || count > SIZE_MAX / 2 / SPOTNIK_DTYPE_BYTES_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no data, or more than memory holds",
-                                    number);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: no data, or more than memory holds", number);
     return 0;
 }
 
-static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                  enum spotnik_op op, bool kept)
+static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
+                  enum spotnik_dtype dtype, enum spotnik_op op, bool kept)
 {
     int rc = bucket_check(bucket, data, count, dtype, op);
     if (rc != 0)
@@ -300,7 +313,8 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
                                                   .count = count,
                                                   .dtype = (uint8_t)dtype,
                                                   .op = (uint8_t)op,
-                                                  .element_bytes = (uint32_t)spotnik_dtype_size(dtype) } };
+                                                  .element_bytes =
+                                                      (uint32_t)spotnik_dtype_size(dtype) } };
         post(engine, &event);
         if (event.start.element_bytes * count > INLINE_BYTES)
             spotnik_attend_resume(engine);
@@ -309,26 +323,31 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
     return rc;
 }
 
-int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
-                             enum spotnik_dtype dtype, enum spotnik_op op)
+int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data,
+                             size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
     return reduce(engine, bucket, data, count, dtype, op, false);
 }
 
-int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data, size_t count,
-                                  enum spotnik_dtype dtype, enum spotnik_op op)
+int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data,
+                                  size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    return reduce(engine, bucket, (void *)(uintptr_t)data, count, dtype, op, true); /* inputs are never written */
+    /* inputs are never written */
+    return reduce(engine, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
-/* Towards the commit: our part of the work in shared memory, or sleep until others have done theirs. */
+/* Towards the commit: our part of the work in shared memory, or sleep until others have done
+ * theirs. */
 static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
 {
     if (!spotnik_carriage_is_busy(engine->carriage)) {
-        spotnik_attend(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
+        spotnik_attend(engine,
+                       spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
         return;
     }
-    spotnik_attend_leave(engine); /* a view may have taken the step from the wire to shared memory: others may yet want data from us */
+    /* a view may have taken the step from the wire to shared memory: others may yet want data from
+     * us */
+    spotnik_attend_leave(engine);
     if (!spotnik_carriage_work(engine->carriage) && !spotnik_carriage_early(engine->carriage)) {
         spotnik_carriage_wait(engine->carriage, until_ns, engine->attend.place);
     } else if (engine->stand.committed < engine->stand.begun_step) {
@@ -340,13 +359,15 @@ static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
     }
 }
 
-/* Told to go, with a step that cannot be finished: those who would let us go do not hear us. As long as spotnik_leave() waits for them at a
- * boundary, and no longer: then we are killed, and nobody has learnt that we went. */
+/* Told to go, with a step that cannot be finished: those who would let us go do not hear us. As
+ * long as spotnik_leave() waits for them at a boundary, and no longer: then we are killed, and
+ * nobody has learnt that we went. */
 static bool is_stranded(struct spotnik_engine *engine)
 {
     if (engine->parked_ns == 0 || !noticed(engine))
         return false;
-    uint64_t since_ns = engine->parked_ns > engine->noticed_ns ? engine->parked_ns : engine->noticed_ns;
+    uint64_t since_ns =
+        engine->parked_ns > engine->noticed_ns ? engine->parked_ns : engine->noticed_ns;
     return spotnik_time_since(spotnik_clock_ns(), since_ns) >= engine->config.minority_wait_ns;
 }
 
@@ -357,7 +378,9 @@ static int commit_wait(struct spotnik_engine *engine)
     while (rc == 0 && engine->stand.committed < engine->stand.begun_step) {
         rc = trouble(engine);
         if (rc == 0 && is_stranded(engine))
-            rc = spotnik_error_return(SPOTNIK_ERR_LEAVING, "a notice came to this member, which is cut off from the majority: its step is not finished");
+            rc = spotnik_error_return(SPOTNIK_ERR_LEAVING,
+                                      "a notice came to this member, which is cut off from the "
+                                      "majority: its step is not finished");
         if (rc == 0 && until_ns != SPOTNIK_NEVER && spotnik_clock_ns() >= until_ns)
             rc = SPOTNIK_ERR_AGAIN;
         if (rc == 0)
@@ -386,12 +409,15 @@ const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     spotnik_engine_lock(engine);
     uint64_t step = engine->stand.committed;
-    uint32_t count = engine->stand.begun && !engine->stand.sealed ? 0 : spotnik_carriage_result(engine->carriage, step, result);
+    uint32_t count = engine->stand.begun && !engine->stand.sealed
+                         ? 0
+                         : spotnik_carriage_result(engine->carriage, step, result);
     spotnik_engine_unlock(engine);
     return bucket < count ? result[bucket].data : NULL;
 }
 
-/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads the inputs. */
+/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody
+ * reads the inputs. */
 static bool deliver(struct spotnik_engine *engine, uint64_t step)
 {
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
@@ -421,7 +447,8 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
     if (rc != 0 || deliver(engine, step))
         return rc;
-    spotnik_engine_lock(engine); /* the memory they lay in is used again, so a view has been made without us */
+    /* the memory they lay in is used again, so a view has been made without us */
+    spotnik_engine_lock(engine);
     engine->stand.begun = engine->handed_out = engine->stand.sealed = true;
     engine->excluded = true;
     rc = trouble(engine);
@@ -477,7 +504,8 @@ int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
 /* ---- results for a joiner ---- */
 
 static int handover_take(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
-                         const struct spotnik_placement *placement, const void *payload, size_t bytes)
+                         const struct spotnik_placement *placement, const void *payload,
+                         size_t bytes)
 {
     int rc = spotnik_carriage_handover(engine->carriage, header, placement, payload, bytes);
     if (rc != 0)
@@ -495,7 +523,8 @@ static int handover_try(struct spotnik_engine *engine, const struct spotnik_chun
 {
     struct spotnik_placement placement =
         spotnik_core_place(engine->core, (struct spotnik_id){ 0, 0 }, header);
-    spotnik_recorder_placed(engine->recorder, (struct spotnik_id){ 0, 0 }, header, placement.verdict);
+    spotnik_recorder_placed(engine->recorder, (struct spotnik_id){ 0, 0 }, header,
+                            placement.verdict);
     spotnik_engine_act(engine);
     switch (placement.verdict) {
     case SPOTNIK_VERDICT_TAKE:
@@ -507,14 +536,17 @@ static int handover_try(struct spotnik_engine *engine, const struct spotnik_chun
     case SPOTNIK_VERDICT_BAD:
         break;
     }
-    return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor sent a result that does not fit the last one");
+    return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                "a donor sent a result that does not fit the last one");
 }
 
-int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
-                            const void *payload, size_t bytes)
+int spotnik_engine_handover(struct spotnik_engine *engine,
+                            const struct spotnik_chunk_header *header, const void *payload,
+                            size_t bytes)
 {
     int rc = SPOTNIK_ERR_ARGUMENT;
-    if (header->bucket >= SPOTNIK_BUCKET_SLOTS || spotnik_dtype_size((enum spotnik_dtype)header->dtype) == 0)
+    if (header->bucket >= SPOTNIK_BUCKET_SLOTS
+        || spotnik_dtype_size((enum spotnik_dtype)header->dtype) == 0)
         return rc;
     spotnik_engine_lock(engine);
     for (;;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one
- * place that calls the core; its callers hold the lock. */
+/* From an event to the core and from the core's actions to sockets, memory and the waiting caller.
+ * The one place that calls the core; its callers hold the lock. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -61,8 +61,8 @@ static void recovery_commit(struct spotnik_engine *engine)
         last->committed_ns = spotnik_clock_ns();
 }
 
-/* Whose certificates matter: the next few successors, and the predecessor. Done when the thread goes to
- * sleep: waking the watcher is no part of a recovery. */
+/* Whose certificates matter: the next few successors, and the predecessor. Done when the thread
+ * goes to sleep: waking the watcher is no part of a recovery. */
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine)
 {
     if (!engine->watch_due)
@@ -202,15 +202,17 @@ static void deal(struct spotnik_engine *engine)
     uint32_t count = spotnik_carriage_result(engine->carriage, engine->stand.begun_step, result);
 
     engine->deal_due = false;
-    event.deal.count = hooks->deal(hooks->context, engine->stand.begun_step, count, result, &event.deal.weight_of);
+    event.deal.count =
+        hooks->deal(hooks->context, engine->stand.begun_step, count, result, &event.deal.weight_of);
     spotnik_net_look(&event, NULL, false);
     spotnik_recorder_event(engine->recorder, engine->core, &event);
     spotnik_core_step(engine->core, &event);
     spotnik_net_look(&event, NULL, true);
 }
 
-/* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged link) is
- * kept for the progress thread: the core must not be entered again before its queue is empty. */
+/* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged
+ * link) is kept for the progress thread: the core must not be entered again before its queue is
+ * empty. */
 void spotnik_engine_act(struct spotnik_engine *engine)
 {
     struct spotnik_action action;
@@ -231,11 +233,13 @@ void spotnik_engine_act(struct spotnik_engine *engine)
 /* The time does not matter to them, and steps are short: for the core none has passed. */
 static bool is_timeless(enum spotnik_event_kind kind)
 {
-    return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_BUCKET_START) || kind == SPOTNIK_EVENT_RESULT;
+    return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_BUCKET_START)
+           || kind == SPOTNIK_EVENT_RESULT;
 }
 
-/* It came through memory that stays ours, whatever becomes of our descriptors, and concerns a step whose seal was looked at. A look takes as long as a
- * small bucket; before each commit there is one, or has just been. */
+/* It came through memory that stays ours, whatever becomes of our descriptors, and concerns a step
+ * whose seal was looked at. A look takes as long as a small bucket; before each commit there is
+ * one, or has just been. */
 static bool is_of_memory(enum spotnik_event_kind kind)
 {
     return kind == SPOTNIK_EVENT_FLAT_DONE || kind == SPOTNIK_EVENT_DEAL;
@@ -248,8 +252,9 @@ static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kin
     return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked : spotnik_owns(engine);
 }
 
-/* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen may be waiting for a step that we
- * have, and our caller, who waits for the next commit, comes by no boundary to tell it. */
+/* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen
+ * may be waiting for a step that we have, and our caller, who waits for the next commit, comes by
+ * no boundary to tell it. */
 static void stable_tell(struct spotnik_engine *engine)
 {
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life cycle of the engine: what is opened, started and freed, in which order; and what any thread may
- * ask. */
+/* Life cycle of the engine: what is opened, started and freed, in which order; and what any thread
+ * may ask. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +20,16 @@
 
 static void *aligned_new(size_t bytes)
 {
-    return aligned_alloc(CORE_ALIGNMENT, (bytes + CORE_ALIGNMENT - 1) & ~(size_t)(CORE_ALIGNMENT - 1));
+    return aligned_alloc(CORE_ALIGNMENT,
+                         (bytes + CORE_ALIGNMENT - 1) & ~(size_t)(CORE_ALIGNMENT - 1));
 }
 
 void spotnik_engine_core_reset(struct spotnik_engine *engine)
 {
     const struct spotnik_engine_config *config = &engine->config;
-    engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
-                                     config->members_min, config->samples, config->batch);
+    engine->core =
+        spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
+                          config->members_min, config->samples, config->batch);
     spotnik_carriage_core_set(engine->carriage, engine->core, engine->recorder);
     spotnik_recorder_begin(engine->recorder, engine->core, &config->credentials.self);
     spotnik_tracer_name(engine->trace, config->credentials.self.id, spotnik_clock_ns());
@@ -43,15 +45,21 @@ static int trace_get(struct spotnik_engine *engine)
     const struct spotnik_engine_config *config = &engine->config;
     const char *dir = config->trace;
     engine->config.trace = NULL;
-    return dir == NULL ? 0 : spotnik_tracer_new(dir, &config->credentials.self, config->trace_epoch_us, &engine->trace);
+    return dir == NULL ? 0
+                       : spotnik_tracer_new(dir, &config->credentials.self, config->trace_epoch_us,
+                                            &engine->trace);
 }
 
 static int recorder_get(struct spotnik_engine *engine)
 {
     const char *dumps = engine->config.dumps;
-    struct spotnik_recorder_config config = { .limits = &engine->config.limits, .dir = dumps, .stall_ns = engine->config.stall_ns };
+    struct spotnik_recorder_config config = { .limits = &engine->config.limits,
+                                              .dir = dumps,
+                                              .stall_ns = engine->config.stall_ns };
     engine->config.dumps = NULL;
-    return dumps != NULL && strcmp(dumps, "off") == 0 ? 0 : spotnik_recorder_new(&config, &engine->recorder);
+    return dumps != NULL && strcmp(dumps, "off") == 0
+               ? 0
+               : spotnik_recorder_new(&config, &engine->recorder);
 }
 
 static int memory_get(struct spotnik_engine *engine)
@@ -90,8 +98,9 @@ static int sockets_open(struct spotnik_engine *engine)
 {
     struct spotnik_member *self = &engine->config.credentials.self;
     if (spotnik_address_is_any(self->address))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bind to one address by which the others reach this host, not to all");
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bind to one address by which the others reach this host, not to all");
     int rc = spotnik_loop_open(&engine->loop);
     if (rc == 0)
         rc = spotnik_door_listen(engine->links, self->address, &self->port);
@@ -116,12 +125,14 @@ static void locks_init(struct spotnik_engine *engine)
     pthread_condattr_destroy(&attributes);
 }
 
-/* When this returns, our slot is signed: nobody can learn of us before our death can be certified. */
+/* When this returns, our slot is signed: nobody can learn of us before our death can be
+ * certified. */
 static int thread_start(struct spotnik_engine *engine)
 {
     int rc = pthread_create(&engine->thread, NULL, spotnik_progress_main, engine);
     if (rc != 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the progress thread: %s", strerror(rc));
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the progress thread: %s",
+                                    strerror(rc));
     spotnik_engine_lock(engine);
     while (!engine->thread_started)
         pthread_cond_wait(&engine->changed, &engine->loop.lock);
@@ -161,12 +172,16 @@ static int carriage_get(struct spotnik_engine *engine)
 {
     struct spotnik_engine_config *own = &engine->config;
     const struct spotnik_carriage_hooks hooks = { .context = engine, .act = act, .owns = owns };
-    const struct spotnik_carriage_config config = { .shape = own->shape, .lanes = own->lanes, .congestion = own->congestion };
+    const struct spotnik_carriage_config config = { .shape = own->shape,
+                                                    .lanes = own->lanes,
+                                                    .congestion = own->congestion };
     own->shape = own->lanes = own->congestion = NULL;
-    return spotnik_carriage_new(&engine->loop, &own->credentials, &own->limits, &engine->stand, &hooks, &config, &engine->carriage);
+    return spotnik_carriage_new(&engine->loop, &own->credentials, &own->limits, &engine->stand,
+                                &hooks, &config, &engine->carriage);
 }
 
-int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotnik_engine **ret_engine)
+int spotnik_engine_new(const struct spotnik_engine_config *config,
+                       struct spotnik_engine **ret_engine)
 {
     struct spotnik_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
@@ -206,7 +221,8 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
     return &engine->config.credentials;
 }
 
-int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger, const struct spotnik_founding *founding)
+int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger,
+                         const struct spotnik_founding *founding)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .found = { ledger, founding } };
     spotnik_engine_lock(engine);
@@ -215,7 +231,8 @@ int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_led
     return 0;
 }
 
-void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, const struct spotnik_ledger *ledger)
+void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed,
+                           const struct spotnik_ledger *ledger)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .resume = { committed, ledger } };
     spotnik_engine_lock(engine);
@@ -224,7 +241,8 @@ void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, co
     spotnik_engine_unlock(engine);
 }
 
-bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret)
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed,
+                           struct spotnik_ledger *ret)
 {
     spotnik_engine_lock(engine);
     bool known = spotnik_core_ledger_known(engine->core, committed);
@@ -269,7 +287,8 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
         spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
     } else
-        spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
+        /* the new core knows none of them */
+        spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_SHUTDOWN);
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
     spotnik_carriage_renamed(engine->carriage);
@@ -311,10 +330,12 @@ void spotnik_engine_notice(struct spotnik_engine *engine)
 
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
 {
-    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0 || spotnik_death_leave_requested(engine->death);
+    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0
+           || spotnik_death_leave_requested(engine->death);
 }
 
-void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit)
+void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what,
+                               double value, double limit)
 {
     spotnik_death_tell(engine->death, step, what, value, limit);
 }
@@ -360,8 +381,8 @@ struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine)
     return id;
 }
 
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
-                                uint64_t *ret_epoch)
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max, uint64_t *ret_epoch)
 {
     spotnik_engine_lock(engine);
     const struct spotnik_view *view = spotnik_core_view(engine->core);
@@ -413,7 +434,8 @@ void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troub
     spotnik_engine_unlock(engine);
 }
 
-uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max)
+uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret,
+                              uint32_t max)
 {
     spotnik_engine_lock(engine);
     uint32_t count = spotnik_carriage_lanes(engine->carriage, ret, max);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network driver as the rest of the library sees it: one progress thread that runs the core over TCP,
- * and the functions by which the caller's thread talks to it. Does no thinking: every decision is the
- * core's.
+/* The network driver as the rest of the library sees it: one progress thread that runs the core
+ * over TCP, and the functions by which the caller's thread talks to it. Does no thinking: every
+ * decision is the core's.
  *
- * Threads: functions marked [caller] from the one thread that owns the job; [any] from any thread. Hooks
- * run on the thread named beside them and must not call back into the engine unless said so. */
+ * Threads: functions marked [caller] from the one thread that owns the job; [any] from any thread.
+ * Hooks run on the thread named beside them and must not call back into the engine unless said
+ * so. */
 #ifndef SPOTNIK_ENGINE_ENGINE_H
 #define SPOTNIK_ENGINE_ENGINE_H
 
@@ -17,12 +18,13 @@
 #include "link/dial.h"
 #include "spotnik/spotnik.h"
 
-/* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
- * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. Where the network has
- * priorities, data of steps go first. `narrow`: in small segments, as also where a lane has found that large ones vanish. */
+/* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it
+ * shares memory with us. Ends with SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never),
+ * or when another member answers. Where the network has priorities, data of steps go first.
+ * `narrow`: in small segments, as also where a lane has found that large ones vanish. */
 struct spotnik_engine;
-int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, bool narrow, uint64_t timeout_ns,
-                        int stop_fd, int *ret_fd);
+int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                        bool narrow, uint64_t timeout_ns, int stop_fd, int *ret_fd);
 
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
@@ -35,15 +37,15 @@ struct spotnik_tie {
 
 struct spotnik_engine_hooks {
     void *context;
-    /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on. Must
-     * not block: start a thread. */
+    /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on.
+     * Must not block: start a thread. */
     void (*state_connection)(void *context, int fd, const struct spotnik_member *peer);
     /* progress thread: an authenticated EXCHANGE connection; as state_connection. */
     void (*exchange_connection)(void *context, int fd, const struct spotnik_member *peer);
     /* any thread, under the engine's lock: there is a new view. Must not wait. */
     void (*view_installed)(void *context);
-    /* any thread, under the engine's lock, while a view is being made: no later view can commit the steps up to this one differently.
-     * The caller may be anywhere. Must not wait. */
+    /* any thread, under the engine's lock, while a view is being made: no later view can commit the
+     * steps up to this one differently. The caller may be anywhere. Must not wait. */
     void (*step_stable)(void *context, uint64_t step);
     /* progress thread: write the status JSON of this member; returns its length. */
     size_t (*status_text)(void *context, char *text, size_t size);
@@ -51,14 +53,14 @@ struct spotnik_engine_hooks {
      * step_begin waits (at least every 5 ms, and at once after spotnik_engine_wake()): take due
      * snapshots. The registered state is constant. */
     void (*boundary)(void *context, uint64_t committed, bool waiting);
-    /* any thread, with the engine's lock, before the commit of a step that was reduced here: set *ret_weight to the weights
-     * of the shares of the next steps and return their number (0: even). A function of the results alone. NULL:
-     * always even; the same on every member. */
-    uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result,
-                     const uint32_t **ret_weight);
-    /* caller's thread, inside step_commit before results are copied out: result of bucket i is result[i]
-     * (bytes[i] bytes, NULL when not used in this step); src/transfer keeps a copy while joiners are
-     * attached. */
+    /* any thread, with the engine's lock, before the commit of a step that was reduced here: set
+     * *ret_weight to the weights of the shares of the next steps and return their number (0: even).
+     * A function of the results alone. NULL: always even; the same on every member. */
+    uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count,
+                     const struct spotnik_bucket_result *result, const uint32_t **ret_weight);
+    /* caller's thread, inside step_commit before results are copied out: result of bucket i is
+     * result[i] (bytes[i] bytes, NULL when not used in this step); src/transfer keeps a copy while
+     * joiners are attached. */
     void (*committed)(void *context, uint64_t step, uint32_t bucket_count,
                       const struct spotnik_bucket_result *result);
 };
@@ -73,90 +75,112 @@ struct spotnik_engine_config {
     struct spotnik_engine_hooks hooks;
     const char *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_engine_new() */
     const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
-    const char *lanes;     /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as well */
+    /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as
+     * well */
+    const char *lanes;
     const char *congestion; /* carry/congestion_choice.h; borrowed as well */
-    const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h); "off": record nothing; NULL: dump only on
-                               request; borrowed as well */
-    const char *trace;      /* the folder for a trace (tracer.h); NULL: none is written; borrowed as well */
-    uint64_t trace_epoch_us; /* the date at clock 0, in microseconds since 1970; for the trace alone */
-    uint64_t stall_ns;      /* dump a step that takes this long to commit; 0: never */
+    /* the folder for dumps of the flight recorder (recorder.h); "off": record nothing; NULL: dump
+     * only on request; borrowed as well */
+    const char *dumps;
+    /* the folder for a trace (tracer.h); NULL: none is written; borrowed as well */
+    const char *trace;
+    /* the date at clock 0, in microseconds since 1970; for the trace alone */
+    uint64_t trace_epoch_us;
+    uint64_t stall_ns; /* dump a step that takes this long to commit; 0: never */
 };
 
 struct spotnik_engine;
 
 /* [caller] Bind, listen, start the progress thread (role IDLE). */
-int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotnik_engine **ret_engine);
+int spotnik_engine_new(const struct spotnik_engine_config *config,
+                       struct spotnik_engine **ret_engine);
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine);
 
-/* [caller] Become the only member of epoch 1, with the data as `ledger` says (NULL: as the config does). `founding`: the name of the
- * lineage that begins so; NULL: it has none, as in tests. */
-int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger, const struct spotnik_founding *founding);
+/* [caller] Become the only member of epoch 1, with the data as `ledger` says (NULL: as the config
+ * does). `founding`: the name of the lineage that begins so; NULL: it has none, as in tests. */
+int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger,
+                         const struct spotnik_founding *founding);
 
 /* [any] Our place in our lineage. */
 void spotnik_engine_presence(struct spotnik_engine *engine, struct spotnik_presence *ret);
 
-/* [any] The lineage of the last view that this process was in, whatever became of it; id 0: of none. */
+/* [any] The lineage of the last view that this process was in, whatever became of it; id 0: of
+ * none. */
 struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine);
 
 /* Another lineage of our job, met on a connection; or an operator's word. */
 struct spotnik_encounter {
     enum spotnik_meeting meeting; /* NOTHING: only `forced` */
     bool fork;                    /* it is of our founding */
-    bool told;                    /* learnt from `peer`, a member of ours or an operator; of `theirs` only founding.id is known */
-    bool forced;                  /* an operator wants us to go on alone, while we are parked */
-    uint64_t argument;            /* told: of the word, to be passed on */
+    /* learnt from `peer`, a member of ours or an operator; of `theirs` only founding.id is known */
+    bool told;
+    bool forced;       /* an operator wants us to go on alone, while we are parked */
+    uint64_t argument; /* told: of the word, to be passed on */
     struct spotnik_presence ours, theirs;
     struct spotnik_member peer;
 };
 
 /* [any] An answer that we asked for: is it of another lineage? Noted as an encounter. */
-enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const struct spotnik_answer *answer);
+enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine,
+                                         const struct spotnik_answer *answer);
 
-/* [any] The last encounter since the last call; one in which we yield comes first. False: there was none. */
+/* [any] The last encounter since the last call; one in which we yield comes first. False: there was
+ * none. */
 bool spotnik_engine_encounter_take(struct spotnik_engine *engine, struct spotnik_encounter *ret);
 
-/* [any] For status and log: the outcome of an encounter. _told() returns the number of outcomes and the last text. */
+/* [any] For status and log: the outcome of an encounter. _told() returns the number of outcomes and
+ * the last text. */
 void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text);
 uint64_t spotnik_engine_lineage_told(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [caller] The founder, before its first step: go on after step `committed`, with the data at `ledger`. */
-void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, const struct spotnik_ledger *ledger);
+/* [caller] The founder, before its first step: go on after step `committed`, with the data at
+ * `ledger`. */
+void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed,
+                           const struct spotnik_ledger *ledger);
 
-/* [caller] The ledger after step `committed`. False: this member does not know it, or is at another step. */
-bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret);
+/* [caller] The ledger after step `committed`. False: this member does not know it, or is at another
+ * step. */
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed,
+                           struct spotnik_ledger *ret);
 
-/* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh memory) if
- * it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be renewed by passing
- * a new id (a restarted member is a new member). */
+/* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh
+ * memory) if it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be
+ * renewed by passing a new id (a restarted member is a new member). */
 int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed);
 
-/* Wait for the next tie, on one thread of its own, since a file server may be slow. False: closed. */
+/* Wait for the next tie, on one thread of its own, since a file server may be slow. False:
+ * closed. */
 bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *ret);
-/* The answer. No effect if the engine is by now in another lineage, or another member. Any thread. */
-void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named);
+/* The answer. No effect if the engine is by now in another lineage, or another member. Any
+ * thread. */
+void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie,
+                             bool named);
 void spotnik_engine_tie_close(struct spotnik_engine *engine, bool closed);
 
-/* [any] Joiner: start asking `sponsor` for admission. Call again with another sponsor if that one dies. */
+/* [any] Joiner: start asking `sponsor` for admission. Call again with another sponsor if that one
+ * dies. */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor);
 
-/* [any] A frame of a committed result for a joiner, read by src/transfer from a donor. Blocks while the core
- * says WAIT, until the caller starts the bucket. Returns 0 when taken or not needed, SPOTNIK_ERR_* if the
- * engine is stopping or the frame is bad. */
-int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
-                            const void *payload, size_t bytes);
+/* [any] A frame of a committed result for a joiner, read by src/transfer from a donor. Blocks while
+ * the core says WAIT, until the caller starts the bucket. Returns 0 when taken or not needed,
+ * SPOTNIK_ERR_* if the engine is stopping or the frame is bad. */
+int spotnik_engine_handover(struct spotnik_engine *engine,
+                            const struct spotnik_chunk_header *header, const void *payload,
+                            size_t bytes);
 
 /* [caller] The step. step_begin fills number, epoch, rank, size, share, replay. Returns 0, or
- * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or SPOTNIK_ERR_PEERS if the others excluded us (the
- * API rejoins and calls again). step_commit likewise. */
+ * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or SPOTNIK_ERR_PEERS if the others excluded us
+ * (the API rejoins and calls again). step_commit likewise. */
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step);
 int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight);
 int spotnik_engine_samples_decline(struct spotnik_engine *engine);
-int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
-                             enum spotnik_dtype dtype, enum spotnik_op op);
+int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data,
+                             size_t count, enum spotnik_dtype dtype, enum spotnik_op op);
 /* Does not change the caller's data; spotnik_engine_result() reads the result. */
-int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data, size_t count,
-                                  enum spotnik_dtype dtype, enum spotnik_op op);
-/* All results of the last committed step, buckets below `max`; returns the number of the last used one + 1. As long as a result stands. */
+int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data,
+                                  size_t count, enum spotnik_dtype dtype, enum spotnik_op op);
+/* All results of the last committed step, buckets below `max`; returns the number of the last used
+ * one + 1. As long as a result stands. */
 uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step, uint32_t max,
                                     struct spotnik_bucket_result *result);
 const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket);
@@ -178,37 +202,42 @@ void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik
 
 #define SPOTNIK_CALLERS_KEPT 8
 
-/* [any] The recent clients of SPOTNIK_PURPOSE_PEERS, which look for the job. Returns their number (at most max). */
-uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max);
+/* [any] The recent clients of SPOTNIK_PURPOSE_PEERS, which look for the job. Returns their number
+ * (at most max). */
+uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max);
 
-/* [any] Open a control link to a process that is no member of our view, as far as we know: it tells us if the
- * job has gone on without us. */
+/* [any] Open a control link to a process that is no member of our view, as far as we know: it tells
+ * us if the job has gone on without us. */
 void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer);
 
-/* [any] The last refusal at our door (wrong key, job, version), and the number of refusals: "" and 0 if none. */
+/* [any] The last refusal at our door (wrong key, job, version), and the number of refusals: "" and
+ * 0 if none. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] The last fault of a path to another host, and the measure against it; "": none. Returns its age. */
+/* [any] The last fault of a path to another host, and the measure against it; "": none. Returns its
+ * age. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] A joiner gives up: calls that wait in step_begin, step_commit or handover return SPOTNIK_ERR_PEERS
- * or _STATE, until spotnik_engine_join(). No effect on a member of the view. For a joiner whose donors are
- * lost, and before the threads that feed the engine end. */
+/* [any] A joiner gives up: calls that wait in step_begin, step_commit or handover return
+ * SPOTNIK_ERR_PEERS or _STATE, until spotnik_engine_join(). No effect on a member of the view. For
+ * a joiner whose donors are lost, and before the threads that feed the engine end. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
-/* [caller] Tell the others that the member we were, or asked to be, is dead. Without it a joiner that has lost its donors would
- * go on asking, and enter a view in which no thread steps for it. */
+/* [caller] Tell the others that the member we were, or asked to be, is dead. Without it a joiner
+ * that has lost its donors would go on asking, and enter a view in which no thread steps for it. */
 void spotnik_engine_forget(struct spotnik_engine *engine);
 
-/* [any] The caller has proof from elsewhere that the view of a parked member will not go on: exclude it, as if another member
- * had told it, so that it commits nothing more. No effect on a member that is not parked. */
+/* [any] The caller has proof from elsewhere that the view of a parked member will not go on:
+ * exclude it, as if another member had told it, so that it commits nothing more. No effect on a
+ * member that is not parked. */
 void spotnik_engine_over(struct spotnik_engine *engine);
 
 /* [any] End this member: it commits nothing more, and its caller gets `error` with `why`. */
 void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why);
 
-/* [any] The same for SPOTNIK_ERR_LINEAGE. `aside`: to a lineage of another root, or by an operator's choice: no job resumes from this
- * founding's checkpoints until it is chosen again. */
+/* [any] The same for SPOTNIK_ERR_LINEAGE. `aside`: to a lineage of another root, or by an
+ * operator's choice: no job resumes from this founding's checkpoints until it is chosen again. */
 void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside);
 /* [any] The founding that has yielded so; 0: none. */
 uint64_t spotnik_engine_yielded(struct spotnik_engine *engine);
@@ -221,15 +250,18 @@ bool spotnik_engine_is_barred(struct spotnik_engine *engine);
 /* [caller] In no view, after _forget(): be another member from now on, before _found(). */
 void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id);
 
-/* [any] For the log of the agent that started us, if there is one: a change of strategy (slots.h). */
-void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit);
+/* [any] For the log of the agent that started us, if there is one: a change of strategy
+ * (slots.h). */
+void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what,
+                               double value, double limit);
 
 /* [any] For that agent: the job is over. */
 void spotnik_engine_tell_over(struct spotnik_engine *engine);
 
 /* [any] Members that the next step needs: members_min, or for the first one the agent's number. */
 uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);
-/* [any] For the same log: the search for the job waits for a member that may be alive: time waited, time limit; 0, 0: no more. */
+/* [any] For the same log: the search for the job waits for a member that may be alive: time waited,
+ * time limit; 0, 0: no more. */
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
@@ -237,23 +269,27 @@ void spotnik_engine_wake(struct spotnik_engine *engine);
 
 /* [any] */
 void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret);
-/* [any] The job's view as this engine knows it. Returns the number of members written (at most max). */
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
-                                uint64_t *ret_epoch);
+/* [any] The job's view as this engine knows it. Returns the number of members written (at most
+ * max). */
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max, uint64_t *ret_epoch);
 
 /* Troubles, and bytes reduced in shared memory, since this process began. */
 struct spotnik_troubles {
-    uint64_t lost_ended, lost_silent, lost_told; /* members lost, by what was known of them (core.h) */
-    uint64_t steps_stalled;                      /* that took longer than stall_ns */
-    uint64_t paths_stalled;                      /* nothing arrived on a lane for longer than a silence */
-    uint64_t bytes_shared;                       /* of buckets reduced in shared memory */
+    /* members lost, by what was known of them (core.h) */
+    uint64_t lost_ended, lost_silent, lost_told;
+    uint64_t steps_stalled; /* that took longer than stall_ns */
+    /* nothing arrived on a lane for longer than a silence */
+    uint64_t paths_stalled;
+    uint64_t bytes_shared; /* of buckets reduced in shared memory */
 };
 
 /* [any] */
 void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret);
 
 /* [any] Our data connections, by member; returns their number (at most max). */
-uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max);
+uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret,
+                              uint32_t max);
 
 /* [any] Our identity: another member after spotnik_engine_join(). */
 struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
@@ -262,10 +298,12 @@ struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
  * timeout_ns, SPOTNIK_ERR_MISMATCH when another member found that our programs differ. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
 
-/* [caller] For the trace: a part of the loop ends, of step `step`, and `part` (enum spotnik_tracer_part) begins. */
+/* [caller] For the trace: a part of the loop ends, of step `step`, and `part` (enum
+ * spotnik_tracer_part) begins. */
 void spotnik_engine_turn(struct spotnik_engine *engine, int part, uint64_t step, uint64_t now_ns);
 
-/* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */
+/* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free.
+ * Accepts NULL. */
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye);
 
 #endif

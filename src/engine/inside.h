@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's state and the vocabulary its files share. Private to this folder.
  *
- * One fair lock guards everything here. The progress thread holds it except while it sleeps in epoll or
- * calls hooks. The caller's thread runs its events in place under the same lock (drive.c), so that a step
- * begins without a wake-up.
+ * One fair lock guards everything here. The progress thread holds it except while it sleeps in
+ * epoll or calls hooks. The caller's thread runs its events in place under the same lock (drive.c),
+ * so that a step begins without a wake-up.
  *
  *     engine.c    life cycle              caller.c  the caller's side and its waiting
  *     progress.c  the loop                drive.c   event -> core -> actions
@@ -34,11 +34,12 @@
 
 /* The thread that reads the data connections (attend.c). */
 struct spotnik_attend {
-    struct spotnik_socket timer, wake; /* the end of a caller's grace; an eventfd in the set of data connections */
-    bool caller;   /* a caller that waits for its commit, and not the progress thread */
-    bool apart;    /* the set is not in the progress thread's */
-    bool sleeping; /* the caller, on the set */
-    bool armed;    /* the timer */
+    /* the end of a caller's grace; an eventfd in the set of data connections */
+    struct spotnik_socket timer, wake;
+    bool caller;      /* a caller that waits for its commit, and not the progress thread */
+    bool apart;       /* the set is not in the progress thread's */
+    bool sleeping;    /* the caller, on the set */
+    bool armed;       /* the timer */
     uint64_t left_ns; /* when the caller went away last */
     struct spotnik_spin spin;
     bool yields;    /* spinning, it yields its processor to others */
@@ -48,17 +49,18 @@ struct spotnik_attend {
 struct spotnik_engine {
     struct spotnik_engine_config config;
     struct spotnik_loop loop;
-    uint64_t looked_ns;          /* when our descriptors were looked at last */
+    uint64_t looked_ns; /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
-    struct spotnik_tie tie;      /* the last that the core has put to the witness, */
-    bool tied, tie_closed;       /* and whether it waits for an answer; nobody gives any more */
-    pthread_cond_t changed;      /* something the caller waits for */
+    struct spotnik_tie tie; /* the last that the core has put to the witness, */
+    bool tied, tie_closed;  /* and whether it waits for an answer; nobody gives any more */
+    pthread_cond_t changed; /* something the caller waits for */
     pthread_t thread;
     bool thread_started;
     uint64_t listener_inode;
     struct spotnik_death *death;
-    uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
-    uint32_t noticed; /* atomic: spotnik_engine_notice() */
+    /* the step after which this process founded or resumed the job; 0 in one that joined */
+    uint64_t origin;
+    uint32_t noticed;    /* atomic: spotnik_engine_notice() */
     uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
     bool entering;       /* this joiner has asked to be let in, and may be at any moment */
 
@@ -66,12 +68,12 @@ struct spotnik_engine {
     void *core_memory;
     struct spotnik_core *core;
     struct spotnik_recorder *recorder; /* NULL: none is kept */
-    struct spotnik_tracer *trace;       /* NULL: none is written */
+    struct spotnik_tracer *trace;      /* NULL: none is written */
     bool driving;
     bool stopping, abrupt;
     bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
-    bool watch_due;   /* a new view: watch other neighbours */
+    bool watch_due; /* a new view: watch other neighbours */
     uint64_t asleep_ns; /* how long the host has been suspended, ever */
     struct spotnik_links *links;
     struct spotnik_troubles troubles;
@@ -82,12 +84,12 @@ struct spotnik_engine {
     struct spotnik_member vote;
     struct spotnik_caller {
         struct spotnik_member peer;
-        uint64_t heard_ns; /* 0: nobody */
+        uint64_t heard_ns;          /* 0: nobody */
     } called[SPOTNIK_CALLERS_KEPT]; /* processes that asked us for the job lately */
     uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
     int ended;         /* for good, 0: not; and why */
     char end[400];
-    struct spotnik_founding past; /* of the last view that we were in */
+    struct spotnik_founding past;       /* of the last view that we were in */
     struct spotnik_encounter encounter; /* not taken yet */
     uint64_t encounters, lineages_told;
     uint64_t yielded; /* the founding whose checkpoints go aside; 0: none */
@@ -97,10 +99,11 @@ struct spotnik_engine {
     bool handed_out, replay;
     bool excluded, left, boundary_due;
     int failed;
-    uint64_t result_step, result_digest; /* the caller's thread: of the last result; step 0: told already */
+    /* the caller's thread: of the last result; step 0: told already */
+    uint64_t result_step, result_digest;
     struct spotnik_divergence diverged; /* `failed` is DIVERGED: the member we differ from */
-    char mismatch[256]; /* failed for MISMATCH: of which bucket, as far as it is known */
-    uint64_t parked_ns; /* since when; 0: not */
+    char mismatch[256];   /* failed for MISMATCH: of which bucket, as far as it is known */
+    uint64_t parked_ns;   /* since when; 0: not */
     uint64_t patience_ns; /* of the caller's waits; 0: for ever */
     uint64_t step_epoch;
     uint32_t recovery_count;
@@ -133,7 +136,9 @@ void spotnik_lease_check(struct spotnik_engine *engine);
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);
 void spotnik_past_note(struct spotnik_engine *engine);
 bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
-void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size); /* the answer */
+/* the answer */
+void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake,
+                       char *ret_line, size_t size);
 
 /* arrivals.c: the links, with what they ask of us. */
 int spotnik_arrivals_new(struct spotnik_engine *engine);
@@ -160,7 +165,8 @@ void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event
 void spotnik_attend_view(struct spotnik_engine *engine);
 void spotnik_attend_collect(struct spotnik_engine *engine);
 void spotnik_attend_expired(struct spotnik_engine *engine);
-void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns); /* caller's thread; gives up the lock meanwhile */
+/* caller's thread; gives up the lock meanwhile */
+void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns);
 void spotnik_attend_resume(struct spotnik_engine *engine);
 void spotnik_attend_leave(struct spotnik_engine *engine);
 void spotnik_attend_changed(struct spotnik_engine *engine);
@@ -169,7 +175,8 @@ void spotnik_attend_changed(struct spotnik_engine *engine);
 void spotnik_owns_note(struct spotnik_engine *engine);
 void spotnik_owns_lost(struct spotnik_engine *engine);
 bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
-bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns); /* the same, by a look that is a tenth of a millisecond old at most */
+/* the same, by a look that is a tenth of a millisecond old at most */
+bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns);
 
 /* progress.c */
 void *spotnik_progress_main(void *context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other lineages of our job: our own identity, the lineages we have met, and the words of members and operators about them
- * (docs/design/0028-lineages.md). Decides only which lineage is foreign; src/peers, which keeps our place, acts on it. */
+/* Other lineages of our job: our own identity, the lineages we have met, and the words of members
+ * and operators about them (docs/design/0028-lineages.md). Decides only which lineage is foreign;
+ * src/peers, which keeps our place, acts on it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48,12 +49,14 @@ static void note(struct spotnik_engine *engine, const struct spotnik_encounter *
         engine->encounter = *encounter;
 }
 
-static enum spotnik_meeting meet(struct spotnik_engine *engine, const struct spotnik_presence *theirs,
+static enum spotnik_meeting meet(struct spotnik_engine *engine,
+                                 const struct spotnik_presence *theirs,
                                  const struct spotnik_member *peer)
 {
     struct spotnik_encounter encounter = { .theirs = *theirs, .peer = *peer };
     spotnik_presence_get(engine, &encounter.ours);
-    encounter.meeting = spotnik_founding_meet(&encounter.ours, theirs, spotnik_core_chains(engine->core));
+    encounter.meeting =
+        spotnik_founding_meet(&encounter.ours, theirs, spotnik_core_chains(engine->core));
     encounter.fork = encounter.ours.founding.id == theirs->founding.id;
     if (encounter.fork && engine->config.limits.minority_continues)
         encounter.meeting = SPOTNIK_MEETING_NOTHING; /* asked for */
@@ -67,7 +70,8 @@ bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik
     return meet(engine, &shake->wire.peer_presence, &shake->wire.peer) != SPOTNIK_MEETING_NOTHING;
 }
 
-enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const struct spotnik_answer *answer)
+enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine,
+                                         const struct spotnik_answer *answer)
 {
     spotnik_engine_lock(engine);
     enum spotnik_meeting meeting = meet(engine, &answer->presence, &answer->self);
@@ -112,14 +116,18 @@ static bool is_in_chains(const struct spotnik_chains *chains, uint64_t chain)
     return false;
 }
 
-static const char *yield_take(struct spotnik_engine *engine, uint64_t argument, bool fork, const struct spotnik_shake *shake)
+static const char *yield_take(struct spotnik_engine *engine, uint64_t argument, bool fork,
+                              const struct spotnik_shake *shake)
 {
-    struct spotnik_encounter encounter = { .meeting = SPOTNIK_MEETING_YIELD, .told = true, .fork = fork, .peer = shake->wire.peer };
+    struct spotnik_encounter encounter = {
+        .meeting = SPOTNIK_MEETING_YIELD, .told = true, .fork = fork, .peer = shake->wire.peer
+    };
     spotnik_presence_get(engine, &encounter.ours);
     encounter.theirs.founding.id = fork ? encounter.ours.founding.id : argument;
     if (encounter.ours.founding.id == 0)
         return "is in no lineage";
-    if (fork ? !is_in_chains(spotnik_core_chains(engine->core), argument) : encounter.ours.founding.id == argument)
+    if (fork ? !is_in_chains(spotnik_core_chains(engine->core), argument)
+             : encounter.ours.founding.id == argument)
         return "stands";
     encounter.argument = argument;
     note(engine, &encounter);
@@ -137,7 +145,8 @@ static const char *force_take(struct spotnik_engine *engine)
 }
 
 /* The words stand in the nonce of HELLO (link/shake.h). */
-void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size)
+void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake,
+                       char *ret_line, size_t size)
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_reader reader;

@@ -9,9 +9,10 @@
 static const char *dtype_text(uint8_t dtype)
 {
     static const char *const names[] = {
-        [SPOTNIK_F32] = "F32", [SPOTNIK_F64] = "F64",   [SPOTNIK_I32] = "I32", [SPOTNIK_I64] = "I64",
-        [SPOTNIK_U8] = "U8",   [SPOTNIK_F16] = "F16",   [SPOTNIK_BF16] = "BF16", [SPOTNIK_I8] = "I8",
-        [SPOTNIK_I16] = "I16", [SPOTNIK_U16] = "U16",   [SPOTNIK_U32] = "U32", [SPOTNIK_U64] = "U64",
+        [SPOTNIK_F32] = "F32",   [SPOTNIK_F64] = "F64", [SPOTNIK_I32] = "I32",
+        [SPOTNIK_I64] = "I64",   [SPOTNIK_U8] = "U8",   [SPOTNIK_F16] = "F16",
+        [SPOTNIK_BF16] = "BF16", [SPOTNIK_I8] = "I8",   [SPOTNIK_I16] = "I16",
+        [SPOTNIK_U16] = "U16",   [SPOTNIK_U32] = "U32", [SPOTNIK_U64] = "U64",
         [SPOTNIK_Q8] = "Q8",
     };
     return dtype < sizeof names / sizeof names[0] && names[dtype] != NULL ? names[dtype] : "?";
@@ -20,7 +21,8 @@ static const char *dtype_text(uint8_t dtype)
 static const char *op_text(uint8_t op)
 {
     static const char *const names[] = {
-        [SPOTNIK_SUM] = "SUM", [SPOTNIK_MEAN] = "MEAN", [SPOTNIK_MIN] = "MIN", [SPOTNIK_MAX] = "MAX", [SPOTNIK_PRODUCT] = "PRODUCT",
+        [SPOTNIK_SUM] = "SUM", [SPOTNIK_MEAN] = "MEAN",       [SPOTNIK_MIN] = "MIN",
+        [SPOTNIK_MAX] = "MAX", [SPOTNIK_PRODUCT] = "PRODUCT",
     };
     return op < sizeof names / sizeof names[0] && names[op] != NULL ? names[op] : "?";
 }
@@ -30,8 +32,8 @@ static void claim_text(const struct spotnik_claim *claim, char *text, size_t siz
     if (claim->bucket == SPOTNIK_CLAIM_OF_NUMBER)
         snprintf(text, size, "%llu buckets", (unsigned long long)claim->count);
     else if (claim->kind == SPOTNIK_CLAIM_BUCKET)
-        snprintf(text, size, "%llu elements, %s, %s", (unsigned long long)claim->count, dtype_text(claim->dtype),
-                 op_text(claim->op));
+        snprintf(text, size, "%llu elements, %s, %s", (unsigned long long)claim->count,
+                 dtype_text(claim->dtype), op_text(claim->op));
     else
         snprintf(text, size, "no such bucket");
 }
@@ -51,8 +53,9 @@ void spotnik_mismatch_text(const struct spotnik_core *core, char *text, size_t s
     else
         snprintf(who, sizeof who, "another member has, and no majority says which is right,");
     if (own.bucket == SPOTNIK_CLAIM_OF_NUMBER)
-        snprintf(text, size, ": in step %llu this member has %s; %s %s", (unsigned long long)own.step, ours, who, theirs);
+        snprintf(text, size, ": in step %llu this member has %s; %s %s",
+                 (unsigned long long)own.step, ours, who, theirs);
     else
-        snprintf(text, size, ": in step %llu, bucket %u, this member has %s; %s %s", (unsigned long long)own.step, own.bucket, ours,
-                 who, theirs);
+        snprintf(text, size, ": in step %llu, bucket %u, this member has %s; %s %s",
+                 (unsigned long long)own.step, own.bucket, ours, who, theirs);
 }

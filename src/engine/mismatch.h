@@ -7,7 +7,8 @@
 
 #include "core/core.h"
 
-/* ": in step 3, bucket 1, this member has ...; 2 of 3 members have ...", to put behind the error; "" where nothing is known. */
+/* ": in step 3, bucket 1, this member has ...; 2 of 3 members have ...", to put behind the error;
+ * "" where nothing is known. */
 void spotnik_mismatch_text(const struct spotnik_core *core, char *text, size_t size);
 
 #endif

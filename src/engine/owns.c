@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Are our descriptors still ours? A program that closes all it does not know (daemonisers do, with close_range) closes our links, too: the others
- * read the end of this member, and this member reads, from whatever file has taken the number of a link, the end of all the others. So
- * the file behind our listener is looked at before every event that may decide or commit. When it is another one, this member is over: it
- * touches no descriptor any more, and every call says why. */
+/* Are our descriptors still ours? A program that closes all it does not know (daemonisers do, with
+ * close_range) closes our links, too: the others read the end of this member, and this member
+ * reads, from whatever file has taken the number of a link, the end of all the others. So the file
+ * behind our listener is looked at before every event that may decide or commit. When it is another
+ * one, this member is over: it touches no descriptor any more, and every call says why. */
 #include "base/time.h"
 #include "engine/inside.h"
 
@@ -17,7 +18,8 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 {
     engine->revoked = true;
     engine->failed = SPOTNIK_ERR_SYSTEM;
-    engine->loop.epoll_fd = spotnik_door_socket(engine->links)->fd = engine->loop.wake.fd = -1; /* whose they are now nobody knows: none is closed */
+    /* whose they are now nobody knows: none is closed */
+    engine->loop.epoll_fd = spotnik_door_socket(engine->links)->fd = engine->loop.wake.fd = -1;
     engine->loop.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
     spotnik_carriage_lost(engine->carriage);
     spotnik_engine_changed(engine);
@@ -26,7 +28,8 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 static bool look(struct spotnik_engine *engine, uint64_t now_ns)
 {
     engine->looked_ns = now_ns;
-    if (!engine->revoked && spotnik_socket_inode(spotnik_door_socket(engine->links)->fd) != engine->listener_inode)
+    if (!engine->revoked
+        && spotnik_socket_inode(spotnik_door_socket(engine->links)->fd) != engine->listener_inode)
         spotnik_owns_lost(engine);
     return !engine->revoked;
 }

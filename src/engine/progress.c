@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of the progress thread. The order within a pass is what keeps evidence sound: first everything
- * that peers have said, then what certificates say of them, then time; megabytes come last and in
- * portions. */
+/* The loop of the progress thread. The order within a pass is what keeps evidence sound: first
+ * everything that peers have said, then what certificates say of them, then time; megabytes come
+ * last and in portions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -15,7 +15,8 @@
 #define EVENTS 64
 #define PORTION (1u << 20) /* of data, before control links get their turn again */
 #define SLEEP_MAX_NS SPOTNIK_S
-#define HEAR_MAX 64                   /* rounds: a peer that never stops talking must not stop time */
+/* rounds: a peer that never stops talking must not stop time */
+#define HEAR_MAX 64
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
 
 /* What is ready now, without sleeping; under the lock. */
@@ -54,7 +55,8 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     spotnik_engine_unlock(engine);
     int count = epoll_pwait2(engine->loop.epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
-        count = epoll_wait(engine->loop.epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+        count = epoll_wait(engine->loop.epoll_fd, event, EVENTS,
+                           (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
     int error = count < 0 ? errno : 0;
     struct spotnik_socket *listener = spotnik_door_socket(engine->links);
     for (int i = 0; i < count; i++)
@@ -83,9 +85,9 @@ static void hear(struct spotnik_engine *engine)
     }
 }
 
-/* What the dead had sent is read before its certificate counts; yet some of it may still be on its way. So
- * the certificate says itself how far it had gone, and the core compares: a member that had voted for no
- * view after ours cannot have fenced us. */
+/* What the dead had sent is read before its certificate counts; yet some of it may still be on its
+ * way. So the certificate says itself how far it had gone, and the core compares: a member that had
+ * voted for no view after ours cannot have fenced us. */
 static void deaths(struct spotnik_engine *engine)
 {
     struct spotnik_id peer;
@@ -93,7 +95,8 @@ static void deaths(struct spotnik_engine *engine)
     while (spotnik_death_take(engine->death, &peer, &epoch)) {
         poll_now(engine);
         hear(engine);
-        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEATH, .death = { .peer.id = peer, .epoch = epoch } };
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEATH,
+                                       .death = { .peer.id = peer, .epoch = epoch } };
         spotnik_engine_drive(engine, &event);
     }
 }
@@ -106,8 +109,8 @@ static void notice_look(struct spotnik_engine *engine)
         spotnik_engine_changed(engine);
 }
 
-/* If we are late, we were stopped or starved: what waits in the sockets comes before any judgement about
- * silence. */
+/* If we are late, we were stopped or starved: what waits in the sockets comes before any judgement
+ * about silence. */
 static void tick(struct spotnik_engine *engine)
 {
     if (spotnik_clock_ns() < spotnik_core_deadline(engine->core))
@@ -119,11 +122,13 @@ static void tick(struct spotnik_engine *engine)
     spotnik_engine_drive(engine, &event);
 }
 
-/* A caller that attends moves data itself; two threads that take turns at it only wait for each other. What has happened here may have
- * made something ready for it. True: there is more to do at once. */
+/* A caller that attends moves data itself; two threads that take turns at it only wait for each
+ * other. What has happened here may have made something ready for it. True: there is more to do at
+ * once. */
 static bool data_move(struct spotnik_engine *engine)
 {
-    if (engine->attend.caller && !spotnik_carriage_is_busy(engine->carriage) && !spotnik_shape_is_on()) {
+    if (engine->attend.caller && !spotnik_carriage_is_busy(engine->carriage)
+        && !spotnik_shape_is_on()) {
         if (engine->stand.placeable)
             spotnik_attend_changed(engine);
         return false;
@@ -132,13 +137,16 @@ static bool data_move(struct spotnik_engine *engine)
     return spotnik_carriage_pump(engine->carriage, PORTION) || more;
 }
 
-/* The clock that everything else goes by stands still while the host is suspended: of that time only the kernel's other clock tells. */
+/* The clock that everything else goes by stands still while the host is suspended: of that time
+ * only the kernel's other clock tells. */
 static void suspension_look(struct spotnik_engine *engine)
 {
-    uint64_t boot_ns = spotnik_clock_boot_ns(), asleep_ns = spotnik_time_since(boot_ns, spotnik_clock_ns());
+    uint64_t boot_ns = spotnik_clock_boot_ns(),
+             asleep_ns = spotnik_time_since(boot_ns, spotnik_clock_ns());
     uint64_t more_ns = spotnik_time_since(asleep_ns, engine->asleep_ns);
 
-    engine->asleep_ns += more_ns; /* read in this order, and kept at its most, it is never too long */
+    /* read in this order, and kept at its most, it is never too long */
+    engine->asleep_ns += more_ns;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_WOKEN };
     if (more_ns >= engine->config.limits.silence_floor_ns / 2)
         spotnik_engine_drive(engine, &event);
@@ -166,8 +174,8 @@ static bool pass(struct spotnik_engine *engine)
 
 static uint64_t due(const struct spotnik_engine *engine)
 {
-    uint64_t due_ns =
-        spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine->links));
+    uint64_t due_ns = spotnik_time_min(spotnik_core_deadline(engine->core),
+                                       spotnik_openings_deadline(engine->links));
     due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine->links));
     return spotnik_time_min(due_ns, spotnik_carriage_deadline(engine->carriage));
 }
@@ -176,7 +184,8 @@ static uint64_t due(const struct spotnik_engine *engine)
 static void say_goodbye(struct spotnik_engine *engine)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);
-    spotnik_links_retire(engine->links, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_OVER);
+    spotnik_links_retire(engine->links,
+                         engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_OVER);
     for (;;) {
         uint64_t now_ns = spotnik_clock_ns();
         spotnik_links_read(engine->links);

@@ -20,8 +20,8 @@ bool spotnik_engine_is_sharing(const struct spotnik_engine *engine)
     return spotnik_carriage_is_sharing(engine->carriage);
 }
 
-int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, bool narrow, uint64_t timeout_ns,
-                        int stop_fd, int *ret_fd)
+int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                        bool narrow, uint64_t timeout_ns, int stop_fd, int *ret_fd)
 {
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
@@ -29,8 +29,8 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
     spotnik_presence_get(engine, &credentials.presence);
     narrow = narrow || spotnik_openings_are_narrow(engine->links, peer->id);
     spotnik_engine_unlock(engine);
-    int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer), narrow, timeout_ns,
-                               stop_fd, ret_fd);
+    int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer),
+                               narrow, timeout_ns, stop_fd, ret_fd);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this member go on? The keeper of its place in the folder tells the engine: until when a lease covers commits, that
- * another lineage has the job, that a search may meet processes that asked us. Decides nothing itself. */
+/* May this member go on? The keeper of its place in the folder tells the engine: until when a lease
+ * covers commits, that another lineage has the job, that a search may meet processes that asked us.
+ * Decides nothing itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 
 /* ---- processes that asked us ---- */
 
-#define CALLER_NS (10 * SPOTNIK_S) /* after this, without another question, a process is forgotten */
+/* after this, without another question, a process is forgotten */
+#define CALLER_NS (10 * SPOTNIK_S)
 
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
@@ -25,7 +27,8 @@ void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_mem
     *oldest = (struct spotnik_caller){ .peer = *peer, .heard_ns = spotnik_clock_ns() };
 }
 
-uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max)
+uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max)
 {
     uint32_t count = 0;
     spotnik_engine_lock(engine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact ties of views: the core asks for the witness, and somebody with a folder answers in a thread of its own, since a file server may take any time
- * (docs/design/0024-exact-ties.md). An answer counts for the member and the lineage that it was asked for. */
+/* Exact ties of views: the core asks for the witness, and somebody with a folder answers in a
+ * thread of its own, since a file server may take any time (docs/design/0024-exact-ties.md). An
+ * answer counts for the member and the lineage that it was asked for. */
 #include "engine/inside.h"
 
 /* While the core's actions run. What was asked before and not answered is of no use any more. */
@@ -25,9 +26,11 @@ bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *
     return asked;
 }
 
-void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named)
+void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie,
+                             bool named)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .witness = { tie->epoch, named } };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS,
+                                   .witness = { tie->epoch, named } };
     spotnik_engine_lock(engine);
     if (spotnik_id_equal(tie->self, engine->config.credentials.self.id)
         && tie->founding == spotnik_core_view(engine->core)->founding.id) {

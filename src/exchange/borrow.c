@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots of other members of this host, read where they lie: their owners do nothing for it. The memory is asked for once and
- * kept mapped while its owner lives, which a connection of its own tells: from its end on nothing of the dead is read, and
- * the request turns to the next member. */
+/* Snapshots of other members of this host, read where they lie: their owners do nothing for it. The
+ * memory is asked for once and kept mapped while its owner lives, which a connection of its own
+ * tells: from its end on nothing of the dead is read, and the request turns to the next member. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -106,7 +106,10 @@ static struct spotnik_loan *loan_make(struct spotnik_id peer, int fd, int memory
 
     if (!loan)
         return NULL;
-    *loan = (struct spotnik_loan){ .peer = peer, .link_fd = fd, .memory_fd = memory_fd, .users = 1,
+    *loan = (struct spotnik_loan){ .peer = peer,
+                                   .link_fd = fd,
+                                   .memory_fd = memory_fd,
+                                   .users = 1,
                                    .size = spotnik_segment_size(memory_fd) };
     if (spotnik_segment_map(memory_fd, &loan->base, &reserved) == 0) {
         loan->size = loan->size < reserved ? loan->size : reserved;
@@ -166,8 +169,9 @@ static enum spotnik_asked loan_get(struct spotnik_request *request, struct spotn
 
 static enum spotnik_published_sight look(struct spotnik_request *request, struct spotnik_loan *loan)
 {
-    struct spotnik_published_wanted wanted = { .dtype = (uint64_t)request->dtype, .bytes = request->bytes,
-                                           .version_min = request->version_min };
+    struct spotnik_published_wanted wanted = { .dtype = (uint64_t)request->dtype,
+                                               .bytes = request->bytes,
+                                               .version_min = request->version_min };
     struct spotnik_exchange *exchange = request->exchange;
     enum spotnik_published_sight sight = SPOTNIK_PUBLISHED_SHORT;
 
@@ -178,7 +182,8 @@ static enum spotnik_published_sight look(struct spotnik_request *request, struct
             loan->size = spotnik_segment_size(loan->memory_fd);
         size_t size = loan->size;
         pthread_mutex_unlock(&exchange->lock);
-        sight = spotnik_published_look(loan->base, size, &wanted, request->data, &request->arrival.version);
+        sight = spotnik_published_look(loan->base, size, &wanted, request->data,
+                                       &request->arrival.version);
     }
     return sight;
 }
@@ -239,5 +244,6 @@ enum spotnik_asked spotnik_borrow_pull(struct spotnik_request *request)
         return asked;
     asked = spotnik_request_goes_on(request) ? read_on(request, loan) : SPOTNIK_ASKED_LOST;
     loan_release(request->exchange, loan);
-    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER : asked;
+    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER
+                                                                           : asked;
 }

@@ -40,8 +40,9 @@ static int answer_read(const struct spotnik_pipe *pipe, struct spotnik_exchange_
     return spotnik_pipe_read(pipe, body->bytes, body->size);
 }
 
-static int converse(const struct spotnik_caller *caller, int fd, const struct spotnik_exchange_head *question,
-                    const void *payload, struct spotnik_exchange_head *ret_answer, struct spotnik_body *body,
+static int converse(const struct spotnik_caller *caller, int fd,
+                    const struct spotnik_exchange_head *question, const void *payload,
+                    struct spotnik_exchange_head *ret_answer, struct spotnik_body *body,
                     uint64_t body_max)
 {
     struct spotnik_pipe pipe = {
@@ -60,7 +61,8 @@ static int converse(const struct spotnik_caller *caller, int fd, const struct sp
 /* On a failure the connection is closed. */
 static int try(const struct spotnik_caller *caller, const struct spotnik_member *peer, int fd,
                const struct spotnik_exchange_head *question, const void *payload,
-               struct spotnik_exchange_head *ret_answer, struct spotnik_body *body, uint64_t body_max)
+               struct spotnik_exchange_head *ret_answer, struct spotnik_body *body,
+               uint64_t body_max)
 {
     int rc = converse(caller, fd, question, payload, ret_answer, body, body_max);
 
@@ -73,7 +75,8 @@ static int try(const struct spotnik_caller *caller, const struct spotnik_member 
 
 int spotnik_call(const struct spotnik_caller *caller, const struct spotnik_member *peer,
                  const struct spotnik_exchange_head *question, const void *payload,
-                 struct spotnik_exchange_head *ret_answer, struct spotnik_body *body, uint64_t body_max)
+                 struct spotnik_exchange_head *ret_answer, struct spotnik_body *body,
+                 uint64_t body_max)
 {
     int fd = spotnik_peer_kept(caller->exchange, peer->id), rc = SPOTNIK_ERR_PEERS;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One question to one member, and its answer, over a kept connection or a new one. Decides nothing about either. */
+/* One question to one member, and its answer, over a kept connection or a new one. Decides nothing
+ * about either. */
 #ifndef SPOTNIK_EXCHANGE_CALL_H
 #define SPOTNIK_EXCHANGE_CALL_H
 
@@ -23,10 +24,12 @@ struct spotnik_body {
 /* Room for `size` bytes. 0, or SPOTNIK_ERR_MEMORY. */
 int spotnik_body_reserve(struct spotnik_body *body, uint64_t size);
 
-/* `payload` may be NULL. An answer with payload, of body_max bytes at most, has it in `body` (NULL: none is expected). 0, or
- * SPOTNIK_ERR_PEERS: the member is of no use now. Answers of kind WAIT are waited through. */
+/* `payload` may be NULL. An answer with payload, of body_max bytes at most, has it in `body` (NULL:
+ * none is expected). 0, or SPOTNIK_ERR_PEERS: the member is of no use now. Answers of kind WAIT are
+ * waited through. */
 int spotnik_call(const struct spotnik_caller *caller, const struct spotnik_member *peer,
                  const struct spotnik_exchange_head *question, const void *payload,
-                 struct spotnik_exchange_head *ret_answer, struct spotnik_body *body, uint64_t body_max);
+                 struct spotnik_exchange_head *ret_answer, struct spotnik_body *body,
+                 uint64_t body_max);
 
 #endif

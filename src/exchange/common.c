@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the members of one host have in common. A member that wants it asks the others of its host, in order of
- * rank. If none has it, the first of the host makes it and the others ask again. It has no owner: it vanishes with the last member that has
- * it mapped, and the death of any other changes nothing. Decides which member makes it; the strategy decides its meaning.
+/* Memory that the members of one host have in common. A member that wants it asks the others of its
+ * host, in order of rank. If none has it, the first of the host makes it and the others ask again.
+ * It has no owner: it vanishes with the last member that has it mapped, and the death of any other
+ * changes nothing. Decides which member makes it; the strategy decides its meaning.
  *
- * Two of a host may come to have two such memories when the one that made it dies while it is handing it over. Then they are like
- * members of two hosts until one of them lets go of its own: nothing relies on there being one only. */
+ * Two of a host may come to have two such memories when the one that made it dies while it is
+ * handing it over. Then they are like members of two hosts until one of them lets go of its own:
+ * nothing relies on there being one only. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,7 +41,8 @@ static struct spotnik_common *find(const struct spotnik_exchange *exchange, cons
 
 /* ---- our clients ---- */
 
-int spotnik_common_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked)
+int spotnik_common_serve(struct spotnik_exchange_session *session,
+                         const struct spotnik_exchange_head *asked)
 {
     struct spotnik_exchange *exchange = session->exchange;
     struct spotnik_exchange_head head = { .kind = SPOTNIK_EXCHANGE_ABSENT };
@@ -63,8 +66,8 @@ int spotnik_common_serve(struct spotnik_exchange_session *session, const struct 
 /* ---- asking ---- */
 
 struct host {
-    uint32_t count;  /* members of our host in the view, we among them */
-    bool is_first;   /* no other one has a lower rank */
+    uint32_t count; /* members of our host in the view, we among them */
+    bool is_first;  /* no other one has a lower rank */
     struct spotnik_member other[SPOTNIK_EXCHANGE_MEMBERS_MAX]; /* count - 1 of them, by rank */
 };
 
@@ -89,17 +92,21 @@ static void host_look(struct spotnik_exchange *exchange, struct host *ret)
 static int converse(struct spotnik_exchange *exchange, int fd, const char *name, uint64_t bytes,
                     struct spotnik_exchange_head *ret_head, int *ret_fd)
 {
-    struct spotnik_pipe pipe = { .fd = fd, .wake_fd = -1, .silence_ns = exchange->silence_ns, .until_ns = SPOTNIK_NEVER };
+    struct spotnik_pipe pipe = {
+        .fd = fd, .wake_fd = -1, .silence_ns = exchange->silence_ns, .until_ns = SPOTNIK_NEVER
+    };
 
-    *ret_head = (struct spotnik_exchange_head){ .kind = SPOTNIK_EXCHANGE_SHARE, .dtype = SPOTNIK_F32, .bytes = bytes };
+    *ret_head = (struct spotnik_exchange_head){ .kind = SPOTNIK_EXCHANGE_SHARE,
+                                                .dtype = SPOTNIK_F32,
+                                                .bytes = bytes };
     memcpy(ret_head->name, name, strlen(name));
     int rc = spotnik_pipe_write(&pipe, ret_head, NULL);
     return rc ? rc : spotnik_pipe_read_file(&pipe, ret_head, ret_fd);
 }
 
 /* 0: *ret_fd is its memory, -1 when it has none. A member that we cannot ask has none. */
-static int ask(struct spotnik_exchange *exchange, const struct spotnik_member *peer, const char *name, uint64_t bytes,
-               int *ret_fd)
+static int ask(struct spotnik_exchange *exchange, const struct spotnik_member *peer,
+               const char *name, uint64_t bytes, int *ret_fd)
 {
     struct spotnik_exchange_head head = { 0 };
     int fd = spotnik_peer_kept(exchange, peer->id);
@@ -114,11 +121,14 @@ static int ask(struct spotnik_exchange *exchange, const struct spotnik_member *p
     spotnik_peer_keep(exchange, peer->id, fd);
     return head.kind != SPOTNIK_EXCHANGE_OTHER
                ? 0
-               : spotnik_error_return(SPOTNIK_ERR_MISMATCH, "%s: other members of this host have another number of "
-                                                            "elements in common: give all the same model", name);
+               : spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                      "%s: other members of this host have another number of "
+                                      "elements in common: give all the same model",
+                                      name);
 }
 
-static int add(struct spotnik_exchange *exchange, const char *name, uint64_t bytes, int fd, void *base)
+static int add(struct spotnik_exchange *exchange, const char *name, uint64_t bytes, int fd,
+               void *base)
 {
     struct spotnik_common *common = calloc(1, sizeof *common);
 
@@ -134,7 +144,8 @@ static int add(struct spotnik_exchange *exchange, const char *name, uint64_t byt
 }
 
 /* From one of the others of our host. 0: *ret_base may be NULL still. */
-static int take(struct spotnik_exchange *exchange, const struct host *host, const char *name, uint64_t bytes, void **ret_base)
+static int take(struct spotnik_exchange *exchange, const struct host *host, const char *name,
+                uint64_t bytes, void **ret_base)
 {
     for (uint32_t i = 0; i + 1 < host->count; i++) {
         int fd, rc = ask(exchange, &host->other[i], name, bytes, &fd);
@@ -150,7 +161,8 @@ static int take(struct spotnik_exchange *exchange, const struct host *host, cons
     return 0;
 }
 
-static int make(struct spotnik_exchange *exchange, const char *name, const float *initial, uint64_t bytes, void **ret_base)
+static int make(struct spotnik_exchange *exchange, const char *name, const float *initial,
+                uint64_t bytes, void **ret_base)
 {
     int fd, rc = spotnik_common_new(bytes, &fd, ret_base);
 
@@ -171,8 +183,10 @@ static bool can_share(struct spotnik_exchange *exchange)
     return can;
 }
 
-/* We have none yet. Where the first of the host does not make it in time, it is of no use to wait for it. */
-static int obtain(struct spotnik_exchange *exchange, const char *name, const float *initial, uint64_t bytes, void **ret_base)
+/* We have none yet. Where the first of the host does not make it in time, it is of no use to wait
+ * for it. */
+static int obtain(struct spotnik_exchange *exchange, const char *name, const float *initial,
+                  uint64_t bytes, void **ret_base)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), PATIENCE_NS);
     struct timespec pause = { .tv_nsec = PAUSE_NS };
@@ -194,8 +208,8 @@ static int obtain(struct spotnik_exchange *exchange, const char *name, const flo
     return rc;
 }
 
-int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name, const float *initial, uint64_t count,
-                            float **ret_memory)
+int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name,
+                            const float *initial, uint64_t count, float **ret_memory)
 {
     uint64_t bytes = count * sizeof *initial;
     void *base;
@@ -206,10 +220,12 @@ int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name,
     bool differs = common && common->bytes != bytes;
     pthread_mutex_unlock(&exchange->lock);
     if (differs)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s has another number of elements already", name);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "%s has another number of elements already", name);
     if (!base && !can_share(exchange))
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "members of one host cannot share memory here (SPOTNIK_TRANSPORT=tcp, or a system without memfd)");
+                                    "members of one host cannot share memory here "
+                                    "(SPOTNIK_TRANSPORT=tcp, or a system without memfd)");
     int rc = base ? 0 : obtain(exchange, name, initial, bytes, &base);
     if (!rc)
         *ret_memory = base;

@@ -35,8 +35,8 @@ uint64_t spotnik_block_bytes(const struct spotnik_depot *depot, uint32_t i)
 }
 
 /* The blocks of a range that begins with one and ends with one. */
-void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes, uint32_t *ret_first,
-                          uint32_t *ret_end)
+void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes,
+                          uint32_t *ret_first, uint32_t *ret_end)
 {
     *ret_first = (uint32_t)(offset / depot->block_bytes);
     *ret_end = (uint32_t)((offset + bytes + depot->block_bytes - 1) / depot->block_bytes);
@@ -44,12 +44,14 @@ void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, ui
 
 static bool is_range(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes)
 {
-    return bytes > 0 && offset < depot->bytes && bytes <= depot->bytes - offset && offset % depot->block_bytes == 0
+    return bytes > 0 && offset < depot->bytes && bytes <= depot->bytes - offset
+           && offset % depot->block_bytes == 0
            && ((offset + bytes) % depot->block_bytes == 0 || offset + bytes == depot->bytes);
 }
 
 /* Do we hold all of that range, in the view of that epoch? */
-bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uint64_t offset, uint64_t bytes)
+bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uint64_t offset,
+                          uint64_t bytes)
 {
     uint32_t first, end;
 
@@ -100,7 +102,8 @@ static bool column_of(struct spotnik_depot *depot, struct spotnik_id sender, uin
 }
 
 /* Numbers that are missing belong to pushes that were given up: they will not come. */
-static void add_once(struct spotnik_store *store, uint32_t column, uint64_t sequence, const float *update)
+static void add_once(struct spotnik_store *store, uint32_t column, uint64_t sequence,
+                     const float *update)
 {
     if (store->applied[column] >= sequence)
         return;
@@ -109,8 +112,8 @@ static void add_once(struct spotnik_store *store, uint32_t column, uint64_t sequ
     SPOTNIK_ASSERT(added);
 }
 
-bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, uint64_t sequence, uint64_t offset,
-                         uint64_t bytes, const float *update)
+bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, uint64_t sequence,
+                         uint64_t offset, uint64_t bytes, const float *update)
 {
     uint32_t column, first, end;
 
@@ -131,11 +134,13 @@ uint64_t spotnik_block_stamp(const struct spotnik_depot *depot, uint32_t i)
     return depot->block[i].held ? depot->cut.epoch + 1 : depot->block[i].stamp;
 }
 
-int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct spotnik_body *body, uint64_t *ret_rows)
+int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct spotnik_body *body,
+                        uint64_t *ret_rows)
 {
     const struct spotnik_store *store = &depot->block[i].store;
     struct spotnik_writer writer;
-    uint64_t size = (uint64_t)depot->sender_count * SPOTNIK_DEPOT_ROW_BYTES + spotnik_block_bytes(depot, i);
+    uint64_t size =
+        (uint64_t)depot->sender_count * SPOTNIK_DEPOT_ROW_BYTES + spotnik_block_bytes(depot, i);
     int rc = spotnik_body_reserve(body, size);
 
     if (rc)
@@ -152,8 +157,10 @@ int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct sp
     return 0;
 }
 
-/* In place of what is here. False: nonsense, or more senders than can be; what is here is of no use any more. */
-bool spotnik_block_read(struct spotnik_depot *depot, uint32_t i, const uint8_t *bytes, uint64_t size, uint64_t rows)
+/* In place of what is here. False: nonsense, or more senders than can be; what is here is of no use
+ * any more. */
+bool spotnik_block_read(struct spotnik_depot *depot, uint32_t i, const uint8_t *bytes,
+                        uint64_t size, uint64_t rows)
 {
     struct spotnik_store *store = &depot->block[i].store;
     uint64_t data = spotnik_block_bytes(depot, i);
@@ -204,14 +211,15 @@ static void initial_take(struct spotnik_depot *depot, const float *initial)
         struct spotnik_block *block = &depot->block[i];
         if (block->held || block->stamp > 0)
             continue;
-        memcpy(block->store.data, initial + i * depot->block_bytes / sizeof *initial, spotnik_block_bytes(depot, i));
+        memcpy(block->store.data, initial + i * depot->block_bytes / sizeof *initial,
+               spotnik_block_bytes(depot, i));
         block->stamp = 1;
     }
     depot->opened = true;
 }
 
-static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const char *name, uint64_t bytes,
-                                       uint32_t copies)
+static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const char *name,
+                                       uint64_t bytes, uint32_t copies)
 {
     struct spotnik_depot *depot = calloc(1, sizeof *depot);
 
@@ -233,12 +241,14 @@ static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const 
         return NULL;
     }
     for (uint32_t i = 0; i < depot->block_count; i++)
-        spotnik_store_init(&depot->block[i].store, depot->data + i * depot->block_bytes / sizeof *depot->data,
+        spotnik_store_init(&depot->block[i].store,
+                           depot->data + i * depot->block_bytes / sizeof *depot->data,
                            spotnik_block_bytes(depot, i) / sizeof *depot->data);
     return depot;
 }
 
-/* Find it, or put `fresh` there and let it follow the views. Under the exchange's lock. NULL: it cannot be started. */
+/* Find it, or put `fresh` there and let it follow the views. Under the exchange's lock. NULL: it
+ * cannot be started. */
 static struct spotnik_depot *get(struct spotnik_exchange *exchange, struct spotnik_depot *fresh)
 {
     struct spotnik_depot *depot = spotnik_depot_find(exchange, fresh->name);
@@ -258,11 +268,14 @@ static int open_here(struct spotnik_depot *depot, uint64_t extent, const float *
 
     pthread_mutex_lock(&depot->lock);
     if (depot->opened)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s is open already", depot->name);
+        rc =
+            spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s is open already", depot->name);
     else if (spotnik_depot_extent(depot) != extent)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s has %llu elements and %u copies with other members; "
-                                  "open it with the same numbers everywhere", depot->name,
-                                  (unsigned long long)depot->count, depot->copies);
+        rc =
+            spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                 "the store %s has %llu elements and %u copies with other members; "
+                                 "open it with the same numbers everywhere",
+                                 depot->name, (unsigned long long)depot->count, depot->copies);
     else
         initial_take(depot, initial);
     pthread_mutex_unlock(&depot->lock);
@@ -270,8 +283,8 @@ static int open_here(struct spotnik_depot *depot, uint64_t extent, const float *
     return rc;
 }
 
-int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name, const float *initial,
-                                uint64_t count, uint32_t copies)
+int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name,
+                                const float *initial, uint64_t count, uint32_t copies)
 {
     struct spotnik_depot *fresh = depot_new(exchange, name, count * sizeof *initial, copies);
 
@@ -284,13 +297,15 @@ int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *n
     if (depot != fresh)
         depot_free(fresh);
     if (!depot)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start a thread for the store, or the job has ended");
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot start a thread for the store, or the job has ended");
     return open_here(depot, extent, initial);
 }
 
 /* ---- for others' sake ---- */
 
-/* What every question about a store says in `version`: how large it is, and how many copies of each part there are. */
+/* What every question about a store says in `version`: how large it is, and how many copies of each
+ * part there are. */
 uint64_t spotnik_depot_extent(const struct spotnik_depot *depot)
 {
     return depot->bytes * EXTENT_COPIES + depot->copies;
@@ -298,8 +313,8 @@ uint64_t spotnik_depot_extent(const struct spotnik_depot *depot)
 
 static bool is_extent(uint64_t bytes, uint64_t copies)
 {
-    return bytes > 0 && bytes % sizeof(float) == 0 && bytes <= SPOTNIK_EXCHANGE_BYTES_MAX && copies > 0
-           && copies <= SPOTNIK_EXCHANGE_COPIES_MAX;
+    return bytes > 0 && bytes % sizeof(float) == 0 && bytes <= SPOTNIK_EXCHANGE_BYTES_MAX
+           && copies > 0 && copies <= SPOTNIK_EXCHANGE_COPIES_MAX;
 }
 
 static uint32_t depot_count(const struct spotnik_exchange *exchange)
@@ -311,7 +326,8 @@ static uint32_t depot_count(const struct spotnik_exchange *exchange)
     return count;
 }
 
-struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked)
+struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange,
+                                        const struct spotnik_exchange_head *asked)
 {
     uint64_t bytes = asked->version / EXTENT_COPIES, copies = asked->version % EXTENT_COPIES;
 
@@ -330,7 +346,8 @@ struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange, const
     return depot;
 }
 
-void spotnik_exchange_store_set(struct spotnik_exchange *exchange, const char *name, const float *data)
+void spotnik_exchange_store_set(struct spotnik_exchange *exchange, const char *name,
+                                const float *data)
 {
     pthread_mutex_lock(&exchange->lock);
     struct spotnik_depot *depot = spotnik_depot_find(exchange, name);

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter store that all members share. The view determines the holders of each part (adapt/shards.h); updates count
- * once (adapt/store.h). Private to src/exchange.
+/* The parameter store that all members share. The view determines the holders of each part
+ * (adapt/shards.h); updates count once (adapt/store.h). Private to src/exchange.
  *
- * The store consists of blocks that never change. Each block knows the updates in it, so it can move as a whole. A range,
- * which belongs to one primary and its copies, is a run of blocks.
+ * The store consists of blocks that never change. Each block knows the updates in it, so it can
+ * move as a whole. A range, which belongs to one primary and its copies, is a run of blocks.
  *
  *     depot.c       blocks, and operations on them under the lock
  *     depot_move.c  a thread that follows views and fetches the blocks that this member must hold
  *     depot_ask.c   push and fetch: our requests        depot_serve.c   those of others
  *
  * Why no update that was answered is lost, and none counts twice:
- *   - Everything said of a store names an epoch, and is done only where the store follows the view of that epoch. An update
- *     is answered when all holders of the epoch have it. A new holder of a block says "later" until it has its content.
- *   - A holder takes content only from a member that already follows the view, so no update of an older epoch can enter it
- *     behind our back. It takes the newest content: `stamp`, the last epoch (plus one) in which it was complete. All holders
- *     of an epoch had every update that was answered in it.
- *   - A member that has not opened the store holds its part all the same. The first request about it opens it there, empty,
- *     since each request carries the size of the store. So no member waits for another's call. Empty is never content.
- *   - An unanswered update is sent again, under its (owner, sequence), to the current holder of the range. A primary that
- *     already knows it passes it on all the same: a copy may lack it. */
+ *   - Everything said of a store names an epoch, and is done only where the store follows the view
+ *     of that epoch. An update is answered when all holders of the epoch have it. A new holder of a
+ *     block says "later" until it has its content.
+ *   - A holder takes content only from a member that already follows the view, so no update of an
+ *     older epoch can enter it behind our back. It takes the newest content: `stamp`, the last
+ *     epoch (plus one) in which it was complete. All holders of an epoch had every update that was
+ *     answered in it.
+ *   - A member that has not opened the store holds its part all the same. The first request about
+ *     it opens it there, empty, since each request carries the size of the store. So no member
+ *     waits for another's call. Empty is never content.
+ *   - An unanswered update is sent again, under its (owner, sequence), to the current holder of the
+ *     range. A primary that already knows it passes it on all the same: a copy may lack it. */
 #ifndef SPOTNIK_EXCHANGE_DEPOT_H
 #define SPOTNIK_EXCHANGE_DEPOT_H
 
@@ -66,24 +69,31 @@ struct spotnik_depot {
     uint64_t sequence; /* of our last push */
 };
 
-/* depot.c; _find under the exchange's lock, _for without any (NULL: not to be had), the rest under the depot's own */
+/* depot.c; _find under the exchange's lock, _for without any (NULL: not to be had), the rest under
+ * the depot's own */
 struct spotnik_depot *spotnik_depot_find(const struct spotnik_exchange *exchange, const char *name);
-struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked);
+struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange,
+                                        const struct spotnik_exchange_head *asked);
 uint64_t spotnik_depot_extent(const struct spotnik_depot *depot);
 uint64_t spotnik_block_bytes(const struct spotnik_depot *depot, uint32_t i);
-void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes, uint32_t *ret_first,
-                          uint32_t *ret_end);
-bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uint64_t offset, uint64_t bytes);
-bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, uint64_t sequence, uint64_t offset,
-                         uint64_t bytes, const float *update);
+void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes,
+                          uint32_t *ret_first, uint32_t *ret_end);
+bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uint64_t offset,
+                          uint64_t bytes);
+bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, uint64_t sequence,
+                         uint64_t offset, uint64_t bytes, const float *update);
 uint64_t spotnik_block_stamp(const struct spotnik_depot *depot, uint32_t i);
-int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct spotnik_body *body, uint64_t *ret_rows);
-bool spotnik_block_read(struct spotnik_depot *depot, uint32_t i, const uint8_t *bytes, uint64_t size, uint64_t rows);
+int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct spotnik_body *body,
+                        uint64_t *ret_rows);
+bool spotnik_block_read(struct spotnik_depot *depot, uint32_t i, const uint8_t *bytes,
+                        uint64_t size, uint64_t rows);
 
-/* depot_serve.c: an update for a range that we hold, on the way to all its holders. False: not now. */
+/* depot_serve.c: an update for a range that we hold, on the way to all its holders. False: not
+ * now. */
 bool spotnik_depot_take_in(struct spotnik_depot *depot, const struct spotnik_caller *caller,
                            const struct spotnik_exchange_head *push, const void *update);
-int spotnik_depot_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked);
+int spotnik_depot_serve(struct spotnik_exchange_session *session,
+                        const struct spotnik_exchange_head *asked);
 
 /* depot_move.c */
 void *spotnik_depot_follow(void *depot);

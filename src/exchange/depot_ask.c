@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own pushes and fetches. Both go range by range to its holder. A failed part is tried again in the current view, under
- * the same number, until all of it is done. */
+/* Our own pushes and fetches. Both go range by range to its holder. A failed part is tried again in
+ * the current view, under the same number, until all of it is done. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ struct asking {
 };
 
 /* Somebody's store of this name has another size: it will not go away. */
-static bool is_other(struct asking *asking, uint32_t rank, const struct spotnik_exchange_head *answer)
+static bool is_other(struct asking *asking, uint32_t rank,
+                     const struct spotnik_exchange_head *answer)
 {
     if (answer->kind != SPOTNIK_EXCHANGE_OTHER)
         return false;
@@ -45,7 +46,8 @@ static void cut_take(struct asking *asking)
     pthread_mutex_unlock(&asking->depot->lock);
 }
 
-/* The view changes, or the content of a block arrives somewhere: neither is told us, so we look again soon. */
+/* The view changes, or the content of a block arrives somewhere: neither is told us, so we look
+ * again soon. */
 static void pause_a_little(struct asking *asking)
 {
     struct pollfd entry = { .fd = asking->request->wake_fd, .events = POLLIN };
@@ -56,8 +58,8 @@ static void pause_a_little(struct asking *asking)
         (void)!eventfd_read(entry.fd, &drained);
 }
 
-static struct spotnik_exchange_head head_of(const struct asking *asking, enum spotnik_exchange_kind kind,
-                                            struct spotnik_shard range)
+static struct spotnik_exchange_head
+head_of(const struct asking *asking, enum spotnik_exchange_kind kind, struct spotnik_shard range)
 {
     struct spotnik_exchange_head head = {
         .kind = (uint8_t)kind,
@@ -82,7 +84,8 @@ static bool push_range(struct asking *asking, uint32_t i, struct spotnik_shard r
 
     if (rank == asking->cut.rank)
         return spotnik_depot_take_in(asking->depot, &asking->caller, &head, update);
-    return spotnik_call(&asking->caller, &asking->cut.member[rank], &head, update, &answer, NULL, 0) == 0
+    return spotnik_call(&asking->caller, &asking->cut.member[rank], &head, update, &answer, NULL, 0)
+               == 0
            && !is_other(asking, rank, &answer) && answer.kind == SPOTNIK_EXCHANGE_DONE;
 }
 
@@ -91,7 +94,8 @@ static bool fetch_here(struct asking *asking, struct spotnik_shard range)
     struct spotnik_depot *depot = asking->depot;
 
     pthread_mutex_lock(&depot->lock);
-    bool covers = spotnik_depot_covers(depot, asking->cut.epoch, range.begin, range.end - range.begin);
+    bool covers =
+        spotnik_depot_covers(depot, asking->cut.epoch, range.begin, range.end - range.begin);
     if (covers)
         memcpy(asking->request->data + range.begin, (const uint8_t *)depot->data + range.begin,
                range.end - range.begin);
@@ -103,8 +107,10 @@ static bool fetch_there(struct asking *asking, uint32_t rank, struct spotnik_sha
 {
     struct spotnik_exchange_head head = head_of(asking, SPOTNIK_EXCHANGE_FETCH, range), answer;
 
-    if (spotnik_call(&asking->caller, &asking->cut.member[rank], &head, NULL, &answer, &asking->body, head.bytes)
-        || is_other(asking, rank, &answer) || answer.kind != SPOTNIK_EXCHANGE_SHARD || answer.bytes != head.bytes)
+    if (spotnik_call(&asking->caller, &asking->cut.member[rank], &head, NULL, &answer,
+                     &asking->body, head.bytes)
+        || is_other(asking, rank, &answer) || answer.kind != SPOTNIK_EXCHANGE_SHARD
+        || answer.bytes != head.bytes)
         return false;
     memcpy(asking->request->data + range.begin, asking->body.bytes, head.bytes);
     return true;
@@ -144,8 +150,10 @@ static void mark_done(struct asking *asking, struct spotnik_shard range)
     memset(asking->done + first, true, end - first);
 }
 
-/* All ranges once. Members begin with their own, so that they do not all stand at one door. True: all is done. */
-static bool round_make(struct asking *asking, bool (*one)(struct asking *, uint32_t, struct spotnik_shard))
+/* All ranges once. Members begin with their own, so that they do not all stand at one door. True:
+ * all is done. */
+static bool round_make(struct asking *asking,
+                       bool (*one)(struct asking *, uint32_t, struct spotnik_shard))
 {
     uint32_t size = asking->cut.epoch ? asking->cut.shards.size : 0;
     bool complete = size > 0;

@@ -13,9 +13,9 @@
 struct mover {
     struct spotnik_depot *depot;
     struct spotnik_caller caller;
-    struct spotnik_depot_cut cut;    /* that is being followed */
-    struct spotnik_depot_cut before; /* for a guess at the holders */
-    struct spotnik_depot_cut fresh;  /* to be compared */
+    struct spotnik_depot_cut cut;               /* that is being followed */
+    struct spotnik_depot_cut before;            /* for a guess at the holders */
+    struct spotnik_depot_cut fresh;             /* to be compared */
     uint32_t now[SPOTNIK_EXCHANGE_MEMBERS_MAX]; /* rank in `cut` of each rank in `before` */
     struct spotnik_body body;
 };
@@ -33,7 +33,8 @@ static bool goes_on(void *context)
 {
     const struct mover *mover = context;
 
-    return !is_over(mover->depot) && spotnik_peers_epoch(mover->depot->exchange) == mover->cut.epoch;
+    return !is_over(mover->depot)
+           && spotnik_peers_epoch(mover->depot->exchange) == mover->cut.epoch;
 }
 
 /* ---- a new view ---- */
@@ -53,8 +54,8 @@ static bool is_ours(const struct spotnik_depot_cut *cut, uint64_t byte)
            && spotnik_shards_holds(&cut->shards, cut->rank, spotnik_shards_of(&cut->shards, byte));
 }
 
-/* Under the lock. What we held was complete through the epoch that ends; it stays so if it stays ours and no epoch was
- * missed in between. */
+/* Under the lock. What we held was complete through the epoch that ends; it stays so if it stays
+ * ours and no epoch was missed in between. */
 static void recut(struct spotnik_depot *depot, const struct spotnik_depot_cut *cut)
 {
     bool next = depot->cut.epoch + 1 == cut->epoch;
@@ -79,7 +80,8 @@ static bool view_take(struct mover *mover)
 
     if (size == 0 || fresh->epoch == cut->epoch)
         return false;
-    fresh->shards = spotnik_shards_make(depot->bytes, (uint32_t)depot->block_bytes, size, depot->copies);
+    fresh->shards =
+        spotnik_shards_make(depot->bytes, (uint32_t)depot->block_bytes, size, depot->copies);
     fresh->rank = rank_in(fresh, spotnik_peers_self(depot->exchange));
     if (fresh->rank == SPOTNIK_SHARD_NOBODY)
         fresh->rank = size;
@@ -95,7 +97,8 @@ static bool view_take(struct mover *mover)
 
 /* ---- one block ---- */
 
-static struct spotnik_exchange_head question(const struct mover *mover, enum spotnik_exchange_kind kind, uint32_t i)
+static struct spotnik_exchange_head question(const struct mover *mover,
+                                             enum spotnik_exchange_kind kind, uint32_t i)
 {
     struct spotnik_exchange_head head = {
         .kind = (uint8_t)kind,
@@ -128,20 +131,24 @@ static bool take_from(struct mover *mover, uint32_t rank, uint32_t i, uint64_t s
 {
     struct spotnik_depot *depot = mover->depot;
     struct spotnik_exchange_head head = question(mover, SPOTNIK_EXCHANGE_TAKE, i), answer;
-    uint64_t most = SPOTNIK_STORE_SENDERS_MAX * SPOTNIK_DEPOT_ROW_BYTES + spotnik_block_bytes(depot, i);
+    uint64_t most =
+        SPOTNIK_STORE_SENDERS_MAX * SPOTNIK_DEPOT_ROW_BYTES + spotnik_block_bytes(depot, i);
 
-    if (spotnik_call(&mover->caller, &mover->cut.member[rank], &head, NULL, &answer, &mover->body, most)
+    if (spotnik_call(&mover->caller, &mover->cut.member[rank], &head, NULL, &answer, &mover->body,
+                     most)
         || answer.kind != SPOTNIK_EXCHANGE_BLOCK || answer.version < stamp)
         return false;
     pthread_mutex_lock(&depot->lock);
-    bool here = depot->cut.epoch == mover->cut.epoch
-                && spotnik_block_read(depot, i, mover->body.bytes, mover->body.size, answer.sequence)
-                && settle(mover, i);
+    bool here =
+        depot->cut.epoch == mover->cut.epoch
+        && spotnik_block_read(depot, i, mover->body.bytes, mover->body.size, answer.sequence)
+        && settle(mover, i);
     pthread_mutex_unlock(&depot->lock);
     return here;
 }
 
-/* What we have is as new as anybody's. False: nobody has anything, until somebody opens the store. */
+/* What we have is as new as anybody's. False: nobody has anything, until somebody opens the
+ * store. */
 static bool take_own(struct mover *mover, uint32_t i)
 {
     pthread_mutex_lock(&mover->depot->lock);
@@ -178,7 +185,8 @@ static bool newest(struct mover *mover, uint32_t i, uint32_t *ret_rank, uint64_t
     return true;
 }
 
-/* The holders of a view ago have all updates answered until then; if none is left, the member with the newest content. */
+/* The holders of a view ago have all updates answered until then; if none is left, the member with
+ * the newest content. */
 static bool fetch_block(struct mover *mover, uint32_t i)
 {
     uint64_t good = mover->cut.epoch, stamp, end;
@@ -187,8 +195,8 @@ static bool fetch_block(struct mover *mover, uint32_t i)
     if (stamp_of(mover, i) >= good)
         return take_own(mover, i);
     if (mover->before.epoch)
-        rank = spotnik_shards_source(&mover->before.shards, &mover->cut.shards, mover->now, mover->cut.rank,
-                                     i * mover->depot->block_bytes, &end);
+        rank = spotnik_shards_source(&mover->before.shards, &mover->cut.shards, mover->now,
+                                     mover->cut.rank, i * mover->depot->block_bytes, &end);
     if (rank != SPOTNIK_SHARD_NOBODY && rank != mover->cut.rank && take_from(mover, rank, i, good))
         return true;
     if (!newest(mover, i, &rank, &stamp))
@@ -240,14 +248,17 @@ void *spotnik_depot_follow(void *argument)
     if (!mover)
         return NULL; /* to the others we are a member that is never ready */
     mover->depot = depot;
-    mover->caller = (struct spotnik_caller){
-        .exchange = depot->exchange, .wake_fd = depot->wake_fd, .until_ns = SPOTNIK_NEVER, .goes_on = goes_on, .context = mover
-    };
+    mover->caller = (struct spotnik_caller){ .exchange = depot->exchange,
+                                             .wake_fd = depot->wake_fd,
+                                             .until_ns = SPOTNIK_NEVER,
+                                             .goes_on = goes_on,
+                                             .context = mover };
     while (!is_over(depot)) {
         if (view_take(mover))
             continue;
         bool complete = fetch_all(mover);
-        if (!view_take(mover) && !is_over(depot)) /* a question may have used up the word of either */
+        /* a question may have used up the word of either */
+        if (!view_take(mover) && !is_over(depot))
             rest(depot, complete);
     }
     free(mover->body.bytes);

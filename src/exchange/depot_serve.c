@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of others for a store. Only members that follow the request's view serve it: one that is behind or ahead says
- * "later". */
+/* Requests of others for a store. Only members that follow the request's view serve it: one that is
+ * behind or ahead says "later". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,17 +10,18 @@
 /* ---- updates ---- */
 
 /* Add it to our content. *ret_count, ret_copy: the others that must have it. False: not now. */
-static bool add(struct spotnik_depot *depot, const struct spotnik_exchange_head *push, const void *update,
-                struct spotnik_member *ret_copy, uint32_t *ret_count)
+static bool add(struct spotnik_depot *depot, const struct spotnik_exchange_head *push,
+                const void *update, struct spotnik_member *ret_copy, uint32_t *ret_count)
 {
     pthread_mutex_lock(&depot->lock);
     const struct spotnik_depot_cut *cut = &depot->cut;
     bool added = spotnik_depot_covers(depot, push->epoch, push->offset, push->bytes)
-                 && spotnik_depot_apply(depot, push->owner, push->sequence, push->offset, push->bytes, update);
+                 && spotnik_depot_apply(depot, push->owner, push->sequence, push->offset,
+                                        push->bytes, update);
     *ret_count = 0;
     for (uint32_t copy = 0; added && copy < cut->shards.copies; copy++) {
-        uint32_t rank =
-            spotnik_shards_holder(&cut->shards, spotnik_shards_of(&cut->shards, push->offset), copy);
+        uint32_t rank = spotnik_shards_holder(&cut->shards,
+                                              spotnik_shards_of(&cut->shards, push->offset), copy);
         if (rank != cut->rank)
             ret_copy[(*ret_count)++] = cut->member[rank];
     }
@@ -34,7 +35,8 @@ static bool pass_on(const struct spotnik_caller *caller, const struct spotnik_me
     struct spotnik_exchange_head head = *push, answer;
 
     head.kind = SPOTNIK_EXCHANGE_PASS;
-    return spotnik_call(caller, copy, &head, update, &answer, NULL, 0) == 0 && answer.kind == SPOTNIK_EXCHANGE_DONE;
+    return spotnik_call(caller, copy, &head, update, &answer, NULL, 0) == 0
+           && answer.kind == SPOTNIK_EXCHANGE_DONE;
 }
 
 bool spotnik_depot_take_in(struct spotnik_depot *depot, const struct spotnik_caller *caller,
@@ -58,7 +60,8 @@ static struct spotnik_caller caller_of(const struct spotnik_exchange_session *se
                                     .context = session->pipe.context };
 }
 
-static int say(struct spotnik_exchange_session *session, enum spotnik_exchange_kind kind, uint64_t version)
+static int say(struct spotnik_exchange_session *session, enum spotnik_exchange_kind kind,
+               uint64_t version)
 {
     struct spotnik_exchange_head head = { .kind = (uint8_t)kind, .version = version };
 
@@ -116,13 +119,15 @@ static int give_shard(struct spotnik_exchange_session *session, struct spotnik_d
         pthread_mutex_unlock(&depot->lock);
     }
     head.kind = SPOTNIK_EXCHANGE_SHARD;
-    int rc = covers ? spotnik_pipe_write(&session->pipe, &head, copy) : say(session, SPOTNIK_EXCHANGE_LATER, 0);
+    int rc = covers ? spotnik_pipe_write(&session->pipe, &head, copy)
+                    : say(session, SPOTNIK_EXCHANGE_LATER, 0);
     free(copy);
     return rc;
 }
 
 /* Which block is meant? False: none. */
-static bool block_of(const struct spotnik_depot *depot, const struct spotnik_exchange_head *asked, uint32_t *ret)
+static bool block_of(const struct spotnik_depot *depot, const struct spotnik_exchange_head *asked,
+                     uint32_t *ret)
 {
     *ret = (uint32_t)(asked->offset / depot->block_bytes);
     return asked->offset < depot->bytes && asked->offset % depot->block_bytes == 0
@@ -158,12 +163,14 @@ static int give_block(struct spotnik_exchange_session *session, struct spotnik_d
     return rc;
 }
 
-int spotnik_depot_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked)
+int spotnik_depot_serve(struct spotnik_exchange_session *session,
+                        const struct spotnik_exchange_head *asked)
 {
     struct spotnik_depot *depot = spotnik_depot_for(session->exchange, asked);
 
     if (!depot)
-        return SPOTNIK_ERR_PEERS; /* no memory, or we are about to go: to others we are a member that has died */
+        /* no memory, or we are about to go: to others we are a member that has died */
+        return SPOTNIK_ERR_PEERS;
     if (asked->kind == SPOTNIK_EXCHANGE_PUSH || asked->kind == SPOTNIK_EXCHANGE_PASS)
         return take_update(session, depot, asked);
     if (spotnik_depot_extent(depot) != asked->version)

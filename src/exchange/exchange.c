@@ -66,7 +66,8 @@ static struct spotnik_exchange_session *session_new(struct spotnik_exchange *exc
 }
 
 /* To a member that we cannot serve we look dead: it turns to another. */
-void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd, const struct spotnik_member *peer)
+void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd,
+                             const struct spotnik_member *peer)
 {
     struct spotnik_exchange_session *session = NULL;
 
@@ -138,7 +139,8 @@ void spotnik_exchange_stop(struct spotnik_exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
     exchange->stopping = true;
-    for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
+    for (struct spotnik_exchange_session *session = exchange->sessions; session;
+         session = session->next)
         spotnik_wake(session->pipe.wake_fd);
     requests_end(exchange);
     depots_end(exchange);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Point to point between members, outside of steps: published snapshots, pulls, pairwise averages
- * (docs/design/0008-adaptive.md). The caller publishes and starts requests; threads of this layer serve others and
- * carry requests out, so that neither the caller nor the progress thread waits.
+ * (docs/design/0008-adaptive.md). The caller publishes and starts requests; threads of this layer
+ * serve others and carry requests out, so that neither the caller nor the progress thread waits.
  *
  *     topic.c     what is published under one name: buffers, readers' pins, changes left by others
  *     prepared.c  pairwise averages that are computed here and not settled yet
@@ -9,11 +9,13 @@
  *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
  *     common.c    memory that members of one host write to together
  *     depot.c     the parameter store that all members share: depot.h
- *     published.c     snapshots in memory that members of this host read themselves: lend.c, ours; borrow.c, another's
- *     peers.c     the next member to ask; connections kept      pipe.c   bytes over a connection, with patience
+ *     published.c     snapshots in memory that members of this host read themselves: lend.c, ours;
+ *                     borrow.c, another's
+ *     peers.c     the next member to ask; connections kept      pipe.c   bytes over a connection,
+ *                 with patience
  *
- * Decides nothing of views and needs no detection of its own: a connection that ends, a member that leaves the view
- * or silence turns a request to the next member. */
+ * Decides nothing of views and needs no detection of its own: a connection that ends, a member that
+ * leaves the view or silence turns a request to the next member. */
 #ifndef SPOTNIK_EXCHANGE_EXCHANGE_H
 #define SPOTNIK_EXCHANGE_EXCHANGE_H
 
@@ -25,7 +27,7 @@
 struct spotnik_exchange;
 
 #define SPOTNIK_EXCHANGE_MEMBERS_MAX 1024 /* of the job: larger ones have no exchange */
-#define SPOTNIK_EXCHANGE_COPIES_MAX 8 /* of a part of a store */
+#define SPOTNIK_EXCHANGE_COPIES_MAX 8     /* of a part of a store */
 
 /* Errors: MEMORY. `silence_ns`: how long a member that is spoken to may say nothing. */
 int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exchange);
@@ -33,37 +35,47 @@ int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exch
 /* [caller] The engine exists; before that, nothing may be asked for. */
 void spotnik_exchange_attach(struct spotnik_exchange *exchange, struct spotnik_engine *engine);
 
-/* Hooks of the engine: [progress thread] a connection, whose fd is ours from now on; [any] a new view. */
-void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd, const struct spotnik_member *peer);
+/* Hooks of the engine: [progress thread] a connection, whose fd is ours from now on; [any] a new
+ * view. */
+void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd,
+                             const struct spotnik_member *peer);
 void spotnik_exchange_view(struct spotnik_exchange *exchange);
 
-/* [caller] We were excluded, and the model is about to be replaced: what was published here or left here is void. */
+/* [caller] We were excluded, and the model is about to be replaced: what was published here or left
+ * here is void. */
 void spotnik_exchange_reset(struct spotnik_exchange *exchange);
 
 /* [any] The calls of the public API, which has the words; arguments have been checked. */
-int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data, uint64_t count,
-                             enum spotnik_dtype dtype, uint64_t version);
-int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, uint32_t rank, uint64_t version_min,
-                          void *data, uint64_t count, enum spotnik_dtype dtype, uint64_t timeout_ns,
+int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data,
+                             uint64_t count, enum spotnik_dtype dtype, uint64_t version);
+int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, uint32_t rank,
+                          uint64_t version_min, void *data, uint64_t count,
+                          enum spotnik_dtype dtype, uint64_t timeout_ns,
                           struct spotnik_request **ret_request);
-int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank, float *data,
-                          uint64_t count, uint64_t timeout_ns, struct spotnik_request **ret_request);
-int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
-                            uint32_t *ret_settled);
+int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank,
+                          float *data, uint64_t count, uint64_t timeout_ns,
+                          struct spotnik_request **ret_request);
+int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data,
+                            uint64_t count, uint32_t *ret_settled);
 
-int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name, const float *initial,
-                                uint64_t count, uint32_t copies);
-/* [caller] As long as we are the only member there has been: the store begins with `data` instead, as many elements. */
-void spotnik_exchange_store_set(struct spotnik_exchange *exchange, const char *name, const float *data);
-int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update, uint64_t count,
-                          uint64_t timeout_ns, struct spotnik_request **ret_request);
-int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
-                           uint64_t timeout_ns, struct spotnik_request **ret_request);
+int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name,
+                                const float *initial, uint64_t count, uint32_t copies);
+/* [caller] As long as we are the only member there has been: the store begins with `data` instead,
+ * as many elements. */
+void spotnik_exchange_store_set(struct spotnik_exchange *exchange, const char *name,
+                                const float *data);
+int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update,
+                          uint64_t count, uint64_t timeout_ns,
+                          struct spotnik_request **ret_request);
+int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data,
+                           uint64_t count, uint64_t timeout_ns,
+                           struct spotnik_request **ret_request);
 
-/* [caller] Memory that the members of this host have in common, filled from `initial` where there is none yet; it may take a while to be
- * handed over. Errors: ARGUMENT (another size before), MISMATCH (with the others), SYSTEM (no such memory here), MEMORY. */
-int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name, const float *initial, uint64_t count,
-                            float **ret_memory);
+/* [caller] Memory that the members of this host have in common, filled from `initial` where there
+ * is none yet; it may take a while to be handed over. Errors: ARGUMENT (another size before),
+ * MISMATCH (with the others), SYSTEM (no such memory here), MEMORY. */
+int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name,
+                            const float *initial, uint64_t count, float **ret_memory);
 
 /* [any] How many members of the view are on this host, we among them. */
 uint32_t spotnik_exchange_neighbours(struct spotnik_exchange *exchange);
@@ -71,10 +83,12 @@ uint32_t spotnik_exchange_neighbours(struct spotnik_exchange *exchange);
 /* [caller] Let go of it: it is asked for anew when it is wanted again. */
 void spotnik_exchange_common_leave(struct spotnik_exchange *exchange, const char *name);
 
-/* [caller] End all sessions and requests, wait for their threads, refuse new ones: before the engine is freed. */
+/* [caller] End all sessions and requests, wait for their threads, refuse new ones: before the
+ * engine is freed. */
 void spotnik_exchange_stop(struct spotnik_exchange *exchange);
 
-/* After _stop, and after the engine was freed. Requests that were not freed are freed with it. Accepts NULL. */
+/* After _stop, and after the engine was freed. Requests that were not freed are freed with it.
+ * Accepts NULL. */
 void spotnik_exchange_free(struct spotnik_exchange *exchange);
 
 #endif

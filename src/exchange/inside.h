@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of src/exchange, and private to them. One lock guards all of it; no thread holds it while it moves
- * bytes or asks the engine. A thread that holds the engine's lock may take this one, never the other way round. */
+/* Shared by the files of src/exchange, and private to them. One lock guards all of it; no thread
+ * holds it while it moves bytes or asks the engine. A thread that holds the engine's lock may take
+ * this one, never the other way round. */
 #ifndef SPOTNIK_EXCHANGE_INSIDE_H
 #define SPOTNIK_EXCHANGE_INSIDE_H
 
@@ -22,7 +23,7 @@
 struct spotnik_edition {
     struct spotnik_edition *next;
     struct spotnik_published_copy *copy; /* and its data behind it */
-    bool lent;                       /* it lies in memory that others may read */
+    bool lent;                           /* it lies in memory that others may read */
     uint64_t version;
     uint64_t taken; /* counts publications */
     uint32_t pins;
@@ -37,8 +38,9 @@ struct spotnik_topic {
     uint32_t edition_count;
     uint64_t published;
     struct spotnik_published_row *row; /* NULL: others cannot read it themselves */
-    struct spotnik_prepared *left, **left_last; /* changes by others that its owner has not added yet, oldest first */
-    uint32_t left_count;                        /* and those that may yet become such */
+    /* changes by others that its owner has not added yet, oldest first */
+    struct spotnik_prepared *left, **left_last;
+    uint32_t left_count; /* and those that may yet become such */
 };
 
 /* A pairwise average computed here, of which the other side may or may not hold its half. */
@@ -61,7 +63,12 @@ struct spotnik_exchange_session {
     bool awaits;              /* under the lock: a publication */
 };
 
-enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PAIR, SPOTNIK_REQUEST_PUSH, SPOTNIK_REQUEST_FETCH };
+enum spotnik_request_kind {
+    SPOTNIK_REQUEST_PULL,
+    SPOTNIK_REQUEST_PAIR,
+    SPOTNIK_REQUEST_PUSH,
+    SPOTNIK_REQUEST_FETCH
+};
 
 struct spotnik_request {
     struct spotnik_exchange *exchange;
@@ -73,10 +80,10 @@ struct spotnik_request {
     uint8_t *data;
     uint64_t bytes, version_min, sequence;
     uint64_t until_ns;
-    uint32_t rank; /* of the member to ask first */
+    uint32_t rank;               /* of the member to ask first */
     struct spotnik_depot *depot; /* PUSH, FETCH */
     struct spotnik_id self;
-    int wake_fd;   /* an eventfd: the view has changed, or it is cancelled */
+    int wake_fd; /* an eventfd: the view has changed, or it is cancelled */
     /* under the lock */
     bool started, ended, cancelled;
     pthread_t thread;
@@ -86,19 +93,21 @@ struct spotnik_request {
     struct spotnik_member peer; /* the member it speaks to */
     uint64_t host;              /* ours */
     struct spotnik_id *asked;   /* the members it has asked */
-    bool decided;               /* PAIR: our half is here, so the peer's must be settled whatever the time */
+    /* PAIR: our half is here, so the peer's must be settled whatever the time */
+    bool decided;
 };
 
-/* Memory of another member of this host, which we read. Its connection shows whether the member lives, and carries
- * nothing else. Under the lock, except that a counted user may read without it. */
+/* Memory of another member of this host, which we read. Its connection shows whether the member
+ * lives, and carries nothing else. Under the lock, except that a counted user may read without
+ * it. */
 struct spotnik_loan {
     struct spotnik_loan *next;
     struct spotnik_id peer;
     int link_fd, memory_fd;
     void *base;
-    size_t size;    /* of what is there to be read, when we last looked */
+    size_t size; /* of what is there to be read, when we last looked */
     uint32_t users;
-    bool over;      /* to be given back by its last user; in no list any more */
+    bool over; /* to be given back by its last user; in no list any more */
 };
 
 /* A connection that waits for its next use. */
@@ -110,7 +119,8 @@ struct spotnik_kept {
 
 #define SPOTNIK_DOUBTED 16
 
-/* A member whose connection broke off or fell silent: perhaps the path between swallows large packets. */
+/* A member whose connection broke off or fell silent: perhaps the path between swallows large
+ * packets. */
 struct spotnik_doubted {
     struct spotnik_id peer;
     uint64_t until_ns;
@@ -133,9 +143,11 @@ struct spotnik_exchange {
     struct spotnik_doubted doubted[SPOTNIK_DOUBTED]; /* a new one takes the place of the oldest */
     uint32_t doubted_next;
     struct spotnik_loan *loans;
-    pthread_mutex_t lend_lock;      /* guards `segment` where it grows, which may take long; may be held before `lock` */
+    /* guards `segment` where it grows, which may take long; may be held before `lock` */
+    pthread_mutex_t lend_lock;
     struct spotnik_segment segment; /* fd -1: none */
-    struct spotnik_published *published;    /* in it; set once, under the lock. NULL: nothing is lent */
+    /* in it; set once, under the lock. NULL: nothing is lent */
+    struct spotnik_published *published;
     bool lend_tried;
     uint64_t sequence; /* of the last pairwise average we asked for */
     struct spotnik_depot *depots;
@@ -150,26 +162,32 @@ void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *ed
 void spotnik_topics_clear(struct spotnik_exchange *exchange);
 void spotnik_topics_free(struct spotnik_exchange *exchange);
 
-/* lend.c; without the lock. Open: once there is something to publish. Take: room for a copy of `bytes` bytes; NULL: there is none. */
+/* lend.c; without the lock. Open: once there is something to publish. Take: room for a copy of
+ * `bytes` bytes; NULL: there is none. */
 void spotnik_lend_open(struct spotnik_exchange *exchange);
 struct spotnik_published_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes);
-uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition);
+uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange,
+                             const struct spotnik_edition *edition);
 int spotnik_lend_serve(struct spotnik_exchange_session *session);
 void spotnik_lend_free(struct spotnik_exchange *exchange);
 
 /* prepared.c; prune: without the lock, the others under it */
-struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session, struct spotnik_topic *topic,
-                                              uint64_t sequence);
+struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session,
+                                              struct spotnik_topic *topic, uint64_t sequence);
 void spotnik_prepared_free(struct spotnik_prepared *prepared);
 void spotnik_prepared_add(struct spotnik_exchange *exchange, struct spotnik_prepared *prepared);
-bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence);
+bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_id peer,
+                             uint64_t sequence);
 void spotnik_prepared_drop(struct spotnik_exchange *exchange, struct spotnik_prepared *prepared);
-void spotnik_prepared_orphan(struct spotnik_exchange *exchange, const struct spotnik_exchange_session *session);
-void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence);
+void spotnik_prepared_orphan(struct spotnik_exchange *exchange,
+                             const struct spotnik_exchange_session *session);
+void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer,
+                                  uint64_t sequence);
 void spotnik_prepared_prune(struct spotnik_exchange *exchange);
 
 /* common.c */
-int spotnik_common_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked);
+int spotnik_common_serve(struct spotnik_exchange_session *session,
+                         const struct spotnik_exchange_head *asked);
 
 /* serve.c */
 void *spotnik_exchange_serve(void *session);
@@ -182,10 +200,12 @@ void spotnik_depots_free(struct spotnik_exchange *exchange);
 bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer);
 bool spotnik_peer_choose(struct spotnik_request *request);
 int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer);
-int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer, int stop_fd, int *ret_fd);
+int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer,
+                      int stop_fd, int *ret_fd);
 struct spotnik_id spotnik_peers_self(struct spotnik_exchange *exchange);
 uint64_t spotnik_peers_epoch(struct spotnik_exchange *exchange);
-uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret, uint64_t *ret_epoch);
+uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret,
+                            uint64_t *ret_epoch);
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd);
 void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id peer);
 void spotnik_kept_prune(struct spotnik_exchange *exchange);
@@ -198,11 +218,12 @@ void spotnik_loans_end(struct spotnik_exchange *exchange);
 /* What asking one member has led to. */
 enum spotnik_asked {
     SPOTNIK_ASKED_ARRIVED, /* the request is fulfilled */
-    SPOTNIK_ASKED_ABSENT,  /* it has nothing for us: the next one; the connection is as good as new */
-    SPOTNIK_ASKED_LOST,    /* it is of no use any more: the next one */
-    SPOTNIK_ASKED_OTHER,   /* our programs differ */
-    SPOTNIK_ASKED_OVER,    /* cancelled, or out of time */
-    SPOTNIK_ASKED_NOT,     /* not this way: by a connection */
+    /* it has nothing for us: the next one; the connection is as good as new */
+    SPOTNIK_ASKED_ABSENT,
+    SPOTNIK_ASKED_LOST,  /* it is of no use any more: the next one */
+    SPOTNIK_ASKED_OTHER, /* our programs differ */
+    SPOTNIK_ASKED_OVER,  /* cancelled, or out of time */
+    SPOTNIK_ASKED_NOT,   /* not this way: by a connection */
 };
 
 /* borrow.c: a PULL from request->peer, by reading its memory. */
@@ -210,7 +231,8 @@ enum spotnik_asked spotnik_borrow_pull(struct spotnik_request *request);
 
 /* pull.c, pair.c: the conversation with request->peer. */
 enum spotnik_asked spotnik_pull_ask(struct spotnik_request *request, struct spotnik_pipe *pipe);
-enum spotnik_asked spotnik_pair_ask(struct spotnik_request *request, struct spotnik_pipe *pipe, float *half);
+enum spotnik_asked spotnik_pair_ask(struct spotnik_request *request, struct spotnik_pipe *pipe,
+                                    float *half);
 
 /* PAIR: the connection broke between our decision and the peer's. */
 enum spotnik_asked spotnik_pair_insist(struct spotnik_request *request, struct spotnik_pipe *pipe);

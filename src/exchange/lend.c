@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our snapshots in memory that other members of this host may read: a segment without a name. We pass its file to members
- * that ask over a Unix socket that has proved the key. Only we can write to it, and none can take it away; it vanishes with the last
- * process that has it open. Not where links are made slow (carry/shape.h): memory would bypass them. */
+/* Our snapshots in memory that other members of this host may read: a segment without a name. We
+ * pass its file to members that ask over a Unix socket that has proved the key. Only we can write
+ * to it, and none can take it away; it vanishes with the last process that has it open. Not where
+ * links are made slow (carry/shape.h): memory would bypass them. */
 #include <stdlib.h>
 
 #include "carry/shape.h"
@@ -39,12 +40,14 @@ void spotnik_lend_open(struct spotnik_exchange *exchange)
 struct spotnik_published_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes)
 {
     pthread_mutex_lock(&exchange->lend_lock);
-    struct spotnik_published_copy *copy = spotnik_segment_take(&exchange->segment, sizeof *copy + bytes);
+    struct spotnik_published_copy *copy =
+        spotnik_segment_take(&exchange->segment, sizeof *copy + bytes);
     pthread_mutex_unlock(&exchange->lend_lock);
     return copy;
 }
 
-uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition)
+uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange,
+                             const struct spotnik_edition *edition)
 {
     if (!edition->lent)
         return SPOTNIK_PUBLISHED_ELSEWHERE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pairwise average, on the active side. Until our half is here, whole, nothing has happened and we may turn to somebody
- * else. From then on it has happened: the peer is told until it says so, or is no member any more (prepared.c). */
+/* A pairwise average, on the active side. Until our half is here, whole, nothing has happened and
+ * we may turn to somebody else. From then on it has happened: the peer is told until it says so, or
+ * is no member any more (prepared.c). */
 #include <string.h>
 
 #include "exchange/inside.h"
@@ -9,7 +10,10 @@
 static enum spotnik_asked offer(struct spotnik_request *request, struct spotnik_pipe *pipe)
 {
     struct spotnik_exchange_head head = {
-        .kind = SPOTNIK_EXCHANGE_OFFER, .dtype = SPOTNIK_F32, .sequence = request->sequence, .bytes = request->bytes,
+        .kind = SPOTNIK_EXCHANGE_OFFER,
+        .dtype = SPOTNIK_F32,
+        .sequence = request->sequence,
+        .bytes = request->bytes,
     };
 
     memcpy(head.name, request->name, sizeof head.name);
@@ -19,22 +23,27 @@ static enum spotnik_asked offer(struct spotnik_request *request, struct spotnik_
         return SPOTNIK_ASKED_OTHER;
     if (head.kind == SPOTNIK_EXCHANGE_ABSENT)
         return SPOTNIK_ASKED_ABSENT;
-    return head.kind == SPOTNIK_EXCHANGE_GO && head.sequence == request->sequence ? SPOTNIK_ASKED_ARRIVED
-                                                                                 : SPOTNIK_ASKED_LOST;
+    return head.kind == SPOTNIK_EXCHANGE_GO && head.sequence == request->sequence
+               ? SPOTNIK_ASKED_ARRIVED
+               : SPOTNIK_ASKED_LOST;
 }
 
 static int halves(struct spotnik_request *request, struct spotnik_pipe *pipe, float *half)
 {
     struct spotnik_exchange_head head = {
-        .kind = SPOTNIK_EXCHANGE_ANSWER, .dtype = SPOTNIK_F32, .sequence = request->sequence, .bytes = request->bytes,
+        .kind = SPOTNIK_EXCHANGE_ANSWER,
+        .dtype = SPOTNIK_F32,
+        .sequence = request->sequence,
+        .bytes = request->bytes,
     };
 
     memcpy(head.name, request->name, sizeof head.name);
     int rc = spotnik_pipe_write(pipe, &head, request->data);
     if (!rc)
         rc = spotnik_pipe_read_head(pipe, &head);
-    if (!rc && (head.kind != SPOTNIK_EXCHANGE_ANSWER || head.sequence != request->sequence
-                || head.bytes != request->bytes || head.version == 0))
+    if (!rc
+        && (head.kind != SPOTNIK_EXCHANGE_ANSWER || head.sequence != request->sequence
+            || head.bytes != request->bytes || head.version == 0))
         rc = SPOTNIK_ERR_PEERS;
     if (!rc)
         rc = spotnik_pipe_read(pipe, half, request->bytes);
@@ -55,15 +64,18 @@ static void decide(struct spotnik_request *request, const float *half)
 
 enum spotnik_asked spotnik_pair_insist(struct spotnik_request *request, struct spotnik_pipe *pipe)
 {
-    struct spotnik_exchange_head head = { .kind = SPOTNIK_EXCHANGE_COMMIT, .sequence = request->sequence };
+    struct spotnik_exchange_head head = { .kind = SPOTNIK_EXCHANGE_COMMIT,
+                                          .sequence = request->sequence };
 
     if (spotnik_pipe_write(pipe, &head, NULL) || spotnik_pipe_read_head(pipe, &head))
         return SPOTNIK_ASKED_LOST;
-    return head.kind == SPOTNIK_EXCHANGE_DONE || head.kind == SPOTNIK_EXCHANGE_ABSENT ? SPOTNIK_ASKED_ARRIVED
-                                                                                     : SPOTNIK_ASKED_LOST;
+    return head.kind == SPOTNIK_EXCHANGE_DONE || head.kind == SPOTNIK_EXCHANGE_ABSENT
+               ? SPOTNIK_ASKED_ARRIVED
+               : SPOTNIK_ASKED_LOST;
 }
 
-enum spotnik_asked spotnik_pair_ask(struct spotnik_request *request, struct spotnik_pipe *pipe, float *half)
+enum spotnik_asked spotnik_pair_ask(struct spotnik_request *request, struct spotnik_pipe *pipe,
+                                    float *half)
 {
     struct spotnik_exchange *exchange = request->exchange;
 

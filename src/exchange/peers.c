@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members that a request turns to, in order of rank from the named one, each once; and connections between two
- * requests, which are kept because opening one costs several ways there and back. */
+/* The members that a request turns to, in order of rank from the named one, each once; and
+ * connections between two requests, which are kept because opening one costs several ways there and
+ * back. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -23,12 +24,14 @@ static struct spotnik_engine *engine_of(struct spotnik_exchange *exchange)
     return engine;
 }
 
-uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret, uint64_t *ret_epoch)
+uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret,
+                            uint64_t *ret_epoch)
 {
     struct spotnik_engine *engine = engine_of(exchange);
 
     *ret_epoch = 0;
-    return engine ? spotnik_engine_members(engine, ret, SPOTNIK_EXCHANGE_MEMBERS_MAX, ret_epoch) : 0;
+    return engine ? spotnik_engine_members(engine, ret, SPOTNIK_EXCHANGE_MEMBERS_MAX, ret_epoch)
+                  : 0;
 }
 
 struct spotnik_id spotnik_peers_self(struct spotnik_exchange *exchange)
@@ -94,7 +97,8 @@ static bool is_alive(int fd)
 {
     uint8_t byte;
 
-    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0
+           && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 /* -1: there is none. */
@@ -138,7 +142,8 @@ void spotnik_kept_prune(struct spotnik_exchange *exchange)
 }
 
 /* Under the lock. */
-static struct spotnik_doubted *doubted_find(struct spotnik_exchange *exchange, struct spotnik_id peer)
+static struct spotnik_doubted *doubted_find(struct spotnik_exchange *exchange,
+                                            struct spotnik_id peer)
 {
     for (uint32_t i = 0; i < SPOTNIK_DOUBTED; i++)
         if (spotnik_id_equal(exchange->doubted[i].peer, peer))
@@ -146,26 +151,30 @@ static struct spotnik_doubted *doubted_find(struct spotnik_exchange *exchange, s
     return NULL;
 }
 
-/* A conversation with the peer broke off. It may have died; or large packets vanish on the way, which small segments would pass. They cost
- * little, so the next connections for a while have them, whichever it was. */
+/* A conversation with the peer broke off. It may have died; or large packets vanish on the way,
+ * which small segments would pass. They cost little, so the next connections for a while have them,
+ * whichever it was. */
 void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id peer)
 {
     pthread_mutex_lock(&exchange->lock);
     struct spotnik_doubted *doubted = doubted_find(exchange, peer);
     if (!doubted)
         doubted = &exchange->doubted[exchange->doubted_next++ % SPOTNIK_DOUBTED];
-    *doubted = (struct spotnik_doubted){ peer, spotnik_time_add(spotnik_thread_now_ns(), DOUBT_NS) };
+    *doubted =
+        (struct spotnik_doubted){ peer, spotnik_time_add(spotnik_thread_now_ns(), DOUBT_NS) };
     pthread_mutex_unlock(&exchange->lock);
 }
 
-int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer, int stop_fd, int *ret_fd)
+int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer,
+                      int stop_fd, int *ret_fd)
 {
     pthread_mutex_lock(&exchange->lock);
     spotnik_kept_prune(exchange);
     const struct spotnik_doubted *doubted = doubted_find(exchange, peer->id);
     bool narrow = doubted && spotnik_thread_now_ns() < doubted->until_ns;
     pthread_mutex_unlock(&exchange->lock);
-    return spotnik_engine_dial(engine_of(exchange), peer, narrow, exchange->silence_ns, stop_fd, ret_fd);
+    return spotnik_engine_dial(engine_of(exchange), peer, narrow, exchange->silence_ns, stop_fd,
+                               ret_fd);
 }
 
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)

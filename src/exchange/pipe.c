@@ -30,11 +30,15 @@ static int ended(const char *why)
 /* 1: ready for `events`; 0: woken or late, and the pipe goes on; SPOTNIK_ERR_PEERS. */
 static int wait_once(const struct spotnik_pipe *pipe, short events, uint64_t timeout_ns)
 {
-    struct pollfd entry[2] = { { .fd = pipe->fd, .events = events }, { .fd = pipe->wake_fd, .events = POLLIN } };
+    struct pollfd entry[2] = { { .fd = pipe->fd, .events = events },
+                               { .fd = pipe->wake_fd, .events = POLLIN } };
     uint64_t now_ns = spotnik_thread_now_ns();
     uint64_t wait_ns = spotnik_time_min(timeout_ns, spotnik_time_since(pipe->until_ns, now_ns));
-    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
-    int rc = ppoll(entry, 2, timeout_ns == SPOTNIK_NEVER && pipe->until_ns == SPOTNIK_NEVER ? NULL : &wait, NULL);
+    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S),
+                             .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    int rc =
+        ppoll(entry, 2,
+              timeout_ns == SPOTNIK_NEVER && pipe->until_ns == SPOTNIK_NEVER ? NULL : &wait, NULL);
     eventfd_t drained;
 
     if (rc < 0 && errno != EINTR)
@@ -96,7 +100,8 @@ static ssize_t send_some(int fd, const struct iovec *part, int first, size_t mos
     return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* How much may go now where links are made slow (carry/shape.h); waits until it is something. SPOTNIK_ERR_PEERS. */
+/* How much may go now where links are made slow (carry/shape.h); waits until it is something.
+ * SPOTNIK_ERR_PEERS. */
 static int allowed(const struct spotnik_pipe *pipe, size_t wanted, size_t *ret_most)
 {
     uint64_t again_ns;
@@ -124,7 +129,8 @@ static void advance(struct iovec *part, int *first, size_t sent)
     }
 }
 
-int spotnik_pipe_write(const struct spotnik_pipe *pipe, const struct spotnik_exchange_head *head, const void *payload)
+int spotnik_pipe_write(const struct spotnik_pipe *pipe, const struct spotnik_exchange_head *head,
+                       const void *payload)
 {
     uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
     struct iovec part[2] = { { bytes, sizeof bytes },
@@ -193,7 +199,8 @@ bool spotnik_pipe_is_local(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-int spotnik_pipe_write_file(const struct spotnik_pipe *pipe, const struct spotnik_exchange_head *head, int fd)
+int spotnik_pipe_write_file(const struct spotnik_pipe *pipe,
+                            const struct spotnik_exchange_head *head, int fd)
 {
     uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
     struct iovec part = { bytes, sizeof bytes };
@@ -224,7 +231,8 @@ static int file_take(struct msghdr *message)
 {
     int kept = -1, fd;
 
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+         header = CMSG_NXTHDR(message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
             continue;
         for (size_t at = 0; CMSG_LEN(at + sizeof fd) <= header->cmsg_len; at += sizeof fd) {
@@ -237,7 +245,8 @@ static int file_take(struct msghdr *message)
     return kept;
 }
 
-static int head_take(const struct spotnik_pipe *pipe, uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES], int *ret_fd)
+static int head_take(const struct spotnik_pipe *pipe, uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES],
+                     int *ret_fd)
 {
     struct iovec part = { bytes, SPOTNIK_EXCHANGE_HEAD_BYTES };
     union control control;
@@ -263,7 +272,8 @@ static int head_take(const struct spotnik_pipe *pipe, uint8_t bytes[SPOTNIK_EXCH
     return spotnik_pipe_read(pipe, bytes + got, SPOTNIK_EXCHANGE_HEAD_BYTES - (size_t)got);
 }
 
-int spotnik_pipe_read_file(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head, int *ret_fd)
+int spotnik_pipe_read_file(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head,
+                           int *ret_fd)
 {
     uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
 

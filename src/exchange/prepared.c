@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairwise averages between the moment our half is computed and the moment it is settled. The member that asked decides:
- * once it holds all of its half it says COMMIT, on this connection or, if that breaks, on another, until we say DONE.
- * So a connection that breaks undoes nothing and doubles nothing. A member that has left the view decides nothing any
- * more: its half is gone with it, and we drop ours. */
+/* Pairwise averages between the moment our half is computed and the moment it is settled. The
+ * member that asked decides: once it holds all of its half it says COMMIT, on this connection or,
+ * if that breaks, on another, until we say DONE. So a connection that breaks undoes nothing and
+ * doubles nothing. A member that has left the view decides nothing any more: its half is gone with
+ * it, and we drop ours. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -12,8 +13,8 @@
 #define LEFT_MAX 16
 
 /* NULL: not now. Without the lock. */
-struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session, struct spotnik_topic *topic,
-                                              uint64_t sequence)
+struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session,
+                                              struct spotnik_topic *topic, uint64_t sequence)
 {
     struct spotnik_exchange *exchange = session->exchange;
 
@@ -27,9 +28,12 @@ struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *s
     float *half = malloc(topic->bytes ? topic->bytes : 1);
 
     if (prepared && half) {
-        *prepared = (struct spotnik_prepared){
-            .topic = topic, .peer = session->peer.id, .sequence = sequence, .half = half, .session = session, .answering = true
-        };
+        *prepared = (struct spotnik_prepared){ .topic = topic,
+                                               .peer = session->peer.id,
+                                               .sequence = sequence,
+                                               .half = half,
+                                               .session = session,
+                                               .answering = true };
         return prepared;
     }
     free(prepared);
@@ -71,7 +75,8 @@ void spotnik_prepared_drop(struct spotnik_exchange *exchange, struct spotnik_pre
     spotnik_prepared_free(prepared);
 }
 
-static struct spotnik_prepared *find(const struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence)
+static struct spotnik_prepared *find(const struct spotnik_exchange *exchange,
+                                     struct spotnik_id peer, uint64_t sequence)
 {
     struct spotnik_prepared *prepared = exchange->prepared;
 
@@ -80,8 +85,10 @@ static struct spotnik_prepared *find(const struct spotnik_exchange *exchange, st
     return prepared;
 }
 
-/* False: it is not here: settled before, or dropped. Waits for a session that has yet to see that its answer has left. */
-bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence)
+/* False: it is not here: settled before, or dropped. Waits for a session that has yet to see that
+ * its answer has left. */
+bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_id peer,
+                             uint64_t sequence)
 {
     struct spotnik_prepared *prepared;
 
@@ -95,19 +102,24 @@ bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_i
     return true;
 }
 
-void spotnik_prepared_orphan(struct spotnik_exchange *exchange, const struct spotnik_exchange_session *session)
+void spotnik_prepared_orphan(struct spotnik_exchange *exchange,
+                             const struct spotnik_exchange_session *session)
 {
-    for (struct spotnik_prepared *prepared = exchange->prepared; prepared; prepared = prepared->next)
+    for (struct spotnik_prepared *prepared = exchange->prepared; prepared;
+         prepared = prepared->next)
         if (prepared->session == session)
             prepared->session = NULL;
 }
 
-/* A member has one average under way: what it asked for before has not been decided, and never will be. */
-void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence)
+/* A member has one average under way: what it asked for before has not been decided, and never will
+ * be. */
+void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer,
+                                  uint64_t sequence)
 {
     for (struct spotnik_prepared *prepared = exchange->prepared, *next; prepared; prepared = next) {
         next = prepared->next;
-        if (!prepared->answering && prepared->sequence < sequence && spotnik_id_equal(prepared->peer, peer))
+        if (!prepared->answering && prepared->sequence < sequence
+            && spotnik_id_equal(prepared->peer, peer))
             spotnik_prepared_drop(exchange, prepared);
     }
 }
@@ -123,7 +135,8 @@ void spotnik_prepared_prune(struct spotnik_exchange *exchange)
     uint32_t count = 0;
 
     pthread_mutex_lock(&exchange->lock);
-    for (struct spotnik_prepared *prepared = exchange->prepared; prepared && count < 8; prepared = prepared->next)
+    for (struct spotnik_prepared *prepared = exchange->prepared; prepared && count < 8;
+         prepared = prepared->next)
         if (is_in_doubt(prepared))
             peer[count++] = prepared->peer;
     pthread_mutex_unlock(&exchange->lock);
@@ -131,7 +144,8 @@ void spotnik_prepared_prune(struct spotnik_exchange *exchange)
         if (spotnik_peer_is_in_view(exchange, peer[i]))
             continue;
         pthread_mutex_lock(&exchange->lock);
-        for (struct spotnik_prepared *prepared = exchange->prepared, *next; prepared; prepared = next) {
+        for (struct spotnik_prepared *prepared = exchange->prepared, *next; prepared;
+             prepared = next) {
             next = prepared->next;
             if (is_in_doubt(prepared) && spotnik_id_equal(prepared->peer, peer[i]))
                 spotnik_prepared_drop(exchange, prepared);

@@ -18,7 +18,8 @@
 #define TRIES 4
 
 _Static_assert(sizeof(struct spotnik_published_row) == 128, "rows are of two lines");
-_Static_assert(sizeof(struct spotnik_published_copy) == SPOTNIK_PUBLISHED_LINE, "data begin on a line");
+_Static_assert(sizeof(struct spotnik_published_copy) == SPOTNIK_PUBLISHED_LINE,
+               "data begin on a line");
 
 static uint64_t load(const uint64_t *word)
 {
@@ -38,8 +39,9 @@ void spotnik_published_init(struct spotnik_published *published)
     store(&published->magic, SPOTNIK_PUBLISHED_MAGIC);
 }
 
-struct spotnik_published_row *spotnik_published_add(struct spotnik_published *published, const char *name, uint64_t dtype,
-                                            uint64_t bytes)
+struct spotnik_published_row *spotnik_published_add(struct spotnik_published *published,
+                                                    const char *name, uint64_t dtype,
+                                                    uint64_t bytes)
 {
     uint64_t count = load(&published->count);
 
@@ -57,7 +59,8 @@ struct spotnik_published_row *spotnik_published_add(struct spotnik_published *pu
     return row;
 }
 
-/* Stores that go past the caches are ordered with others by a fence alone, so there is one before and one behind. */
+/* Stores that go past the caches are ordered with others by a fence alone, so there is one before
+ * and one behind. */
 static void stream(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
     uint64_t at = 0;
@@ -73,7 +76,8 @@ static void stream(uint8_t *to, const uint8_t *from, uint64_t bytes)
         memcpy(to + at, from + at, bytes - at);
 }
 
-void spotnik_published_write(struct spotnik_published_copy *copy, const void *data, uint64_t bytes, uint64_t version)
+void spotnik_published_write(struct spotnik_published_copy *copy, const void *data, uint64_t bytes,
+                             uint64_t version)
 {
     uint8_t *to = (uint8_t *)(copy + 1);
     uint64_t turn = copy->turn;
@@ -98,7 +102,8 @@ void spotnik_published_show(struct spotnik_published_row *row, uint64_t newest)
 /* ---- a reader ---- */
 
 /* NULL: there is none. */
-static const struct spotnik_published_row *find(const struct spotnik_published *published, const char *name)
+static const struct spotnik_published_row *find(const struct spotnik_published *published,
+                                                const char *name)
 {
     uint64_t count = load(&published->count);
 
@@ -123,7 +128,8 @@ static enum spotnik_published_sight place(uint64_t newest, size_t size, uint64_t
 
 /* Once. TORN: not this time. */
 static enum spotnik_published_sight copy_once(const struct spotnik_published_copy *copy,
-                                          const struct spotnik_published_wanted *wanted, void *data, uint64_t *ret_version)
+                                              const struct spotnik_published_wanted *wanted,
+                                              void *data, uint64_t *ret_version)
 {
     uint64_t turn = load(&copy->turn);
 
@@ -142,8 +148,9 @@ static enum spotnik_published_sight copy_once(const struct spotnik_published_cop
     return bytes == wanted->bytes && version > 0 ? SPOTNIK_PUBLISHED_NONE : SPOTNIK_PUBLISHED_WRONG;
 }
 
-enum spotnik_published_sight spotnik_published_look(const void *base, size_t size, const struct spotnik_published_wanted *wanted,
-                                            void *data, uint64_t *ret_version)
+enum spotnik_published_sight spotnik_published_look(const void *base, size_t size,
+                                                    const struct spotnik_published_wanted *wanted,
+                                                    void *data, uint64_t *ret_version)
 {
     const struct spotnik_published *published = base;
     enum spotnik_published_sight sight = SPOTNIK_PUBLISHED_TORN;
@@ -159,7 +166,8 @@ enum spotnik_published_sight spotnik_published_look(const void *base, size_t siz
         uint64_t newest = load(&row->newest);
         sight = place(newest, size, wanted->bytes);
         if (sight == SPOTNIK_PUBLISHED_READ)
-            sight = copy_once((const void *)((const uint8_t *)base + newest), wanted, data, ret_version);
+            sight = copy_once((const void *)((const uint8_t *)base + newest), wanted, data,
+                              ret_version);
     }
     return sight;
 }

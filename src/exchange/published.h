@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of published snapshots in memory that other processes of the host may read, and the way to read a whole
- * one while its owner goes on writing: the owner never waits and knows of no reader, and a reader that dies halfway
- * leaves nothing behind. No system calls, no locks. lend.c owns our memory; borrow.c maps another's.
+/* The layout of published snapshots in memory that other processes of the host may read, and the
+ * way to read a whole one while its owner goes on writing: the owner never waits and knows of no
+ * reader, and a reader that dies halfway leaves nothing behind. No system calls, no locks. lend.c
+ * owns our memory; borrow.c maps another's.
  *
- * The table, at the beginning of the segment, has a row for each name; a row says where the newest copy lies. Each copy counts its turns: odd
- * while it is being written. A reader that finds the same even number before and after has read one whole publication.
+ * The table, at the beginning of the segment, has a row for each name; a row says where the newest
+ * copy lies. Each copy counts its turns: odd while it is being written. A reader that finds the
+ * same even number before and after has read one whole publication.
  *
- * The reader does not trust another's segment: it reads offsets and sizes once, and checks them against the memory that
- * is there. */
+ * The reader does not trust another's segment: it reads offsets and sizes once, and checks them
+ * against the memory that is there. */
 #ifndef SPOTNIK_EXCHANGE_PUBLISHED_H
 #define SPOTNIK_EXCHANGE_PUBLISHED_H
 
@@ -16,10 +18,11 @@
 
 #include "wire/exchange.h"
 
-#define SPOTNIK_PUBLISHED_MAGIC UINT64_C(0x31666c6568735350) /* "PPublished1" and what follows: no other layout has it */
+/* "PPublished1" and what follows: no other layout has it */
+#define SPOTNIK_PUBLISHED_MAGIC UINT64_C(0x31666c6568735350)
 #define SPOTNIK_PUBLISHED_ROWS 256
-#define SPOTNIK_PUBLISHED_LINE 64 /* bytes; copies lie on multiples of it */
-#define SPOTNIK_PUBLISHED_NOTHING 0 /* in place of an offset: nothing is published */
+#define SPOTNIK_PUBLISHED_LINE 64     /* bytes; copies lie on multiples of it */
+#define SPOTNIK_PUBLISHED_NOTHING 0   /* in place of an offset: nothing is published */
 #define SPOTNIK_PUBLISHED_ELSEWHERE 1 /* it is, but not here: ask */
 
 struct spotnik_published_row {
@@ -44,16 +47,20 @@ struct spotnik_published_copy {
     uint64_t rest[5];
 };
 
-/* ---- the owner; calls for one table do not overlap, but for those of _write for different copies ---- */
+/* ---- the owner; calls for one table do not overlap, but for those of _write for different copies
+ * ---- */
 
 void spotnik_published_init(struct spotnik_published *published);
 
 /* NULL: the table is full. */
-struct spotnik_published_row *spotnik_published_add(struct spotnik_published *published, const char *name, uint64_t dtype,
-                                            uint64_t bytes);
+struct spotnik_published_row *spotnik_published_add(struct spotnik_published *published,
+                                                    const char *name, uint64_t dtype,
+                                                    uint64_t bytes);
 
-/* `data` into the memory behind `copy`, past the caches where there is much of it: the next to read it is somebody else. */
-void spotnik_published_write(struct spotnik_published_copy *copy, const void *data, uint64_t bytes, uint64_t version);
+/* `data` into the memory behind `copy`, past the caches where there is much of it: the next to read
+ * it is somebody else. */
+void spotnik_published_write(struct spotnik_published_copy *copy, const void *data, uint64_t bytes,
+                             uint64_t version);
 
 /* From now on it is the newest: an offset, or one of the two words. */
 void spotnik_published_show(struct spotnik_published_row *row, uint64_t newest);
@@ -65,7 +72,8 @@ enum spotnik_published_sight {
     SPOTNIK_PUBLISHED_NONE,  /* nothing of that name, or nothing that is new enough */
     SPOTNIK_PUBLISHED_OTHER, /* it is of another size or type */
     SPOTNIK_PUBLISHED_TORN,  /* it was written over meanwhile, again and again: ask its owner */
-    SPOTNIK_PUBLISHED_WRONG, /* not to be found here: ask its owner. Also for bytes that are no such table */
+    /* not to be found here: ask its owner. Also for bytes that are no such table */
+    SPOTNIK_PUBLISHED_WRONG,
     SPOTNIK_PUBLISHED_SHORT, /* it lies beyond `size`: look how large the segment is by now */
 };
 
@@ -76,7 +84,8 @@ struct spotnik_published_wanted {
 };
 
 /* `base`: `size` bytes that can be read. `data`: of unspecified content unless it returns READ. */
-enum spotnik_published_sight spotnik_published_look(const void *base, size_t size, const struct spotnik_published_wanted *wanted,
-                                            void *data, uint64_t *ret_version);
+enum spotnik_published_sight spotnik_published_look(const void *base, size_t size,
+                                                    const struct spotnik_published_wanted *wanted,
+                                                    void *data, uint64_t *ret_version);
 
 #endif

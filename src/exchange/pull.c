@@ -11,8 +11,8 @@ static enum spotnik_asked answer(struct spotnik_request *request, struct spotnik
         return SPOTNIK_ASKED_ABSENT;
     if (head->kind == SPOTNIK_EXCHANGE_OTHER)
         return SPOTNIK_ASKED_OTHER;
-    if (head->kind != SPOTNIK_EXCHANGE_SNAPSHOT || head->bytes != request->bytes || head->version == 0
-        || head->version < request->version_min)
+    if (head->kind != SPOTNIK_EXCHANGE_SNAPSHOT || head->bytes != request->bytes
+        || head->version == 0 || head->version < request->version_min)
         return SPOTNIK_ASKED_LOST;
     if (spotnik_pipe_read(pipe, request->data, request->bytes))
         return SPOTNIK_ASKED_LOST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a request: started by the caller, carried out by a thread that asks one member after the other, waited
- * for, freed. Its memory is the caller's again when it has ended. */
+/* The life of a request: started by the caller, carried out by a thread that asks one member after
+ * the other, waited for, freed. Its memory is the caller's again when it has ended. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -30,14 +30,16 @@ static bool is_cancelled(struct spotnik_request *request)
 
 bool spotnik_request_is_over(struct spotnik_request *request)
 {
-    return is_cancelled(request) || (!request->decided && spotnik_thread_now_ns() >= request->until_ns);
+    return is_cancelled(request)
+           || (!request->decided && spotnik_thread_now_ns() >= request->until_ns);
 }
 
 bool spotnik_request_goes_on(void *context)
 {
     struct spotnik_request *request = context;
 
-    return !spotnik_request_is_over(request) && spotnik_peer_is_in_view(request->exchange, request->peer.id);
+    return !spotnik_request_is_over(request)
+           && spotnik_peer_is_in_view(request->exchange, request->peer.id);
 }
 
 struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd)
@@ -55,23 +57,28 @@ struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd
 static enum spotnik_asked converse(struct spotnik_request *request, int fd, float *half)
 {
     struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
-    enum spotnik_asked asked = request->decided                       ? spotnik_pair_insist(request, &pipe)
-                               : request->kind == SPOTNIK_REQUEST_PULL ? spotnik_pull_ask(request, &pipe)
-                                                                      : spotnik_pair_ask(request, &pipe, half);
+    enum spotnik_asked asked = request->decided ? spotnik_pair_insist(request, &pipe)
+                               : request->kind == SPOTNIK_REQUEST_PULL
+                                   ? spotnik_pull_ask(request, &pipe)
+                                   : spotnik_pair_ask(request, &pipe, half);
 
     if (asked == SPOTNIK_ASKED_LOST)
         spotnik_peer_doubt(request->exchange, request->peer.id);
-    if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_OTHER)
+    if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT
+        || asked == SPOTNIK_ASKED_OTHER)
         spotnik_peer_keep(request->exchange, request->peer.id, fd);
     else
         spotnik_fork_close(fd);
-    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER : asked;
+    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER
+                                                                           : asked;
 }
 
-/* A kept connection may have ended since: then on a new one. A view that changes cuts a dial short; dial again. */
+/* A kept connection may have ended since: then on a new one. A view that changes cuts a dial short;
+ * dial again. */
 static enum spotnik_asked ask(struct spotnik_request *request, float *half)
 {
-    enum spotnik_asked asked = request->kind == SPOTNIK_REQUEST_PULL ? spotnik_borrow_pull(request) : SPOTNIK_ASKED_NOT;
+    enum spotnik_asked asked =
+        request->kind == SPOTNIK_REQUEST_PULL ? spotnik_borrow_pull(request) : SPOTNIK_ASKED_NOT;
 
     if (asked != SPOTNIK_ASKED_NOT)
         return asked;
@@ -88,11 +95,12 @@ static enum spotnik_asked ask(struct spotnik_request *request, float *half)
         changed = 0;
         (void)!eventfd_read(request->wake_fd, &changed);
     }
-    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER : asked;
+    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER
+                                                                           : asked;
 }
 
-/* Between our decision and the peer's word that it knows. It has our half and is told again; a pause, for it may be
- * starved of everything but time. */
+/* Between our decision and the peer's word that it knows. It has our half and is told again; a
+ * pause, for it may be starved of everything but time. */
 static enum spotnik_asked insist(struct spotnik_request *request)
 {
     enum spotnik_asked asked = SPOTNIK_ASKED_LOST;
@@ -103,14 +111,16 @@ static enum spotnik_asked insist(struct spotnik_request *request)
         if (asked == SPOTNIK_ASKED_LOST)
             nanosleep(&pause, NULL);
     }
-    return asked == SPOTNIK_ASKED_OVER ? asked : SPOTNIK_ASKED_ARRIVED; /* a member that has left knows nothing any more */
+    /* a member that has left knows nothing any more */
+    return asked == SPOTNIK_ASKED_OVER ? asked : SPOTNIK_ASKED_ARRIVED;
 }
 
 static void run_turns(struct spotnik_request *request, float *half)
 {
     enum spotnik_asked asked = SPOTNIK_ASKED_ABSENT;
 
-    while ((asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_LOST) && spotnik_peer_choose(request)) {
+    while ((asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_LOST)
+           && spotnik_peer_choose(request)) {
         asked = ask(request, half);
         if (asked == SPOTNIK_ASKED_LOST && request->decided)
             asked = insist(request);
@@ -127,14 +137,16 @@ static void run_turns(struct spotnik_request *request, float *half)
 /* Of the store: nobody in particular is asked. */
 static void run_store(struct spotnik_request *request)
 {
-    bool complete = request->kind == SPOTNIK_REQUEST_PUSH ? spotnik_depot_push(request) : spotnik_depot_fetch(request);
+    bool complete = request->kind == SPOTNIK_REQUEST_PUSH ? spotnik_depot_push(request)
+                                                          : spotnik_depot_fetch(request);
 
     request->arrival.version = complete ? request->sequence : 0;
 }
 
 static void run_asking(struct spotnik_request *request)
 {
-    float *half = request->kind == SPOTNIK_REQUEST_PAIR ? malloc(request->bytes ? request->bytes : 1) : NULL;
+    float *half =
+        request->kind == SPOTNIK_REQUEST_PAIR ? malloc(request->bytes ? request->bytes : 1) : NULL;
 
     request->asked = calloc(SPOTNIK_EXCHANGE_MEMBERS_MAX, sizeof *request->asked);
     if (!request->asked || (!half && request->kind == SPOTNIK_REQUEST_PAIR))
@@ -179,11 +191,15 @@ static int admit(struct spotnik_exchange *exchange, struct spotnik_request *requ
     if (exchange->stopping || !exchange->engine)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the job has ended");
     if (exchange->request_count >= SPOTNIK_EXCHANGE_REQUESTS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "at most %d requests at a time: free those that have ended",
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "at most %d requests at a time: free those that have ended",
                                     SPOTNIK_EXCHANGE_REQUESTS_MAX);
     for (const struct spotnik_request *one = exchange->requests; one; one = one->next)
-        if (one->kind == SPOTNIK_REQUEST_PAIR && request->kind == SPOTNIK_REQUEST_PAIR && !one->ended)
-            return spotnik_error_return(SPOTNIK_ERR_STATE, "one exchange at a time: wait for the one of %s", one->name);
+        if (one->kind == SPOTNIK_REQUEST_PAIR && request->kind == SPOTNIK_REQUEST_PAIR
+            && !one->ended)
+            return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                        "one exchange at a time: wait for the one of %s",
+                                        one->name);
     int rc = spotnik_thread_start(run, request, &request->thread);
     if (rc)
         return rc;
@@ -194,8 +210,8 @@ static int admit(struct spotnik_exchange *exchange, struct spotnik_request *requ
     return 0;
 }
 
-static int start(struct spotnik_exchange *exchange, const struct spotnik_request *wanted, uint64_t timeout_ns,
-                 struct spotnik_request **ret)
+static int start(struct spotnik_exchange *exchange, const struct spotnik_request *wanted,
+                 uint64_t timeout_ns, struct spotnik_request **ret)
 {
     struct spotnik_request *request = malloc(sizeof *request);
 
@@ -204,9 +220,12 @@ static int start(struct spotnik_exchange *exchange, const struct spotnik_request
     *request = *wanted;
     request->generation = spotnik_fork_generation();
     request->exchange = exchange;
-    request->until_ns = timeout_ns ? spotnik_time_add(spotnik_thread_now_ns(), timeout_ns) : SPOTNIK_NEVER;
+    request->until_ns =
+        timeout_ns ? spotnik_time_add(spotnik_thread_now_ns(), timeout_ns) : SPOTNIK_NEVER;
     request->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int rc = request->wake_fd < 0 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make an eventfd: %m") : 0;
+    int rc = request->wake_fd < 0
+                 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make an eventfd: %m")
+                 : 0;
     if (!rc) {
         request->self = spotnik_peers_self(exchange);
         pthread_mutex_lock(&exchange->lock);
@@ -227,22 +246,31 @@ static void name_set(struct spotnik_request *request, const char *name)
     memcpy(request->name, name, strlen(name) + 1);
 }
 
-int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, uint32_t rank, uint64_t version_min,
-                          void *data, uint64_t count, enum spotnik_dtype dtype, uint64_t timeout_ns,
+int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, uint32_t rank,
+                          uint64_t version_min, void *data, uint64_t count,
+                          enum spotnik_dtype dtype, uint64_t timeout_ns,
                           struct spotnik_request **ret_request)
 {
-    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PULL, .rank = rank, .version_min = version_min,
-                                      .data = data, .bytes = count * spotnik_dtype_bytes(dtype), .dtype = dtype };
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PULL,
+                                      .rank = rank,
+                                      .version_min = version_min,
+                                      .data = data,
+                                      .bytes = count * spotnik_dtype_bytes(dtype),
+                                      .dtype = dtype };
 
     name_set(&wanted, name);
     return start(exchange, &wanted, timeout_ns, ret_request);
 }
 
-int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank, float *data,
-                          uint64_t count, uint64_t timeout_ns, struct spotnik_request **ret_request)
+int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank,
+                          float *data, uint64_t count, uint64_t timeout_ns,
+                          struct spotnik_request **ret_request)
 {
-    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PAIR, .rank = rank, .data = (uint8_t *)(void *)data,
-                                      .bytes = count * sizeof *data, .dtype = SPOTNIK_F32 };
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PAIR,
+                                      .rank = rank,
+                                      .data = (uint8_t *)(void *)data,
+                                      .bytes = count * sizeof *data,
+                                      .dtype = SPOTNIK_F32 };
 
     name_set(&wanted, name);
     return start(exchange, &wanted, timeout_ns, ret_request);
@@ -262,7 +290,9 @@ static int depot_get(struct spotnik_exchange *exchange, const char *name, uint64
         wanted->depot = opened ? wanted->depot : NULL;
     }
     if (!wanted->depot)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "the store %s is not open; call spotnik_store_open() first", name);
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "the store %s is not open; call spotnik_store_open() first",
+                                    name);
     if (wanted->depot->count != count)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s has %llu elements", name,
                                     (unsigned long long)wanted->depot->count);
@@ -280,15 +310,19 @@ static int push_admit(struct spotnik_depot *depot, struct spotnik_request *wante
         wanted->sequence = ++depot->sequence;
     }
     pthread_mutex_unlock(&depot->lock);
-    return busy ? spotnik_error_return(SPOTNIK_ERR_STATE, "one push at a time: wait for the last one to %s", depot->name)
+    return busy ? spotnik_error_return(SPOTNIK_ERR_STATE,
+                                       "one push at a time: wait for the last one to %s",
+                                       depot->name)
                 : 0;
 }
 
-int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update, uint64_t count,
-                          uint64_t timeout_ns, struct spotnik_request **ret_request)
+int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update,
+                          uint64_t count, uint64_t timeout_ns, struct spotnik_request **ret_request)
 {
-    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PUSH, .data = (uint8_t *)(uintptr_t)update,
-                                      .bytes = count * sizeof *update, .dtype = SPOTNIK_F32 };
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PUSH,
+                                      .data = (uint8_t *)(uintptr_t)update,
+                                      .bytes = count * sizeof *update,
+                                      .dtype = SPOTNIK_F32 };
     int rc = depot_get(exchange, name, count, &wanted);
 
     if (!rc)
@@ -304,11 +338,15 @@ int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, c
     return rc;
 }
 
-int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
-                           uint64_t timeout_ns, struct spotnik_request **ret_request)
+int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data,
+                           uint64_t count, uint64_t timeout_ns,
+                           struct spotnik_request **ret_request)
 {
-    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_FETCH, .data = (uint8_t *)(void *)data, .sequence = 1,
-                                      .bytes = count * sizeof *data, .dtype = SPOTNIK_F32 };
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_FETCH,
+                                      .data = (uint8_t *)(void *)data,
+                                      .sequence = 1,
+                                      .bytes = count * sizeof *data,
+                                      .dtype = SPOTNIK_F32 };
     int rc = depot_get(exchange, name, count, &wanted);
 
     return rc ? rc : start(exchange, &wanted, timeout_ns, ret_request);
@@ -316,7 +354,8 @@ int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, 
 
 static void arrival_give(const struct spotnik_request *request, spotnik_arrival *ret)
 {
-    uint32_t size = ret->size < sizeof request->arrival ? ret->size : (uint32_t)sizeof request->arrival;
+    uint32_t size =
+        ret->size < sizeof request->arrival ? ret->size : (uint32_t)sizeof request->arrival;
 
     if (size <= sizeof ret->size)
         return;
@@ -330,13 +369,15 @@ int spotnik_request_wait(spotnik_request *request, uint64_t timeout_ns, spotnik_
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no request was given");
     if (request->generation != spotnik_fork_generation())
         return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "this process was forked from the member that made the request for %s; wait for it there",
+                                    "this process was forked from the member that made the request "
+                                    "for %s; wait for it there",
                                     request->name);
     struct spotnik_exchange *exchange = request->exchange;
     uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
     if (until_ns > INT64_MAX)
         until_ns = INT64_MAX;
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     bool late = timeout_ns == 0;
 
     pthread_mutex_lock(&exchange->lock);
@@ -345,12 +386,15 @@ int spotnik_request_wait(spotnik_request *request, uint64_t timeout_ns, spotnik_
     bool ended = request->ended;
     pthread_mutex_unlock(&exchange->lock);
     if (!ended)
-        return spotnik_error_return(SPOTNIK_ERR_AGAIN, "the request for %s has not ended yet", request->name);
+        return spotnik_error_return(SPOTNIK_ERR_AGAIN, "the request for %s has not ended yet",
+                                    request->name);
     if (request->error == SPOTNIK_ERR_MISMATCH)
-        return spotnik_error_return(request->error, "%s is of another size or type on the member of rank %u", request->name,
-                                    request->arrival.rank);
+        return spotnik_error_return(request->error,
+                                    "%s is of another size or type on the member of rank %u",
+                                    request->name, request->arrival.rank);
     if (request->error)
-        return spotnik_error_return(request->error, "no memory for the request for %s", request->name);
+        return spotnik_error_return(request->error, "no memory for the request for %s",
+                                    request->name);
     if (ret)
         arrival_give(request, ret);
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client, from its first request to the end of its connection. Pinned buffers answer requests; the publishing thread takes
- * no part. */
+/* A client, from its first request to the end of its connection. Pinned buffers answer requests;
+ * the publishing thread takes no part. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -22,7 +22,8 @@ static bool goes_on(void *context)
     return on;
 }
 
-static int say(struct spotnik_exchange_session *session, enum spotnik_exchange_kind kind, uint64_t sequence)
+static int say(struct spotnik_exchange_session *session, enum spotnik_exchange_kind kind,
+               uint64_t sequence)
 {
     struct spotnik_exchange_head head = { .kind = (uint8_t)kind, .sequence = sequence };
 
@@ -35,12 +36,14 @@ static int pin(struct spotnik_exchange_session *session, const struct spotnik_ex
 {
     pthread_mutex_lock(&session->exchange->lock);
     int rc = spotnik_topic_pin(session->exchange, asked, ret_topic, ret_edition);
-    session->awaits = !rc && !*ret_edition; /* in one go with the look, or what comes now would be missed */
+    /* in one go with the look, or what comes now would be missed */
+    session->awaits = !rc && !*ret_edition;
     pthread_mutex_unlock(&session->exchange->lock);
     return rc;
 }
 
-static void unpin(struct spotnik_exchange_session *session, struct spotnik_topic *topic, struct spotnik_edition *edition)
+static void unpin(struct spotnik_exchange_session *session, struct spotnik_topic *topic,
+                  struct spotnik_edition *edition)
 {
     pthread_mutex_lock(&session->exchange->lock);
     spotnik_topic_unpin(topic, edition);
@@ -84,7 +87,8 @@ static int give(struct spotnik_exchange_session *session, struct spotnik_exchang
     bool is_read_there = head.kind == SPOTNIK_EXCHANGE_AWAIT;
     head.kind = SPOTNIK_EXCHANGE_SNAPSHOT;
     head.version = edition->version;
-    rc = is_read_there ? ready(session, head.version) : spotnik_pipe_write(&session->pipe, &head, edition->copy + 1);
+    rc = is_read_there ? ready(session, head.version)
+                       : spotnik_pipe_write(&session->pipe, &head, edition->copy + 1);
     unpin(session, topic, edition);
     return rc;
 }
@@ -107,13 +111,15 @@ static int prepare(struct spotnik_exchange_session *session, struct spotnik_prep
 
     if (!rc)
         rc = spotnik_pipe_read_head(&session->pipe, &head);
-    if (!rc && (head.kind != SPOTNIK_EXCHANGE_ANSWER || head.sequence != prepared->sequence
-                || head.bytes != prepared->topic->bytes))
+    if (!rc
+        && (head.kind != SPOTNIK_EXCHANGE_ANSWER || head.sequence != prepared->sequence
+            || head.bytes != prepared->topic->bytes))
         rc = SPOTNIK_ERR_PEERS;
     if (!rc)
         rc = spotnik_pipe_read(&session->pipe, prepared->half, prepared->topic->bytes);
     if (!rc)
-        halve(prepared->half, (const float *)(const void *)(edition->copy + 1), prepared->topic->count);
+        halve(prepared->half, (const float *)(const void *)(edition->copy + 1),
+              prepared->topic->count);
     return rc;
 }
 
@@ -137,20 +143,23 @@ static int answer(struct spotnik_exchange_session *session, struct spotnik_prepa
     return rc;
 }
 
-static int average(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *offer)
+static int average(struct spotnik_exchange_session *session,
+                   const struct spotnik_exchange_head *offer)
 {
     struct spotnik_exchange_head head = *offer;
     struct spotnik_topic *topic;
     struct spotnik_edition *edition;
 
     head.version = 0;
-    int rc = head.dtype == SPOTNIK_F32 ? pin(session, &head, &topic, &edition) : SPOTNIK_ERR_MISMATCH;
+    int rc =
+        head.dtype == SPOTNIK_F32 ? pin(session, &head, &topic, &edition) : SPOTNIK_ERR_MISMATCH;
     if (rc)
         return say(session, SPOTNIK_EXCHANGE_OTHER, 0);
     pthread_mutex_lock(&session->exchange->lock);
     spotnik_prepared_drop_before(session->exchange, session->peer.id, offer->sequence);
     pthread_mutex_unlock(&session->exchange->lock);
-    struct spotnik_prepared *prepared = edition ? spotnik_prepared_new(session, topic, offer->sequence) : NULL;
+    struct spotnik_prepared *prepared =
+        edition ? spotnik_prepared_new(session, topic, offer->sequence) : NULL;
     if (prepared) {
         head.version = edition->version;
         rc = prepare(session, prepared, edition);

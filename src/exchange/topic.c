@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is published under one name. The writer takes a buffer that is neither the newest nor pinned, so it never waits:
- * with readers that are done before two more publications, three buffers do. A slower reader keeps its own until it is
- * done, and the writer gets another; there are never more than readers and two. */
+/* What is published under one name. The writer takes a buffer that is neither the newest nor
+ * pinned, so it never waits: with readers that are done before two more publications, three buffers
+ * do. A slower reader keeps its own until it is done, and the writer gets another; there are never
+ * more than readers and two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,15 +25,15 @@ struct spotnik_topic *spotnik_topic_find(const struct spotnik_exchange *exchange
 
 /* ---- the writer ---- */
 
-static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64_t count, enum spotnik_dtype dtype,
-                     struct spotnik_topic **ret)
+static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64_t count,
+                     enum spotnik_dtype dtype, struct spotnik_topic **ret)
 {
     struct spotnik_topic *topic = calloc(1, sizeof *topic);
 
     if (exchange->topic_count >= SPOTNIK_EXCHANGE_TOPICS_MAX) {
         free(topic);
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "%s: at most %d names can be published", name,
-                                    SPOTNIK_EXCHANGE_TOPICS_MAX);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "%s: at most %d names can be published",
+                                    name, SPOTNIK_EXCHANGE_TOPICS_MAX);
     }
     if (!topic)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
@@ -42,7 +43,8 @@ static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64
     topic->bytes = count * spotnik_dtype_bytes(dtype);
     topic->left_last = &topic->left;
     if (exchange->published)
-        topic->row = spotnik_published_add(exchange->published, name, (uint64_t)dtype, topic->bytes);
+        topic->row =
+            spotnik_published_add(exchange->published, name, (uint64_t)dtype, topic->bytes);
     topic->next = exchange->topics;
     exchange->topics = topic;
     exchange->topic_count++;
@@ -50,17 +52,18 @@ static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64
     return 0;
 }
 
-static int topic_get(struct spotnik_exchange *exchange, const char *name, uint64_t count, enum spotnik_dtype dtype,
-                     struct spotnik_topic **ret)
+static int topic_get(struct spotnik_exchange *exchange, const char *name, uint64_t count,
+                     enum spotnik_dtype dtype, struct spotnik_topic **ret)
 {
     struct spotnik_topic *topic = spotnik_topic_find(exchange, name);
 
     if (!topic)
         return topic_new(exchange, name, count, dtype, ret);
     if (topic->count != count || topic->dtype != dtype)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s was published with %llu elements of type %d before; give "
-                                    "another name to something else", name, (unsigned long long)topic->count,
-                                    (int)topic->dtype);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "%s was published with %llu elements of type %d before; give "
+                                    "another name to something else",
+                                    name, (unsigned long long)topic->count, (int)topic->dtype);
     *ret = topic;
     return 0;
 }
@@ -73,19 +76,22 @@ static void edition_free(struct spotnik_edition *edition)
     free(edition);
 }
 
-/* The one published first, so that direct readers had the longest time for it. NULL: a new one is needed. */
+/* The one published first, so that direct readers had the longest time for it. NULL: a new one is
+ * needed. */
 static struct spotnik_edition *edition_find(const struct spotnik_topic *topic)
 {
     struct spotnik_edition *oldest = NULL;
 
-    for (struct spotnik_edition *one = topic->editions; one && topic->edition_count >= EDITIONS_KEPT; one = one->next)
+    for (struct spotnik_edition *one = topic->editions;
+         one && topic->edition_count >= EDITIONS_KEPT; one = one->next)
         if (!one->pins && one != topic->newest && (!oldest || one->taken < oldest->taken))
             oldest = one;
     return oldest;
 }
 
 /* Without the lock: megabytes are not had in no time. NULL: no memory. */
-static struct spotnik_edition *edition_new(struct spotnik_exchange *exchange, const struct spotnik_topic *topic)
+static struct spotnik_edition *edition_new(struct spotnik_exchange *exchange,
+                                           const struct spotnik_topic *topic)
 {
     struct spotnik_edition *edition = calloc(1, sizeof *edition);
 
@@ -102,7 +108,8 @@ static struct spotnik_edition *edition_new(struct spotnik_exchange *exchange, co
 }
 
 /* Pinned for the writer. Under the lock, which is given up meanwhile. NULL: no memory. */
-static struct spotnik_edition *edition_take(struct spotnik_exchange *exchange, struct spotnik_topic *topic)
+static struct spotnik_edition *edition_take(struct spotnik_exchange *exchange,
+                                            struct spotnik_topic *topic)
 {
     struct spotnik_edition *edition = edition_find(topic);
 
@@ -124,7 +131,8 @@ static struct spotnik_edition *edition_take(struct spotnik_exchange *exchange, s
 /* Those that wait for something, and look whether this is it. */
 static void wake_sessions(struct spotnik_exchange *exchange)
 {
-    for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
+    for (struct spotnik_exchange_session *session = exchange->sessions; session;
+         session = session->next)
         if (session->awaits)
             spotnik_wake(session->pipe.wake_fd);
 }
@@ -132,11 +140,13 @@ static void wake_sessions(struct spotnik_exchange *exchange)
 static void show(const struct spotnik_exchange *exchange, const struct spotnik_topic *topic)
 {
     if (topic->row)
-        spotnik_published_show(topic->row, topic->newest ? spotnik_lend_offset(exchange, topic->newest) : SPOTNIK_PUBLISHED_NOTHING);
+        spotnik_published_show(topic->row, topic->newest
+                                               ? spotnik_lend_offset(exchange, topic->newest)
+                                               : SPOTNIK_PUBLISHED_NOTHING);
 }
 
-int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data, uint64_t count,
-                             enum spotnik_dtype dtype, uint64_t version)
+int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data,
+                             uint64_t count, enum spotnik_dtype dtype, uint64_t version)
 {
     struct spotnik_topic *topic = NULL;
 
@@ -160,7 +170,8 @@ int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name
 
 /* ---- readers ---- */
 
-/* 0: *ret_edition is pinned; NULL: there is none that is new enough. MISMATCH: not what was asked for. */
+/* 0: *ret_edition is pinned; NULL: there is none that is new enough. MISMATCH: not what was asked
+ * for. */
 int spotnik_topic_pin(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked,
                       struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition)
 {
@@ -183,7 +194,8 @@ void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *ed
     edition->pins--;
     for (struct spotnik_edition **at = &topic->editions; *at;) {
         struct spotnik_edition *one = *at;
-        if (topic->edition_count > EDITIONS_KEPT && one->pins == 0 && one != topic->newest && !one->lent) {
+        if (topic->edition_count > EDITIONS_KEPT && one->pins == 0 && one != topic->newest
+            && !one->lent) {
             *at = one->next;
             topic->edition_count--;
             edition_free(one);
@@ -223,8 +235,8 @@ static struct spotnik_prepared *left_take(struct spotnik_topic *topic)
     return left;
 }
 
-int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
-                            uint32_t *ret_settled)
+int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data,
+                            uint64_t count, uint32_t *ret_settled)
 {
     struct spotnik_prepared *left = NULL;
 
@@ -236,7 +248,9 @@ int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name,
         left = left_take(topic);
     pthread_mutex_unlock(&exchange->lock);
     if (!fits)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s was published with another number or type of elements", name);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "%s was published with another number or type of elements",
+                                    name);
     uint32_t settled = add_all(left, data, count);
     if (ret_settled)
         *ret_settled = settled;

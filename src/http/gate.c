@@ -26,19 +26,21 @@ static bool is_number(const char *text, uint16_t *ret)
 
 int spotnik_gate_open(const char *where, const char *token, struct spotnik_gate *ret)
 {
-    *ret = (struct spotnik_gate){ .port = SPOTNIK_HTTP_PORT, .token = token && *token ? token : NULL };
-    int rc = is_number(where, &ret->port) ? spotnik_address_parse("127.0.0.1", ret->address, &(uint16_t){ 0 })
-                                          : spotnik_address_parse(where, ret->address, &ret->port);
+    *ret =
+        (struct spotnik_gate){ .port = SPOTNIK_HTTP_PORT, .token = token && *token ? token : NULL };
+    int rc = is_number(where, &ret->port)
+                 ? spotnik_address_parse("127.0.0.1", ret->address, &(uint16_t){ 0 })
+                 : spotnik_address_parse(where, ret->address, &ret->port);
 
     if (rc)
         return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT, "SPOTNIK_HTTP is \"%.60s\"; it must be a port, an address or address:port",
-            where);
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_HTTP is \"%.60s\"; it must be a port, an address or address:port", where);
     ret->loopback = spotnik_address_is_loopback(ret->address);
     if (ret->token && strlen(ret->token) < TOKEN_LEAST)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "the token of SPOTNIK_HTTP_TOKEN_FILE has fewer than %d characters",
-                                    TOKEN_LEAST);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "the token of SPOTNIK_HTTP_TOKEN_FILE has fewer than %d characters", TOKEN_LEAST);
     if (!ret->loopback && !ret->token)
         return spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
@@ -61,17 +63,19 @@ static bool is_same(const char *a, const char *b)
     return !differs;
 }
 
-/* "localhost:9640", "127.0.0.1:9640", "[::1]:9640": a browser that came through somebody's domain name says
- * that name. */
+/* "localhost:9640", "127.0.0.1:9640", "[::1]:9640": a browser that came through somebody's domain
+ * name says that name. */
 static bool is_loopback_name(const char *host)
 {
     size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
 
-    return (length == 9 && !strncasecmp(host, "localhost", 9)) || (length == 5 && !strncmp(host, "[::1]", 5))
+    return (length == 9 && !strncasecmp(host, "localhost", 9))
+           || (length == 5 && !strncmp(host, "[::1]", 5))
            || (length > 4 && !strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
 }
 
-bool spotnik_gate_admits(const struct spotnik_gate *door, const char *host, const char *authorization)
+bool spotnik_gate_admits(const struct spotnik_gate *door, const char *host,
+                         const char *authorization)
 {
     static const char scheme[] = "Bearer ";
 

@@ -18,6 +18,7 @@ struct spotnik_gate {
 int spotnik_gate_open(const char *where, const char *token, struct spotnik_gate *ret);
 
 /* The headers of a request; NULL where one is missing. */
-bool spotnik_gate_admits(const struct spotnik_gate *door, const char *host, const char *authorization);
+bool spotnik_gate_admits(const struct spotnik_gate *door, const char *host,
+                         const char *authorization);
 
 #endif

@@ -22,9 +22,9 @@ static void load(void)
     missing = handle ? NULL : SONAME;
     if (!handle)
         return;
-#define TAKE(name)                                                                                           \
-    *(void **)(&library.name) = dlsym(handle, #name);                                                        \
-    if (!library.name)                                                                                       \
+#define TAKE(name)                                                                                 \
+    *(void **)(&library.name) = dlsym(handle, #name);                                              \
+    if (!library.name)                                                                             \
         missing = #name;
     SPOTNIK_HTTP_CALLS(TAKE)
 #undef TAKE

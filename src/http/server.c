@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libmicrohttpd set up for the few answers that a member gives. One thread of the library serves all
- * connections. A reader of the stream is suspended while there is nothing for it; spotnik_http_push() hands
- * the text over and wakes it. */
+/* libmicrohttpd set up for the few answers that a member gives. One thread of the library serves
+ * all connections. A reader of the stream is suspended while there is nothing for it;
+ * spotnik_http_push() hands the text over and wakes it. */
 #include "http/server.h"
 
 #include <pthread.h>
@@ -132,15 +132,17 @@ uint32_t spotnik_http_readers(struct spotnik_http *http)
     return count;
 }
 
-static struct MHD_Response *stream_response(struct spotnik_http *http, struct MHD_Connection *connection)
+static struct MHD_Response *stream_response(struct spotnik_http *http,
+                                            struct MHD_Connection *connection)
 {
     struct reader *reader = calloc(1, sizeof *reader);
 
     if (!reader)
         return NULL;
     *reader = (struct reader){ .http = http, .connection = connection };
-    struct MHD_Response *response = http->lib->MHD_create_response_from_callback(
-        MHD_SIZE_UNKNOWN, STREAM_BLOCK, reader_more, reader, reader_done);
+    struct MHD_Response *response =
+        http->lib->MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, reader_more,
+                                                     reader, reader_done);
     if (!response) {
         free(reader);
         return NULL;
@@ -167,7 +169,8 @@ static void choose(struct spotnik_http *http, struct MHD_Connection *connection,
                    struct spotnik_http_reply *ret)
 {
     const char *host = http->lib->MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
-    const char *right = http->lib->MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+    const char *right =
+        http->lib->MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     bool admitted = spotnik_gate_admits(&http->door, host, right);
 
     *ret = (struct spotnik_http_reply){ .status = MHD_HTTP_OK };
@@ -175,11 +178,14 @@ static void choose(struct spotnik_http *http, struct MHD_Connection *connection,
         return;
     if (admitted)
         refuse(ret, MHD_HTTP_NOT_FOUND,
-               "There is nothing here. Try /, /metrics, /status.json, /job.json, /healthz or /readyz.\n");
+               "There is nothing here. Try /, /metrics, /status.json, /job.json, /healthz or "
+               "/readyz.\n");
     else if (http->door.token)
-        refuse(ret, MHD_HTTP_UNAUTHORIZED, "This needs the token of the job: Authorization: Bearer TOKEN\n");
+        refuse(ret, MHD_HTTP_UNAUTHORIZED,
+               "This needs the token of the job: Authorization: Bearer TOKEN\n");
     else
-        refuse(ret, MHD_HTTP_FORBIDDEN, "This host answers under localhost, 127.0.0.1 and [::1] alone.\n");
+        refuse(ret, MHD_HTTP_FORBIDDEN,
+               "This host answers under localhost, 127.0.0.1 and [::1] alone.\n");
 }
 
 static void headers_add(const struct spotnik_http_library *lib, struct MHD_Response *response,
@@ -198,7 +204,8 @@ static void headers_add(const struct spotnik_http_library *lib, struct MHD_Respo
         lib->MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"spotnik\"");
 }
 
-static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *connection, const char *path)
+static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *connection,
+                              const char *path)
 {
     const struct spotnik_http_library *lib = http->lib;
     struct spotnik_http_reply reply;
@@ -206,8 +213,9 @@ static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *
     choose(http, connection, path, &reply);
     struct MHD_Response *response =
         reply.stream ? stream_response(http, connection)
-        : reply.body ? lib->MHD_create_response_from_buffer(reply.size, reply.body, MHD_RESPMEM_MUST_FREE)
-                     : NULL;
+        : reply.body
+            ? lib->MHD_create_response_from_buffer(reply.size, reply.body, MHD_RESPMEM_MUST_FREE)
+            : NULL;
 
     if (!response)
         return MHD_NO; /* no memory: the connection is closed */
@@ -218,9 +226,9 @@ static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *
 }
 
 /* Called first with the headers, then again when the request is whole; a body is not read. */
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path,
-                                  const char *method, const char *version, const char *data,
-                                  size_t *data_size, void **memory)
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
+                                  const char *path, const char *method, const char *version,
+                                  const char *data, size_t *data_size, void **memory)
 {
     static int seen;
 
@@ -284,7 +292,8 @@ static int listen_somewhere(struct spotnik_http *http)
     uint16_t first = http->door.port;
     int fd = -1;
 
-    for (uint32_t i = 0; fd < 0 && i < (first ? SPOTNIK_HTTP_PORTS_TRIED : 1) && first + i <= UINT16_MAX; i++)
+    for (uint32_t i = 0;
+         fd < 0 && i < (first ? SPOTNIK_HTTP_PORTS_TRIED : 1) && first + i <= UINT16_MAX; i++)
         fd = listen_on(http, (uint16_t)(first + i));
     return fd;
 }
@@ -296,11 +305,15 @@ static struct MHD_Daemon *start(struct spotnik_http *http, int fd)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = http->lib->MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL, on_request,
-        http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
+    struct MHD_Daemon *daemon =
+        http->lib->MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME
+                                        | MHD_USE_ITC,
+                                    0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
+                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                                    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+                                    MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+                                    MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }
@@ -310,14 +323,16 @@ static int begin(struct spotnik_http *http)
     int fd = listen_somewhere(http);
 
     if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "SPOTNIK_HTTP: cannot listen on %.60s, nor on the ports after it: %m",
-                                    http->config.where);
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM,
+            "SPOTNIK_HTTP: cannot listen on %.60s, nor on the ports after it: %m",
+            http->config.where);
     http->daemon = start(http, fd);
     if (http->daemon)
         return 0;
     close(fd);
-    return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "SPOTNIK_HTTP: libmicrohttpd does not start: %m");
+    return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                "SPOTNIK_HTTP: libmicrohttpd does not start: %m");
 }
 
 int spotnik_http_new(const struct spotnik_http_config *config, struct spotnik_http **ret)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small HTTP server on a thread of its own: GET only, a fixed set of answers given by a callback, and one
- * stream of server-sent events that all readers share. It knows nothing of jobs. libmicrohttpd does the
- * work; it is loaded when a server is wanted, so that programs that do not watch do not depend on it
- * (docs/design/0023-seeing.md).
+/* A small HTTP server on a thread of its own: GET only, a fixed set of answers given by a callback,
+ * and one stream of server-sent events that all readers share. It knows nothing of jobs.
+ * libmicrohttpd does the work; it is loaded when a server is wanted, so that programs that do not
+ * watch do not depend on it (docs/design/0023-seeing.md).
  *
- * Access: on loopback every user of this host, but only under a name of loopback (a page elsewhere must not
- * read through a rebound name). Elsewhere only with the token, as "Authorization: Bearer TOKEN". Answers that
- * the callback marks as open, such as a page without content of the job, need none. */
+ * Access: on loopback every user of this host, but only under a name of loopback (a page elsewhere
+ * must not read through a rebound name). Elsewhere only with the token, as "Authorization: Bearer
+ * TOKEN". Answers that the callback marks as open, such as a page without content of the job, need
+ * none. */
 #ifndef SPOTNIK_HTTP_SERVER_H
 #define SPOTNIK_HTTP_SERVER_H
 
@@ -31,9 +32,9 @@ struct spotnik_http_config {
     const char *where; /* "PORT", "ADDRESS" or "ADDRESS:PORT"; port 0: any */
     const char *token; /* NULL: none */
     void *context;
-    /* The server's thread. `path` has no query. `open`: asked without a right to the job's data; answer
-     * only what holds none of it, and leave the rest to the server. False: there is nothing for this reader
-     * under this path. */
+    /* The server's thread. `path` has no query. `open`: asked without a right to the job's data;
+     * answer only what holds none of it, and leave the rest to the server. False: there is nothing
+     * for this reader under this path. */
     bool (*get)(void *context, const char *path, bool open, struct spotnik_http_reply *ret);
 };
 
@@ -50,8 +51,8 @@ uint16_t spotnik_http_port(const struct spotnik_http *http);
 bool spotnik_http_is_any(const struct spotnik_http *http);
 const char *spotnik_http_where(const struct spotnik_http *http); /* "127.0.0.1:9640" */
 
-/* Any thread: send `text` to all readers of the stream. One that is too slow misses texts, never parts of
- * one. */
+/* Any thread: send `text` to all readers of the stream. One that is too slow misses texts, never
+ * parts of one. */
 void spotnik_http_push(struct spotnik_http *http, const char *text, size_t size);
 uint32_t spotnik_http_readers(struct spotnik_http *http);
 

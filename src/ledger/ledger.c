@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shares of samples; the rules are in ledger.h. This file owns two invariants:
  *
- * 1. A pool is one interval of the returned ranges and the fresh one behind them. What it leaves of the returned ranges waits: those
- *    before it, where there is a fresh range and one batch for all members, else those behind it. What a commit leaves behind is
- *    what waited and what it did not consume.
- * 2. `returned` never overflows, whatever members die. A consumed share is one interval of the pool; it splits a
- *    range only when it begins and ends inside it with unconsumed samples on both sides: at most
- *    (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait. While ranges + 1 fresh one + shares / 2 might not fit
- *    ("crowded"), the pool is the returned ranges alone and a share is a number of whole ranges, or the
- *    beginning of them that its member can consume: nothing is split, so their number can only fall. Shares from the 1024th on are empty: so an empty list is never
- *    crowded.
+ * 1. A pool is one interval of the returned ranges and the fresh one behind them. What it leaves of
+ *    the returned ranges waits: those before it, where there is a fresh range and one batch for all
+ *    members, else those behind it. What a commit leaves behind is what waited and what it did not
+ *    consume.
+ * 2. `returned` never overflows, whatever members die. A consumed share is one interval of the
+ *    pool; it splits a range only when it begins and ends inside it with unconsumed samples on both
+ *    sides: at most (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait.
+ *    While ranges + 1 fresh one + shares / 2 might not fit ("crowded"), the pool is the returned
+ *    ranges alone and a share is a number of whole ranges, or the beginning of them that its member
+ *    can consume: nothing is split, so their number can only fall. Shares from the 1024th on are
+ *    empty: so an empty list is never crowded.
  *
- * Neither depends on how long shares are, so uneven ones (the deal) need no rule of their own: weights and their sum have 32 bits, and
- * amount * weight / sum is exact in 64 without a wider product. */
+ * Neither depends on how long shares are, so uneven ones (the deal) need no rule of their own:
+ * weights and their sum have 32 bits, and amount * weight / sum is exact in 64 without a wider
+ * product. */
 #include "ledger/ledger.h"
 
 #include <stddef.h>
@@ -24,9 +27,9 @@
 struct pool {
     const struct spotnik_ledger *ledger;
     uint64_t waiting; /* samples of the returned ranges that stand before the pool */
-    uint64_t fresh;  /* samples from the cursor on */
-    uint64_t total;  /* samples in all */
-    uint32_t shares; /* number of shares, from the first, that get samples */
+    uint64_t fresh;   /* samples from the cursor on */
+    uint64_t total;   /* samples in all */
+    uint32_t shares;  /* number of shares, from the first, that get samples */
     uint64_t weights; /* of all shares */
     bool crowded;
 };
@@ -94,17 +97,20 @@ static uint64_t quotient_up(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* How many returned samples a step takes beside its fresh ones, with one batch for all members: an even part for each of the steps that
- * are left, so that none is added to the epoch; but not fewer than an eighth of a batch, so that they are soon made up for. */
+/* How many returned samples a step takes beside its fresh ones, with one batch for all members: an
+ * even part for each of the steps that are left, so that none is added to the epoch; but not fewer
+ * than an eighth of a batch, so that they are soon made up for. */
 static uint64_t made_up(const struct spotnik_ledger *ledger, uint64_t returned)
 {
-    uint64_t steps = quotient_up(ledger->samples - ledger->cursor, ledger->batch), eighth = quotient_up(ledger->batch, 8);
+    uint64_t steps = quotient_up(ledger->samples - ledger->cursor, ledger->batch),
+             eighth = quotient_up(ledger->batch, 8);
     uint64_t even = steps ? quotient_up(returned, steps) : returned;
 
     return least(returned, least(even > eighth ? even : eighth, ledger->batch));
 }
 
-/* Filled where it stands: a copy of what was just written piece by piece costs more than the filling. */
+/* Filled where it stands: a copy of what was just written piece by piece costs more than the
+ * filling. */
 static void pool_fill(struct pool *pool, const struct spotnik_ledger *ledger, uint32_t shares)
 {
     *pool = (struct pool){ .ledger = ledger };
@@ -114,8 +120,8 @@ static void pool_fill(struct pool *pool, const struct spotnik_ledger *ledger, ui
         return;
     pool->shares = (uint32_t)least(shares, SPOTNIK_LEDGER_RETURNED_MAX);
     pool->weights = weights_before(pool, pool->shares);
-    pool->crowded =
-        pool->shares > 0 && ledger->returned_count + 1 + pool->shares / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
+    pool->crowded = pool->shares > 0
+                    && ledger->returned_count + 1 + pool->shares / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
     pool->total = returned;
     if (pool->crowded)
         return;
@@ -131,7 +137,8 @@ static void pool_fill(struct pool *pool, const struct spotnik_ledger *ledger, ui
     pool->total += pool->fresh;
 }
 
-/* The begin of a share, in samples, from the sum of the weights before it; rounded to whole ranges when crowded. */
+/* The begin of a share, in samples, from the sum of the weights before it; rounded to whole ranges
+ * when crowded. */
 static uint64_t begin_of(const struct pool *pool, uint64_t weights)
 {
     uint64_t amount = pool->crowded ? pool->ledger->returned_count : pool->total;
@@ -140,13 +147,15 @@ static uint64_t begin_of(const struct pool *pool, uint64_t weights)
     return pool->crowded ? returned_total(pool->ledger, (uint32_t)at) : at;
 }
 
-/* The most a share consumes; only a crowded pool offers more. A share with a weight gets something, or none might. */
+/* The most a share consumes; only a crowded pool offers more. A share with a weight gets something,
+ * or none might. */
 static uint64_t limit_of(const struct pool *pool, uint32_t weight)
 {
     const struct spotnik_ledger *ledger = pool->ledger;
     if (!ledger->per_member && !pool->crowded)
         return UINT64_MAX;
-    uint64_t all = ledger->per_member ? ledger->batch * pool->shares : 2 * least(ledger->batch, UINT64_MAX / 2);
+    uint64_t all = ledger->per_member ? ledger->batch * pool->shares
+                                      : 2 * least(ledger->batch, UINT64_MAX / 2);
     uint64_t most = portion(all, weight, pool->weights);
     return most == 0 && weight > 0 ? 1 : most;
 }
@@ -160,7 +169,8 @@ static struct spotnik_range range_at(const struct pool *pool, uint32_t index)
     return (struct spotnik_range){ ledger->cursor, ledger->cursor + pool->fresh };
 }
 
-/* The next piece of at most `length` samples that lies in one range. So many must be left in the pool. */
+/* The next piece of at most `length` samples that lies in one range. So many must be left in the
+ * pool. */
 static struct spotnik_range walk_piece(const struct pool *pool, struct walk *walk, uint64_t length)
 {
     struct spotnik_range range = range_at(pool, walk->range);
@@ -189,10 +199,10 @@ static bool list_add(struct list *list, struct spotnik_range piece)
     return true;
 }
 
-/* Walk over `length` samples: into `share` while its ranges suffice, the others into `rest` (NULL: forget
- * them). Returns the samples that went into `share`. */
-static uint64_t walk_take(const struct pool *pool, struct walk *walk, uint64_t length, struct list *share,
-                          struct list *rest)
+/* Walk over `length` samples: into `share` while its ranges suffice, the others into `rest` (NULL:
+ * forget them). Returns the samples that went into `share`. */
+static uint64_t walk_take(const struct pool *pool, struct walk *walk, uint64_t length,
+                          struct list *share, struct list *rest)
 {
     uint64_t taken = 0;
 
@@ -264,7 +274,8 @@ bool spotnik_ledger_is_valid(const struct spotnik_ledger *ledger)
     if (ledger->deal_count && !deal_is_valid(ledger))
         return false;
     if (ledger->samples == 0)
-        return ledger->data_epoch == 0 && ledger->cursor == 0 && ledger->returned_count == 0 && !ledger->per_member;
+        return ledger->data_epoch == 0 && ledger->cursor == 0 && ledger->returned_count == 0
+               && !ledger->per_member;
     if (ledger->per_member && ledger->batch > SPOTNIK_LEDGER_PER_MEMBER_MAX)
         return false;
     return ledger->batch > 0 && ledger->cursor <= ledger->samples && returned_are_valid(ledger);
@@ -276,7 +287,8 @@ void spotnik_ledger_copy(struct spotnik_ledger *to, const struct spotnik_ledger 
     SPOTNIK_ASSERT(from->deal_count <= SPOTNIK_LEDGER_DEAL_MAX);
     if (to == from)
         return;
-    memcpy(to, from, offsetof(struct spotnik_ledger, deal) + from->deal_count * sizeof from->deal[0]);
+    memcpy(to, from,
+           offsetof(struct spotnik_ledger, deal) + from->deal_count * sizeof from->deal[0]);
     memcpy(to->returned, from->returned, from->returned_count * sizeof from->returned[0]);
 }
 
@@ -292,8 +304,10 @@ void spotnik_ledger_deal_set(struct spotnik_ledger *ledger, uint32_t shares, con
     memmove(ledger->deal, weight, shares * sizeof weight[0]);
 }
 
-/* Of the weights that stay, rounded; at least 1, or a new member would never be given anything to be measured by. */
-static uint32_t mean_weight(const struct spotnik_ledger *ledger, uint32_t shares, const uint32_t *from)
+/* Of the weights that stay, rounded; at least 1, or a new member would never be given anything to
+ * be measured by. */
+static uint32_t mean_weight(const struct spotnik_ledger *ledger, uint32_t shares,
+                            const uint32_t *from)
 {
     uint64_t sum = 0, count = 0;
 
@@ -306,7 +320,8 @@ static uint32_t mean_weight(const struct spotnik_ledger *ledger, uint32_t shares
     return mean ? (uint32_t)mean : 1;
 }
 
-void spotnik_ledger_deal_map(struct spotnik_ledger *ledger, uint32_t old, uint32_t shares, const uint32_t *from)
+void spotnik_ledger_deal_map(struct spotnik_ledger *ledger, uint32_t old, uint32_t shares,
+                             const uint32_t *from)
 {
     uint32_t deal[SPOTNIK_LEDGER_DEAL_MAX];
 
@@ -336,7 +351,8 @@ uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t shar
         uint64_t before = weights_before(&pool, share), weight = weight_of(&pool, share);
         uint64_t begin = begin_of(&pool, before), length = begin_of(&pool, before + weight) - begin;
         walk_take(&pool, &walk, pool.waiting + begin, &nothing, NULL);
-        taken = walk_take(&pool, &walk, least(length, limit_of(&pool, (uint32_t)weight)), &out, NULL);
+        taken =
+            walk_take(&pool, &walk, least(length, limit_of(&pool, (uint32_t)weight)), &out, NULL);
     }
     *ret_count = out.count;
     return taken;
@@ -369,7 +385,8 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
         uint32_t weight = weight_of(&pool, i);
         weights += weight;
         /* What lies between its last sample and the next share stays in the pool. */
-        uint64_t end = begin_of(&pool, weights), length = least(end - begin, limit_of(&pool, weight));
+        uint64_t end = begin_of(&pool, weights),
+                 length = least(end - begin, limit_of(&pool, weight));
         walk_take(&pool, &walk, length, &share, &rest);
         walk_take(&pool, &walk, end - begin - length, &nothing, &rest);
         begin = end;
@@ -385,8 +402,9 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
 
 bool spotnik_ledger_equal(const struct spotnik_ledger *a, const struct spotnik_ledger *b)
 {
-    return a->samples == b->samples && a->batch == b->batch && a->per_member == b->per_member && a->data_epoch == b->data_epoch
-           && a->cursor == b->cursor && a->returned_count == b->returned_count && a->deal_count == b->deal_count
+    return a->samples == b->samples && a->batch == b->batch && a->per_member == b->per_member
+           && a->data_epoch == b->data_epoch && a->cursor == b->cursor
+           && a->returned_count == b->returned_count && a->deal_count == b->deal_count
            && memcmp(a->deal, b->deal, a->deal_count * sizeof a->deal[0]) == 0
            && memcmp(a->returned, b->returned, a->returned_count * sizeof a->returned[0]) == 0;
 }

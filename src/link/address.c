@@ -51,7 +51,8 @@ static int resolve(const char *host, uint8_t ret_address[16])
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
     int rc = getaddrinfo(host, NULL, &hints, &list);
     if (rc != 0)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot resolve %s: %s", host, gai_strerror(rc));
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot resolve %s: %s", host,
+                                    gai_strerror(rc));
     struct sockaddr_storage first;
     memset(&first, 0, sizeof first);
     memcpy(&first, list->ai_addr, list->ai_addrlen);
@@ -74,8 +75,8 @@ int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *r
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "\"%s\" is no address; write host:port or [v6]:port", text);
     if (port != NULL && !port_parse(port, ret_port))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\": the port must be a number up to 65535",
-                                    text);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "\"%s\": the port must be a number up to 65535", text);
     struct in_addr v4;
     if (inet_pton(AF_INET, host, &v4) == 1) {
         memcpy(ret_address, mapped, 12);
@@ -87,7 +88,8 @@ int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *r
     return resolve(host, ret_address);
 }
 
-const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_t address[16], uint16_t port)
+const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_t address[16],
+                                   uint16_t port)
 {
     char host[INET6_ADDRSTRLEN];
     if (spotnik_address_is_ipv4(address)) {
@@ -100,7 +102,8 @@ const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_
     return text;
 }
 
-socklen_t spotnik_address_to_kernel(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port)
+socklen_t spotnik_address_to_kernel(struct sockaddr_storage *to, const uint8_t address[16],
+                                    uint16_t port)
 {
     memset(to, 0, sizeof *to);
     if (spotnik_address_is_ipv4(address)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses between the forms in which people, the wire and the kernel write them. The wire's form is 16
- * bytes: IPv6, or IPv4 mapped into it. */
+/* Addresses between the forms in which people, the wire and the kernel write them. The wire's form
+ * is 16 bytes: IPv6, or IPv4 mapped into it. */
 #ifndef SPOTNIK_LINK_ADDRESS_H
 #define SPOTNIK_LINK_ADDRESS_H
 
@@ -18,10 +18,12 @@
 int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *ret_port);
 
 /* "1.2.3.4:5" or "[::1]:5". Returns `text`. */
-const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_t address[16], uint16_t port);
+const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_t address[16],
+                                   uint16_t port);
 
 /* The kernel's form; IPv4 where mapped. Returns its size. */
-socklen_t spotnik_address_to_kernel(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port);
+socklen_t spotnik_address_to_kernel(struct sockaddr_storage *to, const uint8_t address[16],
+                                    uint16_t port);
 void spotnik_address_from_kernel(const struct sockaddr_storage *from, uint8_t ret_address[16],
                                  uint16_t *ret_port);
 

@@ -24,7 +24,8 @@ static void member_read(struct spotnik_reader *reader, struct spotnik_member *me
     member->host = spotnik_reader_u64(reader);
 }
 
-void spotnik_answer_encode(const struct spotnik_answer *answer, uint8_t ret_bytes[SPOTNIK_ANSWER_BYTES])
+void spotnik_answer_encode(const struct spotnik_answer *answer,
+                           uint8_t ret_bytes[SPOTNIK_ANSWER_BYTES])
 {
     struct spotnik_writer writer;
     memset(ret_bytes, 0, SPOTNIK_ANSWER_BYTES);
@@ -37,7 +38,8 @@ void spotnik_answer_encode(const struct spotnik_answer *answer, uint8_t ret_byte
     member_write(&writer, &answer->vote);
 }
 
-bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES], struct spotnik_answer *ret_answer)
+bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES],
+                           struct spotnik_answer *ret_answer)
 {
     struct spotnik_reader reader;
     struct spotnik_answer answer = { 0 };
@@ -48,7 +50,8 @@ bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES], struct spo
     uint8_t parked = spotnik_reader_u8(&reader);
     member_read(&reader, &answer.self);
     member_read(&reader, &answer.vote);
-    if (reader.failed || version != ANSWER_VERSION || parked > 1 || spotnik_id_is_none(answer.self.id))
+    if (reader.failed || version != ANSWER_VERSION || parked > 1
+        || spotnik_id_is_none(answer.self.id))
         return false;
     answer.parked = parked != 0;
     *ret_answer = answer;

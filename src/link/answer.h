@@ -20,9 +20,11 @@ struct spotnik_answer {
 
 #define SPOTNIK_ANSWER_BYTES 96
 
-void spotnik_answer_encode(const struct spotnik_answer *answer, uint8_t ret_bytes[SPOTNIK_ANSWER_BYTES]);
+void spotnik_answer_encode(const struct spotnik_answer *answer,
+                           uint8_t ret_bytes[SPOTNIK_ANSWER_BYTES]);
 
 /* False: not an answer. */
-bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES], struct spotnik_answer *ret_answer);
+bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES],
+                           struct spotnik_answer *ret_answer);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA-256 by OpenSSL's EVP_MAC, keyed once per link so that a frame costs no set-up. See auth.h. */
+/* HMAC-SHA-256 by OpenSSL's EVP_MAC, keyed once per link so that a frame costs no set-up. See
+ * auth.h. */
 #include "link/auth.h"
 
 #include <errno.h>
@@ -46,7 +47,8 @@ bool spotnik_auth_mac(struct spotnik_auth *auth, const struct spotnik_auth_part 
     for (size_t i = 0; good && i < count; i++)
         if (part[i].size > 0)
             good = EVP_MAC_update(context, part[i].data, part[i].size) == 1;
-    return good && EVP_MAC_final(context, mac, &size, SPOTNIK_AUTH_BYTES) == 1 && size == SPOTNIK_AUTH_BYTES;
+    return good && EVP_MAC_final(context, mac, &size, SPOTNIK_AUTH_BYTES) == 1
+           && size == SPOTNIK_AUTH_BYTES;
 }
 
 bool spotnik_auth_equal(const uint8_t *a, const uint8_t *b, size_t size)
@@ -54,12 +56,14 @@ bool spotnik_auth_equal(const uint8_t *a, const uint8_t *b, size_t size)
     return CRYPTO_memcmp(a, b, size) == 0;
 }
 
-bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size, uint8_t mac[SPOTNIK_AUTH_BYTES])
+bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size,
+                       uint8_t mac[SPOTNIK_AUTH_BYTES])
 {
     struct spotnik_auth auth;
     if (spotnik_auth_init(&auth, key) != 0)
         return false;
-    bool good = spotnik_auth_mac(&auth, &(struct spotnik_auth_part){ .data = data, .size = size }, 1, mac);
+    bool good =
+        spotnik_auth_mac(&auth, &(struct spotnik_auth_part){ .data = data, .size = size }, 1, mac);
     spotnik_auth_done(&auth);
     return good;
 }

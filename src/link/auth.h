@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL; what is
- * signed, and with which key, is decided by its callers. */
+/* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL;
+ * what is signed, and with which key, is decided by its callers. */
 #ifndef SPOTNIK_LINK_AUTH_H
 #define SPOTNIK_LINK_AUTH_H
 
@@ -31,7 +31,8 @@ bool spotnik_auth_mac(struct spotnik_auth *auth, const struct spotnik_auth_part 
 bool spotnik_auth_equal(const uint8_t *a, const uint8_t *b, size_t size);
 
 /* One MAC over one piece with a key used once. */
-bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size, uint8_t mac[SPOTNIK_AUTH_BYTES]);
+bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size,
+                       uint8_t mac[SPOTNIK_AUTH_BYTES]);
 
 /* `size` bytes nobody can guess, from the kernel. */
 void spotnik_auth_random(void *out, size_t size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link/backoff.h"
 
-void spotnik_backoff_note(struct spotnik_backoff *backoff, struct spotnik_id peer, uint64_t until_ns)
+void spotnik_backoff_note(struct spotnik_backoff *backoff, struct spotnik_id peer,
+                          uint64_t until_ns)
 {
     uint32_t at = backoff->next++ % SPOTNIK_BACKOFFS;
     backoff->entry[at].peer = peer;

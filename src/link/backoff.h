@@ -17,7 +17,8 @@ struct spotnik_backoff {
     uint32_t next;
 };
 
-void spotnik_backoff_note(struct spotnik_backoff *backoff, struct spotnik_id peer, uint64_t until_ns);
+void spotnik_backoff_note(struct spotnik_backoff *backoff, struct spotnik_id peer,
+                          uint64_t until_ns);
 
 /* 0: there is no note. */
 uint64_t spotnik_backoff_until(const struct spotnik_backoff *backoff, struct spotnik_id peer);

@@ -7,13 +7,14 @@
 
 #include "core/core.h"
 
-/* Everything needed to prove membership of a job to a peer; shared by control, data and state connections. */
+/* Everything needed to prove membership of a job to a peer; shared by control, data and state
+ * connections. */
 struct spotnik_credentials {
-    uint8_t job[16];            /* hash of the job name */
-    uint8_t key[32];            /* the job key */
-    struct spotnik_member self; /* address and port as others reach us */
+    uint8_t job[16];                  /* hash of the job name */
+    uint8_t key[32];                  /* the job key */
+    struct spotnik_member self;       /* address and port as others reach us */
     struct spotnik_presence presence; /* our place in a lineage; for outsiders: none */
-    uint16_t speech;            /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
+    uint16_t speech; /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
 };
 
 enum spotnik_purpose {
@@ -24,9 +25,12 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
     SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
     SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
-    SPOTNIK_PURPOSE_EXCHANGE, /* src/exchange speaks on it; over a Unix socket between members of one host */
-    SPOTNIK_PURPOSE_WIDEN,  /* one more connection for the data that another began to carry with DATA */
-    SPOTNIK_PURPOSE_WORD,   /* enum spotnik_word and its argument, in the nonce; one line of text, then close */
+    /* src/exchange speaks on it; over a Unix socket between members of one host */
+    SPOTNIK_PURPOSE_EXCHANGE,
+    /* one more connection for the data that another began to carry with DATA */
+    SPOTNIK_PURPOSE_WIDEN,
+    /* enum spotnik_word and its argument, in the nonce; one line of text, then close */
+    SPOTNIK_PURPOSE_WORD,
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death certificates: owning our word, watching the words of others. Decides nothing about what a death
- * means. */
+/* Death certificates: owning our word, watching the words of others. Decides nothing about what a
+ * death means. */
 #include "link/death.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@
 #define SYS_futex_waitv 449
 #endif
 
-/* One waiter is woken by the kernel and wakes the others; if that one is dying itself, the others look for
- * themselves this much later. */
+/* One waiter is woken by the kernel and wakes the others; if that one is dying itself, the others
+ * look for themselves this much later. */
 #define WATCH_AGAIN_NS (100 * SPOTNIK_MS)
 
 struct target {
@@ -78,9 +78,10 @@ static void certificate_add(struct spotnik_death *death, struct target *target, 
     driver_wake(death);
 }
 
-/* Look at the word of one target, under the lock. True: it lives, and *ret_waiter is how to wait for its
- * end. */
-static bool target_look(struct spotnik_death *death, struct target *target, struct futex_waitv *ret_waiter)
+/* Look at the word of one target, under the lock. True: it lives, and *ret_waiter is how to wait
+ * for its end. */
+static bool target_look(struct spotnik_death *death, struct target *target,
+                        struct futex_waitv *ret_waiter)
 {
     if (target->proven)
         return false;
@@ -91,9 +92,10 @@ static bool target_look(struct spotnik_death *death, struct target *target, stru
     uint32_t word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
     uint64_t epoch = __atomic_load_n(&slot->epoch, __ATOMIC_SEQ_CST);
     struct spotnik_id owner;
-    /* The agent may have given the slot to another process in between: then word and epoch say nothing
-     * about our target. */
-    if (!spotnik_slots_member(death->slots, index, &owner) || !spotnik_id_equal(owner, target->peer))
+    /* The agent may have given the slot to another process in between: then word and epoch say
+     * nothing about our target. */
+    if (!spotnik_slots_member(death->slots, index, &owner)
+        || !spotnik_id_equal(owner, target->peer))
         return false;
     if ((word & FUTEX_OWNER_DIED) != 0) {
         futex_wake_all(&slot->word, 0);
@@ -102,7 +104,8 @@ static bool target_look(struct spotnik_death *death, struct target *target, stru
     }
     if ((word & FUTEX_TID_MASK) == 0)
         return false; /* ended in good order: no certificate */
-    *ret_waiter = (struct futex_waitv){ .val = word, .uaddr = (uintptr_t)&slot->word, .flags = FUTEX_32 };
+    *ret_waiter =
+        (struct futex_waitv){ .val = word, .uaddr = (uintptr_t)&slot->word, .flags = FUTEX_32 };
     return true;
 }
 
@@ -186,7 +189,8 @@ int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death)
 {
     uint32_t fd, index;
     *ret_death = NULL;
-    if (!number_from_environment("SPOTNIK_SLOTS_FD", &fd) || !number_from_environment("SPOTNIK_SLOT", &index))
+    if (!number_from_environment("SPOTNIK_SLOTS_FD", &fd)
+        || !number_from_environment("SPOTNIK_SLOT", &index))
         return 0;
     if (!kernel_can())
         return 0;
@@ -199,7 +203,8 @@ int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death)
         return 0;
     }
     if (rc == 0 && index >= death->slots->count)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOT %u is beyond the table", index);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOT %u is beyond the table",
+                                  index);
     if (rc == 0) {
         death->own = &death->slots->slot[index];
         death->wake_fd = wake_fd;
@@ -292,7 +297,8 @@ void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *p
         target[i].peer = peer[i];
         target[i].proven = target_is_proven(death->target, death->target_count, peer[i]);
     }
-    bool same = count == death->target_count && memcmp(death->target, target, count * sizeof *target) == 0;
+    bool same =
+        count == death->target_count && memcmp(death->target, target, count * sizeof *target) == 0;
     memcpy(death->target, target, count * sizeof *target);
     death->target_count = count;
     pthread_mutex_unlock(&death->lock);
@@ -300,7 +306,8 @@ void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *p
         watcher_nudge(death);
 }
 
-bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer, uint64_t *ret_epoch)
+bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer,
+                        uint64_t *ret_epoch)
 {
     if (death == NULL)
         return false;
@@ -318,8 +325,10 @@ bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer
 /* The word itself: the agent may insist before the watcher has seen what it asked. */
 bool spotnik_death_leave_requested(const struct spotnik_death *death)
 {
-    return death != NULL && (__atomic_load_n(&death->leave_seen, __ATOMIC_SEQ_CST) != 0 ||
-                             (death->own != NULL && __atomic_load_n(&death->own->leave_request, __ATOMIC_SEQ_CST) != 0));
+    return death != NULL
+           && (__atomic_load_n(&death->leave_seen, __ATOMIC_SEQ_CST) != 0
+               || (death->own != NULL
+                   && __atomic_load_n(&death->own->leave_request, __ATOMIC_SEQ_CST) != 0));
 }
 
 void spotnik_death_free(struct spotnik_death *death)
@@ -352,7 +361,8 @@ void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64
     __atomic_store_n(&slots->waiting_ms, ms, __ATOMIC_RELEASE);
 }
 
-void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit)
+void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value,
+                        double limit)
 {
     struct spotnik_slot *own = death != NULL ? death->own : NULL;
 
@@ -383,7 +393,8 @@ void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t ne
 void spotnik_death_rank(struct spotnik_death *death, uint32_t rank)
 {
     if (death != NULL && death->own != NULL)
-        __atomic_store_n(&death->own->place, rank == SPOTNIK_NO_RANK ? 0 : rank + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&death->own->place, rank == SPOTNIK_NO_RANK ? 0 : rank + 1,
+                         __ATOMIC_RELEASE);
 }
 
 void spotnik_death_over(struct spotnik_death *death)

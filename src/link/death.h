@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Death certificates by robust futex, the member's side (table and agent: slots.h).
  *
- * A dying process keeps its sockets until its memory has been torn down, which takes 0.3 s at 4 GiB; the
- * kernel releases the futexes of its threads first, in 0.2 ms at any size. The progress thread therefore
- * owns the word of our slot, and one watcher thread waits on the words of a few other members. Off,
- * silently, where there is no table (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT) or no futex_waitv (Linux before
- * 5.16): then EOF and silence must do.
+ * A dying process keeps its sockets until its memory has been torn down, which takes 0.3 s at 4
+ * GiB; the kernel releases the futexes of its threads first, in 0.2 ms at any size. The progress
+ * thread therefore owns the word of our slot, and one watcher thread waits on the words of a few
+ * other members. Off, silently, where there is no table (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT) or no
+ * futex_waitv (Linux before 5.16): then EOF and silence must do.
  *
- * The same table is the short way between a member and its agent: a request to leave, how far the member is, whether it
- * waits for others, and how many shall be there before the first step. */
+ * The same table is the short way between a member and its agent: a request to leave, how far the
+ * member is, whether it waits for others, and how many shall be there before the first step. */
 #ifndef SPOTNIK_LINK_DEATH_H
 #define SPOTNIK_LINK_DEATH_H
 
@@ -21,13 +21,13 @@
 
 struct spotnik_death;
 
-/* Map the table named by the environment. *ret_death is NULL, with 0 returned, where the feature is off.
- * `wake_fd`: an eventfd written when there is something to take; borrowed until _free. Errors: SYSTEM,
- * MEMORY, ARGUMENT (no such slot, or the agent is of another version). */
+/* Map the table named by the environment. *ret_death is NULL, with 0 returned, where the feature is
+ * off. `wake_fd`: an eventfd written when there is something to take; borrowed until _free. Errors:
+ * SYSTEM, MEMORY, ARGUMENT (no such slot, or the agent is of another version). */
 int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death);
 
-/* Progress thread, first and last thing it does: own our slot's word; give it back, so that a clean end is
- * no death. All functions from here on accept NULL and then do nothing. */
+/* Progress thread, first and last thing it does: own our slot's word; give it back, so that a clean
+ * end is no death. All functions from here on accept NULL and then do nothing. */
 void spotnik_death_sign(struct spotnik_death *death, struct spotnik_id self);
 void spotnik_death_unsign(struct spotnik_death *death);
 
@@ -39,10 +39,12 @@ void spotnik_death_renew(struct spotnik_death *death, struct spotnik_id self);
 void spotnik_death_move_on(struct spotnik_death *death, uint64_t epoch);
 
 /* Watch these members, and no others; those without a slot are passed over. */
-void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *peer, uint32_t count);
+void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *peer,
+                         uint32_t count);
 
 /* The next member proven dead, and the latest view it had voted for or installed; false: none. */
-bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer, uint64_t *ret_epoch);
+bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer,
+                        uint64_t *ret_epoch);
 
 /* Has the agent asked us to leave? Async-signal-safe. */
 bool spotnik_death_leave_requested(const struct spotnik_death *death);
@@ -50,8 +52,9 @@ bool spotnik_death_leave_requested(const struct spotnik_death *death);
 /* Stop the watcher and free. After _unsign. */
 void spotnik_death_free(struct spotnik_death *death);
 
-/* For the agent, if there is one: the last step we have committed; that our next one waits with `size` members for `needed`
- * (0: it waits for nobody); that the job has told us it is over. One thread at a time. */
+/* For the agent, if there is one: the last step we have committed; that our next one waits with
+ * `size` members for `needed` (0: it waits for nobody); that the job has told us it is over. One
+ * thread at a time. */
 void spotnik_death_progress(struct spotnik_death *death, uint64_t committed);
 void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t needed);
 void spotnik_death_over(struct spotnik_death *death);
@@ -60,15 +63,18 @@ void spotnik_death_rank(struct spotnik_death *death, uint32_t rank);
 /* For the agent: our lineage has yielded. */
 void spotnik_death_yielded(struct spotnik_death *death);
 
-/* How many members the agent wants to be there before the first step; 0: none, or that many have been there. */
+/* How many members the agent wants to be there before the first step; 0: none, or that many have
+ * been there. */
 uint32_t spotnik_death_start(const struct spotnik_death *death);
 
 /* A view of `size` members is installed. */
 void spotnik_death_gathered(struct spotnik_death *death, uint32_t size);
-/* For the log of the agent that started us, if there is one: we wait, for so long of so long; 0, 0: no more. */
+/* For the log of the agent that started us, if there is one: we wait, for so long of so long; 0, 0:
+ * no more. */
 void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64_t of_ms);
 
 /* For the log of the agent, if there is one: a change of strategy. Any thread. */
-void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit);
+void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value,
+                        double limit);
 
 #endif

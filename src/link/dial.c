@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocking client: connect, prove the key, and hand the socket over. For state transfer, status and
- * the search for the job, each on a thread that may wait. */
+/* The blocking client: connect, prove the key, and hand the socket over. For state transfer, status
+ * and the search for the job, each on a thread that may wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,9 +20,9 @@
 /* What is said and heard in an introduction beside what credentials say. */
 struct manner {
     enum spotnik_purpose purpose;
-    const uint8_t *name; /* the first half of the nonce; NULL: random */
+    const uint8_t *name;                   /* the first half of the nonce; NULL: random */
     struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
-    bool narrow; /* in small segments */
+    bool narrow;                           /* in small segments */
 };
 
 /* Until when, and what ends it before. */
@@ -36,7 +36,8 @@ static int ready_wait(int fd, short events, const struct patience *patience)
 {
     for (;;) {
         uint64_t left_ns = spotnik_time_since(patience->until_ns, spotnik_clock_ns());
-        struct pollfd entry[2] = { { .fd = fd, .events = events }, { .fd = patience->stop_fd, .events = POLLIN } };
+        struct pollfd entry[2] = { { .fd = fd, .events = events },
+                                   { .fd = patience->stop_fd, .events = POLLIN } };
         int rc = poll(entry, 2, (int)((left_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
         if (rc > 0)
             return entry[1].revents != 0 ? SPOTNIK_ERR_PEERS : 0;
@@ -53,10 +54,11 @@ static int refused(const char *name, int error, bool *ret_refused)
     return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot reach %s: %m", name);
 }
 
-static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, bool narrow, const struct patience *patience,
-                        int *ret_fd, bool *ret_refused)
+static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, bool narrow,
+                        const struct patience *patience, int *ret_fd, bool *ret_refused)
 {
-    int fd = -1, rc = narrow ? spotnik_socket_connect_narrow(address, port, &fd) : spotnik_socket_connect(address, port, &fd);
+    int fd = -1, rc = narrow ? spotnik_socket_connect_narrow(address, port, &fd)
+                             : spotnik_socket_connect(address, port, &fd);
     if (rc != 0)
         return refused(name, -rc, ret_refused);
     int error = ready_wait(fd, POLLOUT, patience) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
@@ -68,7 +70,8 @@ static int connect_wait(const char *name, const uint8_t address[16], uint16_t po
     return 0;
 }
 
-static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, const struct patience *patience)
+static int shake_wait(struct spotnik_shake *shake, const char *name, int fd,
+                      const struct patience *patience)
 {
     for (;;) {
         int rc = spotnik_shake_run(shake, fd);
@@ -84,10 +87,11 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, con
     }
 }
 
-/* Prove the key both ways on a connected socket, which is closed on failure and blocking on success. *speech: the version to speak; an
- * older one to try next, or 0. */
-static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd, const struct manner *manner,
-                     const struct patience *patience, uint16_t *speech, struct spotnik_member *ret_peer)
+/* Prove the key both ways on a connected socket, which is closed on failure and blocking on
+ * success. *speech: the version to speak; an older one to try next, or 0. */
+static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd,
+                     const struct manner *manner, const struct patience *patience, uint16_t *speech,
+                     struct spotnik_member *ret_peer)
 {
     struct spotnik_credentials spoken = *credentials;
     struct spotnik_shake shake;
@@ -111,9 +115,9 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
     return rc;
 }
 
-static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                const struct manner *manner, const struct patience *patience, int *ret_fd,
-                struct spotnik_member *ret_peer, bool *ret_refused)
+static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                uint16_t port, const struct manner *manner, const struct patience *patience,
+                int *ret_fd, struct spotnik_member *ret_peer, bool *ret_refused)
 {
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd = -1;
@@ -130,24 +134,27 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
     return rc;
 }
 
-int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience, ret_fd, ret_peer, NULL);
+    return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience,
+                ret_fd, ret_peer, NULL);
 }
 
-int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                            enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
+                            const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
+                            uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     const struct manner manner = { .purpose = purpose, .narrow = true };
     return dial(credentials, address, port, &manner, &patience, ret_fd, ret_peer, NULL);
 }
 
-int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, bool narrow,
-                      uint64_t timeout_ns, int stop_fd, int *ret_fd)
+int spotnik_net_reach(const struct spotnik_credentials *credentials,
+                      const struct spotnik_member *peer, int fd, bool narrow, uint64_t timeout_ns,
+                      int stop_fd, int *ret_fd)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
     const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE, .narrow = narrow };
@@ -156,7 +163,8 @@ int spotnik_net_reach(const struct spotnik_credentials *credentials, const struc
     char name[SPOTNIK_ADDRESS_TEXT];
     spotnik_address_format(name, peer->address, peer->port);
     int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, &speech, &found)
-                     : dial(credentials, peer->address, peer->port, &manner, &patience, &fd, &found, NULL);
+                     : dial(credentials, peer->address, peer->port, &manner, &patience, &fd, &found,
+                            NULL);
     if (rc != 0)
         return rc;
     if (!spotnik_id_equal(found.id, peer->id)) {
@@ -185,8 +193,9 @@ static int answer_read(int fd, const struct patience *patience, struct spotnik_a
     return spotnik_answer_decode(bytes, ret_answer) ? 0 : SPOTNIK_ERR_PEERS;
 }
 
-int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                    uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused)
+int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                    uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
+                    bool *ret_refused)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     struct spotnik_member peer;
@@ -195,8 +204,9 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     int fd;
     if (ret_refused != NULL)
         *ret_refused = false;
-    int rc = dial(credentials, address, port, &(struct manner){ .purpose = SPOTNIK_PURPOSE_PEERS, .ret_presence = &presence }, &patience,
-                  &fd, &peer, ret_refused);
+    int rc = dial(credentials, address, port,
+                  &(struct manner){ .purpose = SPOTNIK_PURPOSE_PEERS, .ret_presence = &presence },
+                  &patience, &fd, &peer, ret_refused);
     if (rc != 0)
         return rc;
     rc = answer_read(fd, &patience, ret_answer);
@@ -224,8 +234,9 @@ static void line_read(int fd, const struct patience *patience, char *line, size_
     line[have] = '\0';
 }
 
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
-                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size)
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                    uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
+                    char *ret_line, size_t size)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
@@ -235,10 +246,14 @@ int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t
     spotnik_writer_init(&writer, name, sizeof name);
     spotnik_writer_u64(&writer, word);
     spotnik_writer_u64(&writer, argument);
-    int rc = dial(credentials, address, port, &(struct manner){ .name = name }, &patience, &fd, &peer, NULL);
+    int rc = dial(credentials, address, port, &(struct manner){ .name = name }, &patience, &fd,
+                  &peer, NULL);
     if (rc != 0)
         return rc;
     line_read(fd, &patience, ret_line, size);
     close(fd);
-    return ret_line[0] != '\0' ? 0 : spotnik_error_return(SPOTNIK_ERR_VERSION, "it is an older Spotnik, which knows no lineages");
+    return ret_line[0] != '\0'
+               ? 0
+               : spotnik_error_return(SPOTNIK_ERR_VERSION,
+                                      "it is an older Spotnik, which knows no lineages");
 }

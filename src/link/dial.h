@@ -13,35 +13,41 @@
 /* Words of members and operators about lineages (docs/design/0028-lineages.md). */
 enum spotnik_word {
     SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
-    SPOTNIK_WORD_FORK,       /* of two forks of your founding, that with the chain `argument` yields */
-    SPOTNIK_WORD_FORCE,      /* you are parked: go on alone */
-    SPOTNIK_WORD_DUMP,       /* write a dump of the flight recorder */
+    /* of two forks of your founding, that with the chain `argument` yields */
+    SPOTNIK_WORD_FORK,
+    SPOTNIK_WORD_FORCE, /* you are parked: go on alone */
+    SPOTNIK_WORD_DUMP,  /* write a dump of the flight recorder */
 };
 
-/* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after
- * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer is the answering member.
- * Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB, _VERSION; spotnik_last_error()
- * has the address. */
-int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+/* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up
+ * after timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer is
+ * the answering member. Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB,
+ * _VERSION; spotnik_last_error() has the address. */
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer);
 /* The same, in segments so small that they pass where larger ones vanish. */
-int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                            enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer);
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
+                            const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
+                            uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer);
 
-/* [any] To a member, for an EXCHANGE connection. `fd`: connected to it already; -1: not, and `narrow` asks for small segments. Ends with
- * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. */
-int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, bool narrow,
-                      uint64_t timeout_ns, int stop_fd, int *ret_fd);
+/* [any] To a member, for an EXCHANGE connection. `fd`: connected to it already; -1: not, and
+ * `narrow` asks for small segments. Ends with SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable
+ * (-1: never), or when another member answers. */
+int spotnik_net_reach(const struct spotnik_credentials *credentials,
+                      const struct spotnik_member *peer, int fd, bool narrow, uint64_t timeout_ns,
+                      int stop_fd, int *ret_fd);
 
-/* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
- * NULL: its kernel refused the connection, so no process listens there. */
-int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                    uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
+/* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial().
+ * *ret_refused, if not NULL: its kernel refused the connection, so no process listens there. */
+int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                    uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
+                    bool *ret_refused);
 
-/* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
- * older Spotnik that knows no words. */
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
-                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size);
+/* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as
+ * spotnik_net_dial(), VERSION also for an older Spotnik that knows no words. */
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                    uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
+                    char *ret_line, size_t size);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on strangers: connections of which we know only the origin. Any process can make thousands a second, so we take them in
- * small turns, accept without the lock, and let no crowd take the place of others:
+/* Limits on strangers: connections of which we know only the origin. Any process can make thousands
+ * a second, so we take them in small turns, accept without the lock, and let no crowd take the
+ * place of others:
  *
- *   - one origin (an address, a network of IPv6, a user of this host) has SPOTNIK_DOOR_OF_ORIGIN places
- *   - all origins together have SPOTNIK_DOOR_PLACES; those of members of the view, and our own user, are not counted among them
- *   - where there is no place, one that has not said a word goes: an honest caller says HELLO as soon as it is connected
- *   - one that has said HELLO stands for SPOKEN_NS undisturbed, whatever comes: enough for round trips of a second
- */
+ *   - one origin (an address, a network of IPv6, a user of this host) has SPOTNIK_DOOR_OF_ORIGIN
+ *     places
+ *   - all origins together have SPOTNIK_DOOR_PLACES; those of members of the view, and our own
+ *     user, are not counted among them
+ *   - where there is no place, one that has not said a word goes: an honest caller says HELLO as
+ *     soon as it is connected
+ *   - one that has said HELLO stands for SPOKEN_NS undisturbed, whatever comes: enough for round
+ *     trips of a second */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -87,15 +91,19 @@ static void crowd_count(struct crowd *crowd, struct spotnik_opening *opening)
 /* Does it stand at the door, unknown? */
 static bool is_outside(const struct spotnik_opening *opening)
 {
-    return !opening->dialled && opening->socket.fd >= 0 && !opening->wants_hook && opening->reply == NULL;
+    return !opening->dialled && opening->socket.fd >= 0 && !opening->wants_hook
+           && opening->reply == NULL;
 }
 
 static bool make_room(struct spotnik_links *links, const struct crowd *crowd, uint32_t places)
 {
     if (crowd->count < places)
         return true;
-    uint64_t age_ns = spotnik_time_since(spotnik_clock_ns() + SPOTNIK_OPENING_NS, crowd->oldest->deadline_ns);
-    struct spotnik_opening *victim = crowd->silent != NULL ? crowd->silent : age_ns >= SPOKEN_NS ? crowd->oldest : NULL;
+    uint64_t age_ns =
+        spotnik_time_since(spotnik_clock_ns() + SPOTNIK_OPENING_NS, crowd->oldest->deadline_ns);
+    struct spotnik_opening *victim = crowd->silent != NULL ? crowd->silent
+                                     : age_ns >= SPOKEN_NS ? crowd->oldest
+                                                           : NULL;
     if (victim != NULL)
         spotnik_opening_close(links, victim);
     return victim != NULL;
@@ -104,7 +112,8 @@ static bool make_room(struct spotnik_links *links, const struct crowd *crowd, ui
 static bool has_place(struct spotnik_links *links, const struct spotnik_origin *origin, bool kept)
 {
     struct crowd same = { 0 }, strangers = { 0 };
-    for (struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next) {
+    for (struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next) {
         if (!is_outside(opening))
             continue;
         if (is_same(&opening->origin, origin))
@@ -117,7 +126,8 @@ static bool has_place(struct spotnik_links *links, const struct spotnik_origin *
     return kept || make_room(links, &strangers, SPOTNIK_DOOR_PLACES);
 }
 
-static void admit(struct spotnik_links *links, const struct spotnik_view *view, const struct spotnik_knock *knock)
+static void admit(struct spotnik_links *links, const struct spotnik_view *view,
+                  const struct spotnik_knock *knock)
 {
     bool kept = is_kept(view, &knock->origin);
     struct spotnik_opening *opening = NULL;
@@ -159,7 +169,8 @@ int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], 
     if (rc != 0)
         return rc;
     links->listener.fd = fd;
-    return spotnik_socket_watch(&links->listener, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
+    return spotnik_socket_watch(&links->listener, links->loop->epoll_fd, fd,
+                                SPOTNIK_SOCKET_LISTENER);
 }
 
 struct spotnik_socket *spotnik_door_socket(struct spotnik_links *links)
@@ -193,7 +204,8 @@ void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *v
     links->knocks = 0;
 }
 
-void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view, struct spotnik_socket *listener)
+void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view,
+                       struct spotnik_socket *listener)
 {
     struct spotnik_knock knock;
     for (int i = 0; i < SPOTNIK_DOOR_TURN; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The half of a control link that the peer dialled: frames come in, and nothing ever goes out. How it ends
- * is told apart here: in order, after the last byte that was said (FIN), or in any other way, which proves
- * nothing (docs/design/0004-proof-of-death.md). */
+/* The half of a control link that the peer dialled: frames come in, and nothing ever goes out. How
+ * it ends is told apart here: in order, after the last byte that was said (FIN), or in any other
+ * way, which proves nothing (docs/design/0004-proof-of-death.md). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 
 #define IN_BYTES 4096u
 
-int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear, struct spotnik_opening *opening)
+int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear,
+                     struct spotnik_opening *opening)
 {
     uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
     spotnik_handshake_keys(&opening->shake.wire, send_key, receive_key);
@@ -38,7 +39,8 @@ void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PL
     spotnik_places_decode(payload, &its);
     spotnik_places_of(ear->socket.fd, &ours);
     ear->direct = its.local_port == ours.remote_port && its.remote_port == ours.local_port
-                  && memcmp(its.local, ours.remote, sizeof its.local) == 0 && memcmp(its.remote, ours.local, sizeof its.remote) == 0;
+                  && memcmp(its.local, ours.remote, sizeof its.local) == 0
+                  && memcmp(its.remote, ours.local, sizeof its.remote) == 0;
 }
 
 /* What is left of the last read goes to the front. */
@@ -59,9 +61,12 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
         ear->socket.readable = false;
         return SPOTNIK_HEARING_NOTHING;
     }
-    if (got <= 0) /* in the middle of a frame it was not the end of what there was to say, nor when another file has taken its place */
-        return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode ? SPOTNIK_HEARING_END
-                                                                                               : SPOTNIK_HEARING_BROKEN;
+    /* in the middle of a frame it was not the end of what there was to say, nor when another file
+     * has taken its place */
+    if (got <= 0)
+        return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode
+                   ? SPOTNIK_HEARING_END
+                   : SPOTNIK_HEARING_BROKEN;
     spotnik_socket_acknowledge(ear->socket.fd);
     if ((size_t)got < ear->in_size - ear->in_have)
         spotnik_socket_drained(&ear->socket);
@@ -70,11 +75,13 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
     return SPOTNIK_HEARING_MORE;
 }
 
-static bool tag_is_good(struct spotnik_ear *ear, const struct spotnik_frame *frame, const uint8_t *payload)
+static bool tag_is_good(struct spotnik_ear *ear, const struct spotnik_frame *frame,
+                        const uint8_t *payload)
 {
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(frame, ear->sequence, input);
-    const struct spotnik_auth_part part[] = { { input, sizeof input }, { payload, frame->payload_bytes } };
+    const struct spotnik_auth_part part[] = { { input, sizeof input },
+                                              { payload, frame->payload_bytes } };
     return spotnik_auth_mac(&ear->auth, part, 2, mac)
            && spotnik_auth_equal(mac, frame->tag, SPOTNIK_FRAME_TAG_BYTES);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* struct spotnik_links and the vocabulary of its files. Private to them.
  *
- *     door.c    limits on strangers            opening.c  connections on their way in or out, until the handshake is done
- *     link.c    control links                  voice.c    the half we speak on      ear.c    the half we hear
+ *     door.c    limits on strangers            opening.c  connections on their way in or out, until
+ *               the handshake is done
+ *     link.c    control links                  voice.c    the half we speak on      ear.c    the
+ *               half we hear
  *     speech.c  the wire version of each peer  links.c    begin and end */
 #ifndef SPOTNIK_LINK_INSIDE_H
 #define SPOTNIK_LINK_INSIDE_H
@@ -15,7 +17,8 @@
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
 #define SPOTNIK_DOOR_PLACES 256                       /* for strangers at the door (door.c) */
 #define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
-#define SPOTNIK_DOOR_TURN 32                          /* connections taken before all else has its turn again */
+/* connections taken before all else has its turn again */
+#define SPOTNIK_DOOR_TURN 32
 #define SPOTNIK_SPEECHES 1024 /* members that speak an older wire version, at most */
 
 /* Where a connection comes from, as far as places at the door go. */
@@ -38,11 +41,12 @@ struct spotnik_opening {
     int error;         /* errno of a failed connect */
     uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;
-    struct spotnik_member peer; /* dialled: the expected member */
+    struct spotnik_member peer;   /* dialled: the expected member */
     struct spotnik_origin origin; /* not dialled; */
     bool kept;                    /* and of a member's address, or of our own user */
     uint64_t deadline_ns;
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK, WIDEN: of the connection that we answer, or widen */
+    /* BACK, WIDEN: of the connection that we answer, or widen */
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_shake shake;
     char *reply; /* STATUS, PEERS: what is still to be written */
     size_t reply_at, reply_size;
@@ -51,15 +55,17 @@ struct spotnik_opening {
 /* The half of a link that we dialled and speak on. */
 struct spotnik_voice {
     struct spotnik_socket socket;
-    bool broken;  /* no thread reads it any more */
-    bool clogged; /* a frame found no room: what we say is not all of it any more */
-    bool resets;  /* closed now, it ends with RST */
+    bool broken;       /* no thread reads it any more */
+    bool clogged;      /* a frame found no room: what we say is not all of it any more */
+    bool resets;       /* closed now, it ends with RST */
     uint8_t speech;    /* its wire version */
     uint64_t asked_ns; /* when we last said something with all before it acknowledged */
     uint64_t said_ns;  /* when we last said anything; */
     uint64_t owed_ns;  /* for how long an acknowledgement was owed then; */
-    uint32_t sent_again; /* how many packets had been sent twice when an acknowledgement was last seen */
-    uint64_t longest_ns; /* the longest time after which one came all the same: forgotten as in member/detector.h */
+    /* how many packets had been sent twice when an acknowledgement was last seen */
+    uint32_t sent_again;
+    /* the longest time after which one came all the same: forgotten as in member/detector.h */
+    uint64_t longest_ns;
     struct spotnik_auth auth;
     uint64_t sequence;
     uint8_t *out;
@@ -69,8 +75,10 @@ struct spotnik_voice {
 /* The half that the peer dialled and speaks on. */
 struct spotnik_ear {
     struct spotnik_socket socket;
-    uint64_t inode; /* of the socket: code that closes it behind our back must not look like the peer */
-    bool direct;    /* both ends see the same addresses and ports: no proxy and no NAT between them */
+    /* of the socket: code that closes it behind our back must not look like the peer */
+    uint64_t inode;
+    /* both ends see the same addresses and ports: no proxy and no NAT between them */
+    bool direct;
     struct spotnik_auth auth;
     uint64_t sequence;
     uint8_t *in;
@@ -80,7 +88,7 @@ struct spotnik_ear {
 enum spotnik_hearing {
     SPOTNIK_HEARING_NOTHING, /* for the moment */
     SPOTNIK_HEARING_MORE,
-    SPOTNIK_HEARING_END,     /* in order: the peer has said all it had to say */
+    SPOTNIK_HEARING_END, /* in order: the peer has said all it had to say */
     SPOTNIK_HEARING_BROKEN,
 };
 
@@ -99,7 +107,9 @@ struct spotnik_link {
     enum spotnik_link_state state;
     bool dialled; /* by us first */
     bool heard;   /* the peer has spoken on it */
-    bool again;   /* called while another link to the peer was up and had been heard: the peer has given that up */
+    /* called while another link to the peer was up and had been heard: the peer has given that
+     * up */
+    bool again;
     bool awaited; /* called, and our own call was given up for it: our core waits for this one */
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the connection that was dialled first */
     struct spotnik_member peer;
@@ -116,15 +126,17 @@ struct spotnik_links {
     struct spotnik_socket listener;
     struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
     uint32_t knocks;
-    uint64_t accept_ns; /* NEVER, or when to try again: at once, or after running out of file descriptors */
+    /* NEVER, or when to try again: at once, or after running out of file descriptors */
+    uint64_t accept_ns;
     struct spotnik_opening *openings;
     bool guests; /* an opening is to be served without the lock */
     uint64_t refusals;
     char refusal[256];
     struct spotnik_link *first;
-    uint64_t answers_late_ns;       /* the latest answer of a kernel that any voice remembers */
-    struct spotnik_backoff shunned; /* after a breach of protocol, or of another version: not dialled before then */
-    struct spotnik_backoff narrow;  /* only small segments get through */
+    uint64_t answers_late_ns; /* the latest answer of a kernel that any voice remembers */
+    /* after a breach of protocol, or of another version: not dialled before then */
+    struct spotnik_backoff shunned;
+    struct spotnik_backoff narrow; /* only small segments get through */
     struct spotnik_speech {
         struct spotnik_id peer;
         uint8_t version; /* 0: none */
@@ -133,14 +145,15 @@ struct spotnik_links {
 };
 
 /* An event of a peer, for the core. */
-void spotnik_links_tell_ended(struct spotnik_links *links, enum spotnik_event_kind kind, const struct spotnik_member *peer,
-                              enum spotnik_proof proof);
+void spotnik_links_tell_ended(struct spotnik_links *links, enum spotnik_event_kind kind,
+                              const struct spotnik_member *peer, enum spotnik_proof proof);
 
 /* speech.c */
 void spotnik_speech_note(struct spotnik_links *links, struct spotnik_id peer, uint16_t version);
 
 /* opening.c */
-struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int fd); /* NULL: fd is still the caller's */
+/* NULL: fd is still the caller's */
+struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int fd);
 void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
@@ -151,7 +164,8 @@ int spotnik_voice_open(struct spotnik_loop *loop, struct spotnik_voice *voice,
                        struct spotnik_opening *opening);
 void spotnik_places_of(int fd, struct spotnik_places *ret);
 void spotnik_voice_place(struct spotnik_voice *voice);
-void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max);
+void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message,
+                       size_t queue_max);
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
 void spotnik_voice_look(struct spotnik_voice *voice);
@@ -162,7 +176,8 @@ void spotnik_voice_close(struct spotnik_loop *loop, struct spotnik_voice *voice)
 void spotnik_voice_free(struct spotnik_voice *voice);
 
 /* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
-int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear, struct spotnik_opening *opening);
+int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear,
+                     struct spotnik_opening *opening);
 void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES]);
 enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
 enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
@@ -170,13 +185,15 @@ enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spot
 void spotnik_ear_close(struct spotnik_loop *loop, struct spotnik_ear *ear);
 void spotnik_ear_free(struct spotnik_ear *ear);
 
-/* link.c; call to answered: connections whose handshake is done, which stay the opening's when they are not wanted */
+/* link.c; call to answered: connections whose handshake is done, which stay the opening's when they
+ * are not wanted */
 struct spotnik_link *spotnik_link_find(const struct spotnik_links *links, struct spotnik_id peer);
 bool spotnik_link_is_called(const struct spotnik_links *links, struct spotnik_id peer);
 void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening);
-void spotnik_link_unanswered(struct spotnik_links *links, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_link_unanswered(struct spotnik_links *links,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_links_close(struct spotnik_links *links);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control links. A link is two connections, each for one direction: a voice that we dialled and an ear that
- * the peer dialled. The side that wants a link dials first; the other one dials back, naming the
- * connection it answers; then the first one speaks. Decides when a link is up, which one stays where two
- * members dialled each other at once, and what its end proves (docs/design/0004-proof-of-death.md). One rule carries
- * that proof: the core has this link for as long as our voice is open, and the last word on a voice that we
- * close alive is GOODBYE. */
+/* Control links. A link is two connections, each for one direction: a voice that we dialled and an
+ * ear that the peer dialled. The side that wants a link dials first; the other one dials back,
+ * naming the connection it answers; then the first one speaks. Decides when a link is up, which one
+ * stays where two members dialled each other at once, and what its end proves
+ * (docs/design/0004-proof-of-death.md). One rule carries that proof: the core has this link for as
+ * long as our voice is open, and the last word on a voice that we close alive is GOODBYE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #define PASS_MAX (1u << 20) /* read from one link before the others get their turn */
 #define SHUN_NS (200 * SPOTNIK_MS)
 #define RETIRE_NS (60 * SPOTNIK_S)
-/* How long the end of the ear may come after that of the voice: after a cut the kernel of a dead peer says
- * RST to what we send long before it has repeated the last words of the dead. */
+/* How long the end of the ear may come after that of the voice: after a cut the kernel of a dead
+ * peer says RST to what we send long before it has repeated the last words of the dead. */
 #define LAST_WORDS_NS (3 * SPOTNIK_S)
 
 static size_t queue_max(const struct spotnik_links *links)
@@ -66,7 +66,8 @@ static void wind_up(struct spotnik_links *links, struct spotnik_link *link)
 }
 
 /* Say why and go. */
-static void retire(struct spotnik_links *links, struct spotnik_link *link, enum spotnik_goodbye reason)
+static void retire(struct spotnik_links *links, struct spotnik_link *link,
+                   enum spotnik_goodbye reason)
 {
     if (link->state == SPOTNIK_LINK_RETIRING)
         return;
@@ -74,14 +75,15 @@ static void retire(struct spotnik_links *links, struct spotnik_link *link, enum 
     spotnik_voice_goodbye(&link->voice, reason);
 }
 
-/* One side does not understand the other: back off, since an immediate retry would only go round in circles. */
+/* One side does not understand the other: back off, since an immediate retry would only go round in
+ * circles. */
 static void shun(struct spotnik_links *links, struct spotnik_id peer)
 {
     spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
 }
 
-static void ended(struct spotnik_links *links, struct spotnik_link *link, enum spotnik_goodbye reason,
-                  enum spotnik_proof proof)
+static void ended(struct spotnik_links *links, struct spotnik_link *link,
+                  enum spotnik_goodbye reason, enum spotnik_proof proof)
 {
     enum spotnik_link_state state = link->state;
     struct spotnik_member peer = link->peer;
@@ -115,7 +117,8 @@ void spotnik_links_retire(struct spotnik_links *links, enum spotnik_goodbye reas
 
 /* ---- up ---- */
 
-static struct spotnik_link *link_new(struct spotnik_links *links, const struct spotnik_opening *opening,
+static struct spotnik_link *link_new(struct spotnik_links *links,
+                                     const struct spotnik_opening *opening,
                                      enum spotnik_link_state state)
 {
     struct spotnik_link *link = calloc(1, sizeof *link);
@@ -141,7 +144,8 @@ static void calls_cancel(struct spotnik_links *links, const struct spotnik_link 
             retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
 }
 
-/* Both halves stand, and both sides know it. An older link is dead, or else given up by the peer just now. */
+/* Both halves stand, and both sides know it. An older link is dead, or else given up by the peer
+ * just now. */
 static void up(struct spotnik_links *links, struct spotnik_link *link)
 {
     struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
@@ -151,7 +155,8 @@ static void up(struct spotnik_links *links, struct spotnik_link *link)
     link->state = SPOTNIK_LINK_UP;
     link->deadline_ns = SPOTNIK_NEVER;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_LINK_UP,
-                                   .link_up = { link->peer, spotnik_speech_of(links, link->peer.id) } };
+                                   .link_up = { link->peer,
+                                                spotnik_speech_of(links, link->peer.id) } };
     spotnik_loop_drive(links->loop, &event);
 }
 
@@ -162,7 +167,8 @@ void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *open
     if (link == NULL || spotnik_voice_open(links->loop, &link->voice, opening) != 0) {
         if (link != NULL)
             link->state = SPOTNIK_LINK_RETIRING;
-        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &opening->shake.wire.peer, SPOTNIK_PROOF_NONE);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &opening->shake.wire.peer,
+                                 SPOTNIK_PROOF_NONE);
         return;
     }
     link->dialled = true;
@@ -204,7 +210,8 @@ void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *op
 }
 
 /* We could not. */
-void spotnik_link_unanswered(struct spotnik_links *links, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_link_unanswered(struct spotnik_links *links,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, name);
     if (link != NULL)
@@ -246,7 +253,8 @@ bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer)
     return link != NULL;
 }
 
-bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer, uint64_t limit_ns)
+bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer,
+                              uint64_t limit_ns)
 {
     const struct spotnik_link *link = spotnik_link_find(links, peer);
     return link != NULL && spotnik_voice_is_answered(&link->voice, limit_ns);
@@ -254,9 +262,10 @@ bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_
 
 /* ---- in ---- */
 
-/* The first word of the caller: it has our answer. If both called at once and both were answered, the call
- * of the smaller id stays: the larger id hears that one, too, and leaves its own. That it has done so already,
- * and speaks on ours, is no reason to leave ours for the call that it has left. */
+/* The first word of the caller: it has our answer. If both called at once and both were answered,
+ * the call of the smaller id stays: the larger id hears that one, too, and leaves its own. That it
+ * has done so already, and speaks on ours, is no reason to leave ours for the call that it has
+ * left. */
 static bool is_first_choice(struct spotnik_links *links, const struct spotnik_link *link)
 {
     const struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
@@ -264,7 +273,8 @@ static bool is_first_choice(struct spotnik_links *links, const struct spotnik_li
            || spotnik_id_compare(links->credentials->self.id, link->peer.id) > 0;
 }
 
-/* Left for the call of the peer, which is on its way to us: a failure only if that comes to nothing. */
+/* Left for the call of the peer, which is on its way to us: a failure only if that comes to
+ * nothing. */
 static bool is_left_for_another(struct spotnik_links *links, const struct spotnik_link *call)
 {
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
@@ -286,15 +296,17 @@ static void goodbye_take(struct spotnik_links *links, struct spotnik_link *link,
     if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
         shun(links, link->peer.id);
     bool over = reason == SPOTNIK_GOODBYE_LEAVING || reason == SPOTNIK_GOODBYE_OVER;
-    ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
+    ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN,
+          over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 /* False: the peer breaks the protocol. */
-static bool control_take(struct spotnik_links *links, struct spotnik_link *link, const uint8_t *payload,
-                         uint32_t bytes)
+static bool control_take(struct spotnik_links *links, struct spotnik_link *link,
+                         const uint8_t *payload, uint32_t bytes)
 {
     struct spotnik_message message;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE, .message = { link->peer, &message } };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE,
+                                   .message = { link->peer, &message } };
     if (link->state == SPOTNIK_LINK_CALLED && link->voice.socket.fd < 0)
         return false; /* it cannot have our answer */
     if (link->state == SPOTNIK_LINK_CALLED && !is_first_choice(links, link)) {
@@ -335,7 +347,8 @@ static void frames_take(struct spotnik_links *links, struct spotnik_link *link)
     struct spotnik_frame frame;
     const uint8_t *payload = NULL;
     while (link->ear.socket.fd >= 0) {
-        enum spotnik_hearing hearing = spotnik_ear_next(&link->ear, links->limits, &frame, &payload);
+        enum spotnik_hearing hearing =
+            spotnik_ear_next(&link->ear, links->limits, &frame, &payload);
         if (hearing == SPOTNIK_HEARING_NOTHING)
             return;
         if (hearing == SPOTNIK_HEARING_BROKEN || !frame_take(links, link, &frame, payload)) {
@@ -345,17 +358,18 @@ static void frames_take(struct spotnik_links *links, struct spotnik_link *link)
     }
 }
 
-/* Where packets get lost a late acknowledgement does not make anybody deaf: what came late before may come as late again, and half as late once
- * more. A network is mostly one for all. */
+/* Where packets get lost a late acknowledgement does not make anybody deaf: what came late before
+ * may come as late again, and half as late once more. A network is mostly one for all. */
 static uint64_t deaf_limit(const struct spotnik_links *links)
 {
     uint64_t limit_ns = links->limits->silence_floor_ns / 3;
-    uint64_t wanted_ns = spotnik_time_min(links->answers_late_ns / 2 * 5, links->limits->silence_ceiling_ns);
+    uint64_t wanted_ns =
+        spotnik_time_min(links->answers_late_ns / 2 * 5, links->limits->silence_ceiling_ns);
     return wanted_ns < limit_ns ? limit_ns : wanted_ns;
 }
 
-/* We do not hear a peer that does not hear us: a cable that works one way only is as good as cut, and its
- * words must not keep a member in the view. They wait in the socket. */
+/* We do not hear a peer that does not hear us: a cable that works one way only is as good as cut,
+ * and its words must not keep a member in the view. They wait in the socket. */
 static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link *link)
 {
     uint64_t limit_ns = deaf_limit(links);
@@ -364,9 +378,11 @@ static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link
            && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
-/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its kernel is ours, and its process has ended.
- * From another host it may have been said by a proxy that starts again. */
-static enum spotnik_proof end_proof(const struct spotnik_links *links, const struct spotnik_link *link)
+/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its
+ * kernel is ours, and its process has ended. From another host it may have been said by a proxy
+ * that starts again. */
+static enum spotnik_proof end_proof(const struct spotnik_links *links,
+                                    const struct spotnik_link *link)
 {
     uint64_t host = links->credentials->self.host;
     if (!link->heard)
@@ -394,7 +410,8 @@ static bool hear_link(struct spotnik_links *links, struct spotnik_link *link)
     return link->ear.socket.fd >= 0 && link->ear.socket.readable;
 }
 
-/* The peer does not read or take what we say. If it has ended, the ear tells, a little later at most. */
+/* The peer does not read or take what we say. If it has ended, the ear tells, a little later at
+ * most. */
 static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
 {
     spotnik_voice_look(&link->voice);
@@ -406,8 +423,8 @@ static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
 }
 
-/* Read all readable links. True: some has still more to give. New links are put at the front and never
- * missed, for they come in by the openings only. */
+/* Read all readable links. True: some has still more to give. New links are put at the front and
+ * never missed, for they come in by the openings only. */
 bool spotnik_links_read(struct spotnik_links *links)
 {
     bool more = false;
@@ -418,7 +435,8 @@ bool spotnik_links_read(struct spotnik_links *links)
     return more;
 }
 
-/* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were lost. */
+/* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were
+ * lost. */
 void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)
 {
     uint64_t now_ns = spotnik_clock_ns(), limit_ns = links->limits->silence_floor_ns / 10 * 9;
@@ -427,7 +445,8 @@ void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)
         if (link->voice.longest_ns > links->answers_late_ns)
             links->answers_late_ns = link->voice.longest_ns;
         if (link->state == SPOTNIK_LINK_UP && link->peer.host != links->credentials->self.host
-            && spotnik_core_is_quiet(core, link->peer.id, now_ns) && spotnik_voice_is_answered(&link->voice, limit_ns))
+            && spotnik_core_is_quiet(core, link->peer.id, now_ns)
+            && spotnik_voice_is_answered(&link->voice, limit_ns))
             spotnik_loop_tell(links->loop, SPOTNIK_EVENT_KERNEL, &link->peer);
     }
 }

@@ -14,7 +14,8 @@ static int storage_get(struct spotnik_links *links)
 {
     size_t bytes = spotnik_wire_storage_size(links->limits);
     links->storage_memory =
-        aligned_alloc(STORAGE_ALIGNMENT, (bytes + STORAGE_ALIGNMENT - 1) & ~(size_t)(STORAGE_ALIGNMENT - 1));
+        aligned_alloc(STORAGE_ALIGNMENT,
+                      (bytes + STORAGE_ALIGNMENT - 1) & ~(size_t)(STORAGE_ALIGNMENT - 1));
     if (links->storage_memory == NULL)
         return SPOTNIK_ERR_MEMORY;
     links->storage = spotnik_wire_storage_init(links->storage_memory, links->limits);

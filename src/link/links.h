@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control links, and connections on their way in or out, as other folders see them: opaque. Functions run
- * under the lock of the loop unless marked otherwise. The file named in a heading defines them. */
+/* Control links, and connections on their way in or out, as other folders see them: opaque.
+ * Functions run under the lock of the loop unless marked otherwise. The file named in a heading
+ * defines them. */
 #ifndef SPOTNIK_LINK_LINKS_H
 #define SPOTNIK_LINK_LINKS_H
 
@@ -21,21 +22,25 @@ struct spotnik_opening; /* a connection whose handshake is done, offered to what
 /* What the links ask of the floors above. */
 struct spotnik_links_hooks {
     void *context;
-    /* A connection for data or shared memory is here. Its socket is closed unless it is taken. `dialled`: by us. */
-    void (*adopt)(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose, bool dialled);
+    /* A connection for data or shared memory is here. Its socket is closed unless it is taken.
+     * `dialled`: by us. */
+    void (*adopt)(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose,
+                  bool dialled);
     /* One that we dialled is not to be had. `name`: of the connection that it was to widen. */
     void (*failed)(void *context, enum spotnik_purpose purpose, const struct spotnik_member *peer,
                    const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
     /* Begin to connect to the memory of a member of this host: 0 or -errno. */
     int (*connect)(void *context, const struct spotnik_member *peer, int *ret_fd);
-    /* Our place in a lineage; and is the peer of another one, so that the core must hear nothing of it? */
+    /* Our place in a lineage; and is the peer of another one, so that the core must hear nothing of
+     * it? */
     void (*presence)(void *context, struct spotnik_presence *ret);
     bool (*is_foreign)(void *context, const struct spotnik_shake *shake);
     /* What a process hears that looks for the job, and one that says a word. */
     void (*answer)(void *context, const struct spotnik_member *asker, struct spotnik_answer *ret);
     void (*word)(void *context, const struct spotnik_shake *shake, char *ret_line, size_t size);
     /* Without the lock: serve a connection of STATE or EXCHANGE, whose socket is the callee's. */
-    void (*guest)(void *context, enum spotnik_purpose purpose, int fd, const struct spotnik_member *peer);
+    void (*guest)(void *context, enum spotnik_purpose purpose, int fd,
+                  const struct spotnik_member *peer);
     /* Without the lock: the text for STATUS. */
     size_t (*status)(void *context, char *text, size_t size);
 };
@@ -77,7 +82,8 @@ void spotnik_opening_widen(struct spotnik_links *links, const struct spotnik_mem
 /* The kernel there has answered the dial of a lane; its process, not yet. */
 bool spotnik_opening_is_connected(const struct spotnik_links *links, struct spotnik_id peer);
 /* Dial this peer in small segments until then. */
-void spotnik_openings_narrow(struct spotnik_links *links, struct spotnik_id peer, uint64_t until_ns);
+void spotnik_openings_narrow(struct spotnik_links *links, struct spotnik_id peer,
+                             uint64_t until_ns);
 bool spotnik_openings_are_narrow(const struct spotnik_links *links, struct spotnik_id peer);
 void spotnik_openings_run(struct spotnik_links *links, uint64_t now_ns);
 bool spotnik_openings_have_guests(const struct spotnik_links *links);
@@ -94,7 +100,8 @@ int spotnik_opening_take(struct spotnik_links *links, struct spotnik_opening *op
 /* The member at the other end. */
 const struct spotnik_member *spotnik_opening_peer(const struct spotnik_opening *opening);
 /* The name of the connection, and of the one that it widens. */
-void spotnik_opening_name(const struct spotnik_opening *opening, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_opening_name(const struct spotnik_opening *opening,
+                          uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_opening_widens(const struct spotnik_opening *opening,
                             uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 
@@ -107,7 +114,8 @@ void spotnik_link_hang_up(struct spotnik_links *links, const struct spotnik_memb
                           enum spotnik_goodbye reason);
 /* Say something that the kernel of the peer acknowledges. False: there is no link. */
 bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer);
-bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer, uint64_t limit_ns);
+bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer,
+                              uint64_t limit_ns);
 void spotnik_links_retire(struct spotnik_links *links, enum spotnik_goodbye reason);
 bool spotnik_links_are_gone(const struct spotnik_links *links);
 bool spotnik_links_read(struct spotnik_links *links);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock: a thread that wants it while another does queues at a second mutex first. So the progress thread,
- * which takes it again at once after every release, lets the caller's thread in between, and the other way
- * round. A thread that finds it free and the queue empty takes it at once. */
+/* The lock: a thread that wants it while another does queues at a second mutex first. So the
+ * progress thread, which takes it again at once after every release, lets the caller's thread in
+ * between, and the other way round. A thread that finds it free and the queue empty takes it at
+ * once. */
 #include "link/loop.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 #include "base/wake.h"
 #include "spotnik/spotnik.h"
 
-void spotnik_loop_init(struct spotnik_loop *loop, void (*drive)(void *context, struct spotnik_event *event),
-                       void *context)
+void spotnik_loop_init(struct spotnik_loop *loop,
+                       void (*drive)(void *context, struct spotnik_event *event), void *context)
 {
     *loop = (struct spotnik_loop){
         .epoll_fd = -1, .wake.fd = -1, .data.fd = -1, .drive = drive, .context = context
@@ -45,7 +46,8 @@ void spotnik_loop_close(struct spotnik_loop *loop)
 
 void spotnik_loop_lock(struct spotnik_loop *loop)
 {
-    if (__atomic_load_n(&loop->queued, __ATOMIC_RELAXED) == 0 && pthread_mutex_trylock(&loop->lock) == 0)
+    if (__atomic_load_n(&loop->queued, __ATOMIC_RELAXED) == 0
+        && pthread_mutex_trylock(&loop->lock) == 0)
         return;
     pthread_mutex_lock(&loop->queue);
     __atomic_store_n(&loop->queued, 1, __ATOMIC_RELAXED);
@@ -59,7 +61,8 @@ void spotnik_loop_unlock(struct spotnik_loop *loop)
     pthread_mutex_unlock(&loop->lock);
 }
 
-void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind, const struct spotnik_member *peer)
+void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind,
+                       const struct spotnik_member *peer)
 {
     struct spotnik_event event = { .kind = kind, .peer = *peer };
     spotnik_loop_drive(loop, &event);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections before they are links, or another folder's: on their way out until somebody answers, and at our
- * door until they have proved the job key. Strangers cost one slot of a bounded table, for a bounded time,
- * and nothing else. */
+/* Connections before they are links, or another folder's: on their way out until somebody answers,
+ * and at our door until they have proved the job key. Strangers cost one slot of a bounded table,
+ * for a bounded time, and nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +27,8 @@ void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *
 /* Not yet to be taken out of the list. */
 static bool is_used(const struct spotnik_opening *opening)
 {
-    return opening->socket.fd >= 0 || opening->error != 0 || opening->wants_hook || opening->start_ns != 0;
+    return opening->socket.fd >= 0 || opening->error != 0 || opening->wants_hook
+           || opening->start_ns != 0;
 }
 
 static struct spotnik_opening *opening_new(struct spotnik_links *links)
@@ -56,7 +57,8 @@ struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int f
     links->hooks.presence(links->hooks.context, &credentials.presence);
     spotnik_shake_init_server(&opening->shake, &credentials);
     explicit_bzero(&credentials, sizeof credentials);
-    if (spotnik_socket_watch(&opening->socket, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
+    if (spotnik_socket_watch(&opening->socket, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING)
+        != 0)
         return NULL; /* with no socket, it is taken out of the list */
     opening->socket.readable = true;
     return opening;
@@ -67,7 +69,8 @@ struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int f
 static bool is_dialling(const struct spotnik_links *links, const struct spotnik_member *peer,
                         enum spotnik_purpose purpose)
 {
-    for (const struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next)
+    for (const struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next)
         if (opening->dialled && opening->purpose == purpose && is_used(opening)
             && spotnik_id_equal(opening->peer.id, peer->id))
             return true;
@@ -87,8 +90,10 @@ static void dial_forget(struct spotnik_links *links, struct spotnik_opening *ope
 static void connect_begin(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     int fd = -1;
-    bool speaks = opening->purpose == SPOTNIK_PURPOSE_CONTROL || opening->purpose == SPOTNIK_PURPOSE_BACK;
-    bool narrow = opening->peer.host != links->credentials->self.host && (speaks || spotnik_openings_are_narrow(links, opening->peer.id));
+    bool speaks =
+        opening->purpose == SPOTNIK_PURPOSE_CONTROL || opening->purpose == SPOTNIK_PURPOSE_BACK;
+    bool narrow = opening->peer.host != links->credentials->self.host
+                  && (speaks || spotnik_openings_are_narrow(links, opening->peer.id));
     opening->start_ns = 0;
     opening->connecting = true;
     int rc = opening->purpose == SPOTNIK_PURPOSE_SHARE
@@ -97,15 +102,18 @@ static void connect_begin(struct spotnik_links *links, struct spotnik_opening *o
                  ? spotnik_socket_connect_narrow(opening->peer.address, opening->peer.port, &fd)
                  : spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
     if (rc == 0
-        && spotnik_socket_watch(&opening->socket, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
+        && spotnik_socket_watch(&opening->socket, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING)
+               != 0) {
         close(fd);
         rc = -ENOMEM;
     }
     opening->error = -rc;
 }
 
-/* NULL: no memory. Failures are kept for the progress thread, because the core may be the caller. */
-static struct spotnik_opening *dial_new(struct spotnik_links *links, const struct spotnik_member *peer,
+/* NULL: no memory. Failures are kept for the progress thread, because the core may be the
+ * caller. */
+static struct spotnik_opening *dial_new(struct spotnik_links *links,
+                                        const struct spotnik_member *peer,
                                         enum spotnik_purpose purpose)
 {
     struct spotnik_opening *opening = opening_new(links);
@@ -176,7 +184,8 @@ void spotnik_opening_widen(struct spotnik_links *links, const struct spotnik_mem
 
 void spotnik_opening_cancel(struct spotnik_links *links, struct spotnik_id peer)
 {
-    for (struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next)
+    for (struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next)
         if (opening->dialled && opening->purpose == SPOTNIK_PURPOSE_CONTROL
             && spotnik_id_equal(opening->peer.id, peer))
             dial_forget(links, opening);
@@ -184,23 +193,27 @@ void spotnik_opening_cancel(struct spotnik_links *links, struct spotnik_id peer)
 
 void spotnik_openings_cancel(struct spotnik_links *links)
 {
-    for (struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next)
+    for (struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next)
         dial_forget(links, opening);
 }
 
 /* The kernel there has answered the dial of a lane; its process, not yet. */
 bool spotnik_opening_is_connected(const struct spotnik_links *links, struct spotnik_id peer)
 {
-    for (const struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next)
-        if (opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA && opening->socket.fd >= 0 && opening->start_ns == 0
-            && !opening->connecting && spotnik_id_equal(opening->peer.id, peer))
+    for (const struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next)
+        if (opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA && opening->socket.fd >= 0
+            && opening->start_ns == 0 && !opening->connecting
+            && spotnik_id_equal(opening->peer.id, peer))
             return true;
     return false;
 }
 
 static bool is_of_carrier(enum spotnik_purpose purpose)
 {
-    return purpose == SPOTNIK_PURPOSE_DATA || purpose == SPOTNIK_PURPOSE_WIDEN || purpose == SPOTNIK_PURPOSE_SHARE;
+    return purpose == SPOTNIK_PURPOSE_DATA || purpose == SPOTNIK_PURPOSE_WIDEN
+           || purpose == SPOTNIK_PURPOSE_SHARE;
 }
 
 static void dial_failed(struct spotnik_links *links, struct spotnik_opening *opening,
@@ -246,12 +259,14 @@ const struct spotnik_member *spotnik_opening_peer(const struct spotnik_opening *
     return &opening->shake.wire.peer;
 }
 
-void spotnik_opening_name(const struct spotnik_opening *opening, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_opening_name(const struct spotnik_opening *opening,
+                          uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     spotnik_shake_name(&opening->shake, ret_name);
 }
 
-void spotnik_opening_widens(const struct spotnik_opening *opening, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_opening_widens(const struct spotnik_opening *opening,
+                            uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     if (opening->dialled)
         memcpy(ret_name, opening->name, sizeof opening->name);
@@ -261,7 +276,8 @@ void spotnik_opening_widens(const struct spotnik_opening *opening, uint8_t ret_n
 
 /* ---- the handshake ---- */
 
-static void refusal_note(struct spotnik_links *links, const struct spotnik_opening *opening, int error)
+static void refusal_note(struct spotnik_links *links, const struct spotnik_opening *opening,
+                         int error)
 {
     struct sockaddr_storage name;
     socklen_t size = sizeof name;
@@ -271,7 +287,8 @@ static void refusal_note(struct spotnik_links *links, const struct spotnik_openi
     if (getpeername(opening->socket.fd, (struct sockaddr *)&name, &size) == 0)
         spotnik_address_from_kernel(&name, address, &port);
     links->refusals++;
-    snprintf(links->refusal, sizeof links->refusal, "%s %s", spotnik_address_format(text, address, port),
+    snprintf(links->refusal, sizeof links->refusal, "%s %s",
+             spotnik_address_format(text, address, port),
              spotnik_shake_text(&opening->shake, error));
 }
 
@@ -295,7 +312,8 @@ static void shake_failed(struct spotnik_links *links, struct spotnik_opening *op
     if (error != SPOTNIK_ERR_PEERS)
         refusal_note(links, opening, error);
     if (opening->dialled) /* hung up: its process may be about to end */
-        dial_failed(links, opening, error == SPOTNIK_ERR_PEERS ? SPOTNIK_PROOF_LIKELY : SPOTNIK_PROOF_NONE);
+        dial_failed(links, opening,
+                    error == SPOTNIK_ERR_PEERS ? SPOTNIK_PROOF_LIKELY : SPOTNIK_PROOF_NONE);
     else
         spotnik_opening_close(links, opening);
 }
@@ -365,8 +383,9 @@ static void guest_enter(struct spotnik_links *links, struct spotnik_opening *ope
     spotnik_opening_close(links, opening); /* unless it has become something else */
 }
 
-/* A holder of the key answered where we dialled. Another id than expected, of the same host: the expected process is
- * not there any more, for two cannot listen on one port. Of another host: the address is not what it was, or never was. */
+/* A holder of the key answered where we dialled. Another id than expected, of the same host: the
+ * expected process is not there any more, for two cannot listen on one port. Of another host: the
+ * address is not what it was, or never was. */
 static void host_answered(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     struct spotnik_id found = opening->shake.wire.peer.id;
@@ -386,26 +405,30 @@ static void host_answered(struct spotnik_links *links, struct spotnik_opening *o
         spotnik_link_call(links, opening);
     spotnik_opening_close(links, opening); /* unless it has become something else */
     if (!as_expected)
-        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &expected, same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &expected,
+                                 same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 /* Others, such as `spotnik status`, have a new id every time. */
 static bool is_of_member(uint8_t purpose)
 {
-    return purpose == SPOTNIK_PURPOSE_CONTROL || purpose == SPOTNIK_PURPOSE_BACK || purpose == SPOTNIK_PURPOSE_DATA
-           || purpose == SPOTNIK_PURPOSE_WIDEN || purpose == SPOTNIK_PURPOSE_SHARE;
+    return purpose == SPOTNIK_PURPOSE_CONTROL || purpose == SPOTNIK_PURPOSE_BACK
+           || purpose == SPOTNIK_PURPOSE_DATA || purpose == SPOTNIK_PURPOSE_WIDEN
+           || purpose == SPOTNIK_PURPOSE_SHARE;
 }
 
 /* What makes no one a part of the job: questions. */
 static bool is_question(uint8_t purpose)
 {
-    return purpose == SPOTNIK_PURPOSE_PEERS || purpose == SPOTNIK_PURPOSE_STATUS || purpose == SPOTNIK_PURPOSE_WORD;
+    return purpose == SPOTNIK_PURPOSE_PEERS || purpose == SPOTNIK_PURPOSE_STATUS
+           || purpose == SPOTNIK_PURPOSE_WORD;
 }
 
 /* Of another lineage: the core must not hear a word of it. */
 static bool is_barred(struct spotnik_links *links, const struct spotnik_opening *opening)
 {
-    return links->hooks.is_foreign(links->hooks.context, &opening->shake) && !is_question(opening->shake.wire.purpose);
+    return links->hooks.is_foreign(links->hooks.context, &opening->shake)
+           && !is_question(opening->shake.wire.purpose);
 }
 
 static void shake_on(struct spotnik_links *links, struct spotnik_opening *opening)
@@ -469,10 +492,12 @@ static void run_one(struct spotnik_links *links, struct spotnik_opening *opening
         }
         opening->connecting = false;
     }
-    if (opening->reply == NULL && !opening->connecting && (opening->socket.readable || opening->socket.writable))
+    if (opening->reply == NULL && !opening->connecting
+        && (opening->socket.readable || opening->socket.writable))
         shake_on(links, opening);
     if (opening->reply != NULL && opening->socket.fd >= 0)
-        reply_on(links, opening); /* in the same turn: an idle process may not be woken for another */
+        /* in the same turn: an idle process may not be woken for another */
+        reply_on(links, opening);
     if (opening->socket.fd < 0 || opening->wants_hook || now_ns < opening->deadline_ns)
         return;
     if (opening->dialled)
@@ -505,7 +530,8 @@ uint64_t spotnik_openings_refusals(const struct spotnik_links *links, char *text
 
 void spotnik_openings_run(struct spotnik_links *links, uint64_t now_ns)
 {
-    for (struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next)
+    for (struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next)
         run_one(links, opening, now_ns);
     reap(links);
 }
@@ -513,10 +539,12 @@ void spotnik_openings_run(struct spotnik_links *links, uint64_t now_ns)
 uint64_t spotnik_openings_deadline(const struct spotnik_links *links)
 {
     uint64_t due_ns = links->listener.readable ? 0 : links->accept_ns;
-    for (const struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next) {
+    for (const struct spotnik_opening *opening = links->openings; opening != NULL;
+         opening = opening->next) {
         if (opening->error != 0)
             return 0;
-        due_ns = spotnik_time_min(due_ns, opening->start_ns != 0 ? opening->start_ns : opening->deadline_ns);
+        due_ns = spotnik_time_min(due_ns, opening->start_ns != 0 ? opening->start_ns
+                                                                 : opening->deadline_ns);
     }
     return due_ns;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I/O of the handshake: whole messages in and out over a socket that gives and takes a few bytes at a
- * time. */
+/* I/O of the handshake: whole messages in and out over a socket that gives and takes a few bytes at
+ * a time. */
 #include "link/shake.h"
 
 #include <errno.h>
@@ -45,15 +45,16 @@ static void hello(struct spotnik_shake *shake, enum spotnik_purpose purpose)
     shake->out_size = spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_HELLO);
 }
 
-void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+void spotnik_shake_init_client(struct spotnik_shake *shake,
+                               const struct spotnik_credentials *credentials,
                                enum spotnik_purpose purpose)
 {
     init(shake, credentials);
     hello(shake, purpose);
 }
 
-/* The second half stays random, and the first half was random when it was drawn: both sides' nonces are
- * fresh. */
+/* The second half stays random, and the first half was random when it was drawn: both sides' nonces
+ * are fresh. */
 static void init_named(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
                        const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES], enum spotnik_purpose purpose)
 {
@@ -62,35 +63,41 @@ static void init_named(struct spotnik_shake *shake, const struct spotnik_credent
     hello(shake, purpose);
 }
 
-void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+void spotnik_shake_init_back(struct spotnik_shake *shake,
+                             const struct spotnik_credentials *credentials,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     init_named(shake, credentials, name, SPOTNIK_PURPOSE_BACK);
 }
 
-void spotnik_shake_init_widen(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+void spotnik_shake_init_widen(struct spotnik_shake *shake,
+                              const struct spotnik_credentials *credentials,
                               const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
 }
 
-void spotnik_shake_init_word(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+void spotnik_shake_init_word(struct spotnik_shake *shake,
+                             const struct spotnik_credentials *credentials,
                              const uint8_t word[SPOTNIK_SHAKE_NAME_BYTES])
 {
     init_named(shake, credentials, word, SPOTNIK_PURPOSE_WORD);
 }
 
-void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_shake_name(const struct spotnik_shake *shake,
+                        uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     memcpy(ret_name, shake->wire.answer + NONCE_AT, SPOTNIK_SHAKE_NAME_BYTES);
 }
 
-void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_shake_answers(const struct spotnik_shake *shake,
+                           uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     memcpy(ret_name, shake->wire.hello + NONCE_AT, SPOTNIK_SHAKE_NAME_BYTES);
 }
 
-void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials)
+void spotnik_shake_init_server(struct spotnik_shake *shake,
+                               const struct spotnik_credentials *credentials)
 {
     init(shake, credentials);
     shake->state = SPOTNIK_SHAKE_READ_HELLO;
@@ -100,11 +107,13 @@ void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik
 static int out_flush(struct spotnik_shake *shake, int fd)
 {
     while (shake->out_at < shake->out_size) {
-        ssize_t sent = send(fd, shake->out + shake->out_at, shake->out_size - shake->out_at, MSG_NOSIGNAL);
+        ssize_t sent =
+            send(fd, shake->out + shake->out_at, shake->out_size - shake->out_at, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK ? SPOTNIK_SHAKE_AGAIN : SPOTNIK_ERR_PEERS;
+            return errno == EAGAIN || errno == EWOULDBLOCK ? SPOTNIK_SHAKE_AGAIN
+                                                           : SPOTNIK_ERR_PEERS;
         shake->out_at += (size_t)sent;
     }
     return 0;
@@ -176,7 +185,8 @@ static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type
     switch (shake->state) {
     case SPOTNIK_SHAKE_READ_HELLO:
         rc = spotnik_handshake_answer(&shake->wire, shake->in, shake->out);
-        out_put(shake, rc == 0 ? spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_ANSWER) : 0);
+        out_put(shake,
+                rc == 0 ? spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_ANSWER) : 0);
         shake->state = SPOTNIK_SHAKE_READ_PROOF;
         return rc;
     case SPOTNIK_SHAKE_READ_ANSWER:
@@ -240,8 +250,12 @@ int spotnik_shake_run(struct spotnik_shake *shake, int fd)
 
 uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error)
 {
-    uint16_t ours = shake->wire.speech != 0 ? shake->wire.speech : SPOTNIK_WIRE_VERSION, theirs = shake->wire.peer_version;
-    return error == SPOTNIK_ERR_VERSION && shake->from_peer && theirs >= SPOTNIK_WIRE_OLDEST && theirs < ours ? theirs : 0;
+    uint16_t ours = shake->wire.speech != 0 ? shake->wire.speech : SPOTNIK_WIRE_VERSION,
+             theirs = shake->wire.peer_version;
+    return error == SPOTNIK_ERR_VERSION && shake->from_peer && theirs >= SPOTNIK_WIRE_OLDEST
+                   && theirs < ours
+               ? theirs
+               : 0;
 }
 
 const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
@@ -252,7 +266,8 @@ const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
     case SPOTNIK_ERR_JOB:
         return "belongs to another job; compare SPOTNIK_JOB and SPOTNIK_PEERS";
     case SPOTNIK_ERR_VERSION:
-        return "speaks another wire version; all members must have one of two Spotniks that follow each other";
+        return "speaks another wire version; all members must have one of two Spotniks that follow "
+               "each other";
     case SPOTNIK_ERR_ARGUMENT:
         return "does not speak Spotnik's protocol";
     case SPOTNIK_ERR_SYSTEM:
@@ -260,8 +275,9 @@ const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
     default:
         break;
     }
-    return shake->state == SPOTNIK_SHAKE_DONE ? "answered"
-                                              : "closed the connection before it had proved the job key";
+    return shake->state == SPOTNIK_SHAKE_DONE
+               ? "answered"
+               : "closed the connection before it had proved the job key";
 }
 
 void spotnik_shake_done(struct spotnik_shake *shake)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driving a handshake (wire/handshake.h) over a socket, piece by piece as bytes come and go. It reads
- * exactly the bytes of the handshake, so that the first frame stays in the socket. How long it may take is
- * the caller's business. TLS 1.3 would take the place of this file. */
+/* Driving a handshake (wire/handshake.h) over a socket, piece by piece as bytes come and go. It
+ * reads exactly the bytes of the handshake, so that the first frame stays in the socket. How long
+ * it may take is the caller's business. TLS 1.3 would take the place of this file. */
 #ifndef SPOTNIK_LINK_SHAKE_H
 #define SPOTNIK_LINK_SHAKE_H
 
@@ -36,35 +36,44 @@ struct spotnik_shake {
     struct spotnik_handshake wire;
 };
 
-void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+void spotnik_shake_init_client(struct spotnik_shake *shake,
+                               const struct spotnik_credentials *credentials,
                                enum spotnik_purpose purpose);
-void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials);
+void spotnik_shake_init_server(struct spotnik_shake *shake,
+                               const struct spotnik_credentials *credentials);
 
-/* Client of a connection that answers another one, on which it was the server: it says so by the first half
- * of its nonce. */
-void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+/* Client of a connection that answers another one, on which it was the server: it says so by the
+ * first half of its nonce. */
+void spotnik_shake_init_back(struct spotnik_shake *shake,
+                             const struct spotnik_credentials *credentials,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
 /* Client of one that widens another one, of which it was the client, too. */
-void spotnik_shake_init_widen(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+void spotnik_shake_init_widen(struct spotnik_shake *shake,
+                              const struct spotnik_credentials *credentials,
                               const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* Client that has something to say to a process, in 16 bytes: SPOTNIK_PURPOSE_WORD. The server reads it by spotnik_shake_answers(). */
-void spotnik_shake_init_word(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+/* Client that has something to say to a process, in 16 bytes: SPOTNIK_PURPOSE_WORD. The server
+ * reads it by spotnik_shake_answers(). */
+void spotnik_shake_init_word(struct spotnik_shake *shake,
+                             const struct spotnik_credentials *credentials,
                              const uint8_t word[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* After success: the name of this connection; and, on the server of one that answers or widens another, the name of
- * that. */
-void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+/* After success: the name of this connection; and, on the server of one that answers or widens
+ * another, the name of that. */
+void spotnik_shake_name(const struct spotnik_shake *shake,
+                        uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_shake_answers(const struct spotnik_shake *shake,
+                           uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both ways,
- * shake->wire.peer is the answering member. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the
- * error: VERSION, JOB, KEY; ARGUMENT for strangers; PEERS when the connection ended. We have told the
- * peer why, as far as that needed no wait. */
+/* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both
+ * ways, shake->wire.peer is the answering member. SPOTNIK_SHAKE_AGAIN: call again when the socket
+ * is ready. Else the error: VERSION, JOB, KEY; ARGUMENT for strangers; PEERS when the connection
+ * ended. We have told the peer why, as far as that needed no wait. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
 
-/* The client was refused, and the server names an older wire version that we speak, too: which. 0: that is not what is wrong. */
+/* The client was refused, and the server names an older wire version that we speak, too: which. 0:
+ * that is not what is wrong. */
 uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error);
 
 /* "has another job key", ...: to put after the name of the peer. */

@@ -34,7 +34,8 @@ static int map(int fd, size_t bytes, struct spotnik_slots **ret_slots)
 int spotnik_slots_new(uint32_t count, int *ret_fd, struct spotnik_slots **ret_slots)
 {
     if (count == 0 || count > SLOTS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a table of slots has 1 to %u slots", SLOTS_MAX);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a table of slots has 1 to %u slots",
+                                    SLOTS_MAX);
     int fd = memfd_create("spotnik-slots", MFD_CLOEXEC);
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make the table of slots: %m");
@@ -63,14 +64,16 @@ int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots)
     struct spotnik_slots head;
     *ret_slots = NULL;
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size < (off_t)sizeof head
-        || pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != SPOTNIK_SLOTS_MAGIC)
+        || pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head
+        || head.magic != SPOTNIK_SLOTS_MAGIC)
         return 0;
     if (head.version != SPOTNIK_SLOTS_VERSION || head.count > SLOTS_MAX
         || table_bytes(head.count) != (size_t)facts.st_size)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_SLOTS_FD %d is a table of another version of spotnik run; use one "
-                                    "version of the command and the library",
-                                    fd);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_SLOTS_FD %d is a table of another version of spotnik run; use one "
+            "version of the command and the library",
+            fd);
     return map(fd, (size_t)facts.st_size, ret_slots);
 }
 
@@ -83,7 +86,8 @@ void spotnik_slots_unmap(struct spotnik_slots *slots)
 void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
 {
     struct spotnik_slot *slot = &slots->slot[index];
-    /* The id goes first: a reader of the dead member's word then sees that the slot is another's. */
+    /* The id goes first: a reader of the dead member's word then sees that the slot is
+     * another's. */
     __atomic_store_n(&slot->id_high, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->id_low, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->leave_request, 0, __ATOMIC_SEQ_CST);
@@ -104,7 +108,8 @@ void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index)
     syscall(SYS_futex, &slot->leave_request, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index, struct spotnik_id *ret_id)
+bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
+                          struct spotnik_id *ret_id)
 {
     const struct spotnik_slot *slot = &slots->slot[index];
     struct spotnik_id id = { .high = __atomic_load_n(&slot->id_high, __ATOMIC_SEQ_CST),

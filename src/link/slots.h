@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table by which members of one host, and their agent, learn of a death before the kernel has torn
- * down the memory of the dead: one robust futex per member. Layout and agent side; the member side is
- * death.h.
+/* The table by which members of one host, and their agent, learn of a death before the kernel has
+ * torn down the memory of the dead: one robust futex per member. Layout and agent side; the member
+ * side is death.h.
  *
- *     agent:  spotnik_slots_new() -> memfd; per start of a member: spotnik_slots_assign(), then in the child
+ *     agent:  spotnik_slots_new() -> memfd; per start of a member: spotnik_slots_assign(), then in
+ *     the child
  *             SPOTNIK_SLOTS_FD=<fd> SPOTNIK_SLOT=<index> with close-on-exec cleared on the fd
- *     member: its progress thread owns `word` (TID | FUTEX_WAITERS); the kernel makes it FUTEX_OWNER_DIED
+ *     member: its progress thread owns `word` (TID | FUTEX_WAITERS); the kernel makes it
+ *     FUTEX_OWNER_DIED
  *
- * The table is shared memory of one user on one host; what is in it is believed, as `kill` would be. */
+ * The table is shared memory of one user on one host; what is in it is believed, as `kill` would
+ * be. */
 #ifndef SPOTNIK_LINK_SLOTS_H
 #define SPOTNIK_LINK_SLOTS_H
 
@@ -19,52 +22,65 @@
 #define SPOTNIK_SLOTS_MAGIC UINT32_C(0x746f6c73)
 #define SPOTNIK_SLOTS_VERSION 2
 
-/* One member. Fields are accessed with __atomic builtins only: other processes read and write them. */
+/* One member. Fields are accessed with __atomic builtins only: other processes read and write
+ * them. */
 struct spotnik_slot {
     uint32_t word;            /* 0: no owner, or one that ended in good order */
     uint32_t leave_request;   /* 1: the agent asks the member to leave; also a futex */
     uint64_t id_high, id_low; /* member_id; both 0: not claimed yet */
     uint64_t epoch;           /* the latest view this member has voted for or installed */
-    uint64_t told_step;       /* of the last change of strategy the member has made, written last; 0: none */
-    uint64_t told_what;       /* low byte: enum spotnik_sync_mode; the next: enum spotnik_sync_reason */
+    /* of the last change of strategy the member has made, written last; 0: none */
+    uint64_t told_step;
+    /* low byte: enum spotnik_sync_mode; the next: enum spotnik_sync_reason */
+    uint64_t told_what;
     uint64_t told_value, told_limit; /* bits of doubles: what was compared */
-    uint64_t committed;       /* the last step this process has committed or repeated; 0: none yet */
-    uint32_t size, needed;    /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
-    uint32_t done;            /* 1: the job has told this member that it is over */
-    uint32_t yielded;         /* 1: its lineage has yielded to another one: start no worker in its place */
-    uint32_t place;           /* its rank in the step it has begun last, plus 1; 0: it has begun none */
+    /* the last step this process has committed or repeated; 0: none yet */
+    uint64_t committed;
+    /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
+    uint32_t size, needed;
+    uint32_t done; /* 1: the job has told this member that it is over */
+    /* 1: its lineage has yielded to another one: start no worker in its place */
+    uint32_t yielded;
+    /* its rank in the step it has begun last, plus 1; 0: it has begun none */
+    uint32_t place;
     uint8_t spare[36];
 };
 
 struct spotnik_slots {
     uint32_t magic, version, count;
-    uint32_t start;    /* members needed before the job's first step; 0: members_min */
-    uint32_t gathered; /* 1: that many have been there, or the job had begun: no member waits for `start` any more */
+    uint32_t start; /* members needed before the job's first step; 0: members_min */
+    /* 1: that many have been there, or the job had begun: no member waits for `start` any more */
+    uint32_t gathered;
     uint32_t unused;
-    /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0: nothing. For the agent's log. */
+    /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0:
+     * nothing. For the agent's log. */
     uint64_t waiting_ms, waiting_of_ms;
     uint8_t spare[24];
     struct spotnik_slot slot[];
 };
 
-/* A memfd with `count` free slots, mapped. Close-on-exec is set. Returns SPOTNIK_ERR_SYSTEM or _MEMORY. */
+/* A memfd with `count` free slots, mapped. Close-on-exec is set. Returns SPOTNIK_ERR_SYSTEM or
+ * _MEMORY. */
 int spotnik_slots_new(uint32_t count, int *ret_fd, struct spotnik_slots **ret_slots);
 
-/* Map a table that came by inheritance. *ret_slots is NULL, with 0 returned, where `fd` is none: a process that a member
- * started inherits the environment, and not always the descriptor. Errors: SYSTEM; ARGUMENT: the agent is of another version. */
+/* Map a table that came by inheritance. *ret_slots is NULL, with 0 returned, where `fd` is none: a
+ * process that a member started inherits the environment, and not always the descriptor. Errors:
+ * SYSTEM; ARGUMENT: the agent is of another version. */
 int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots);
 
 /* Unmap. Accepts NULL. */
 void spotnik_slots_unmap(struct spotnik_slots *slots);
 
-/* Agent, before it starts a member: make slot `index` free. The process that had it must have been reaped. */
+/* Agent, before it starts a member: make slot `index` free. The process that had it must have been
+ * reaped. */
 void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index);
 
 /* Agent: ask the member in slot `index` to leave. */
 void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index);
 
 /* The member in slot `index`; false while it is free. */
-bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index, struct spotnik_id *ret_id);
+bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
+                          struct spotnik_id *ret_id);
 
 /* The slot of member `id`, or UINT32_MAX. */
 uint32_t spotnik_slots_find(const struct spotnik_slots *slots, struct spotnik_id id);

@@ -17,15 +17,17 @@
 
 #define LISTEN_BACKLOG 1024
 #define SEGMENT_BYTES 1200 /* every path carries 1280 bytes, as IPv6 demands */
-/* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed long
- * before by heartbeats. */
+/* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed
+ * long before by heartbeats. */
 
-int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind)
+int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd,
+                         enum spotnik_socket_kind kind)
 {
     struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.ptr = socket };
     if (kind == SPOTNIK_SOCKET_DATA)
         event.events = EPOLLIN;
-    else if (kind != SPOTNIK_SOCKET_LISTENER && kind != SPOTNIK_SOCKET_WAKE && kind < SPOTNIK_SOCKET_DATA)
+    else if (kind != SPOTNIK_SOCKET_LISTENER && kind != SPOTNIK_SOCKET_WAKE
+             && kind < SPOTNIK_SOCKET_DATA)
         event.events |= EPOLLOUT | EPOLLRDHUP;
     if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0
         && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
@@ -38,7 +40,8 @@ int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, en
 
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd)
 {
-    bool ours = epoll_fd >= 0 && socket->fd >= 0 && spotnik_socket_inode(socket->fd) == socket->inode;
+    bool ours =
+        epoll_fd >= 0 && socket->fd >= 0 && spotnik_socket_inode(socket->fd) == socket->inode;
     int fd = ours ? socket->fd : -1;
     if (ours)
         epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
@@ -130,19 +133,21 @@ uint64_t spotnik_socket_inode(int fd)
     return (uint64_t)facts.st_ino ^ (uint64_t)facts.st_dev << 48;
 }
 
-/* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them pins them
- * to the much smaller net.core limits. */
+/* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them
+ * pins them to the much smaller net.core limits. */
 void spotnik_socket_tune(int fd, const uint8_t address[16])
 {
     int one = 1, timeout_ms = (int)(SPOTNIK_USER_TIMEOUT_NS / SPOTNIK_MS);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one); /* a few packets that are lost twice are not waited for twice as long */
+    /* a few packets that are lost twice are not waited for twice as long */
+    setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one);
     if (spotnik_address_is_loopback(address))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* bbr halves loopback */
 }
 
-/* Now, instead of 40 ms later: nothing goes out on a connection that one side speaks on alone, which an acknowledgement could travel with. */
+/* Now, instead of 40 ms later: nothing goes out on a connection that one side speaks on alone,
+ * which an acknowledgement could travel with. */
 void spotnik_socket_acknowledge(int fd)
 {
     int one = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set, and an end
- * that waits until no event of the running batch can name them any more. */
+/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set, and an
+ * end that waits until no event of the running batch can name them any more. */
 #ifndef SPOTNIK_LINK_SOCKET_H
 #define SPOTNIK_LINK_SOCKET_H
 
@@ -19,8 +19,8 @@ enum spotnik_socket_kind {
     SPOTNIK_SOCKET_LANE,
     SPOTNIK_SOCKET_STREAM,
     SPOTNIK_SOCKET_SHARER,
-    SPOTNIK_SOCKET_DATA,  /* the set of data connections (attend.c) */
-    SPOTNIK_SOCKET_TIMER, /* of attend.c, */
+    SPOTNIK_SOCKET_DATA,    /* the set of data connections (attend.c) */
+    SPOTNIK_SOCKET_TIMER,   /* of attend.c, */
     SPOTNIK_SOCKET_CHANGED, /* and an eventfd of it */
 };
 
@@ -28,19 +28,22 @@ enum spotnik_socket_kind {
  * code that meets EAGAIN. */
 struct spotnik_socket {
     enum spotnik_socket_kind kind;
-    int fd; /* -1: closed */
+    int fd;         /* -1: closed */
     uint64_t inode; /* of the file behind it, since it is watched */
     bool readable, writable;
-    bool ending;                  /* the other side has closed, or an error waits: read on to the end */
+    /* the other side has closed, or an error waits: read on to the end */
+    bool ending;
     struct spotnik_socket *grave; /* next one waiting to be freed */
 };
 
 /* Watch `fd` for `socket`; a socket that has been watched for another owner is handed over.
  * SPOTNIK_ERR_SYSTEM on failure. */
-int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind);
+int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd,
+                         enum spotnik_socket_kind kind);
 
-/* Take the fd out of the set and return it: the caller owns it. -1 if the number now names another file: code that closes descriptors
- * behind our back opens its own files under their numbers (owns.c). */
+/* Take the fd out of the set and return it: the caller owns it. -1 if the number now names another
+ * file: code that closes descriptors behind our back opens its own files under their numbers
+ * (owns.c). */
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
 
 /* A listening socket on exactly this address; *port 0: any, filled in. SPOTNIK_ERR_SYSTEM, with the
@@ -49,7 +52,8 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
-int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd); /* in small segments */
+/* in small segments */
+int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd);
 
 /* A read gave less than asked for: unless the end is near, the next edge tells of more. */
 static inline void spotnik_socket_drained(struct spotnik_socket *socket)

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire version of each peer. Two successive versions can be in one job (docs/design/0026-rolling-upgrade.md): a process that refuses
- * ours names its own, and we use that one from then on. Only peers of an older version are kept. A process
- * never changes its version, and one that is restarted has another id. */
+/* The wire version of each peer. Two successive versions can be in one job
+ * (docs/design/0026-rolling-upgrade.md): a process that refuses ours names its own, and we use that
+ * one from then on. Only peers of an older version are kept. A process never changes its version,
+ * and one that is restarted has another id. */
 #include "link/inside.h"
 
-_Static_assert(SPOTNIK_SPEECH_NEWEST == SPOTNIK_WIRE_VERSION, "a link without a word of its version speaks the newest");
+_Static_assert(SPOTNIK_SPEECH_NEWEST == SPOTNIK_WIRE_VERSION,
+               "a link without a word of its version speaks the newest");
 
 static uint32_t find(const struct spotnik_links *links, struct spotnik_id peer)
 {
     uint32_t at = 0;
-    while (at < SPOTNIK_SPEECHES && !(links->speech[at].version != 0 && spotnik_id_equal(links->speech[at].peer, peer)))
+    while (at < SPOTNIK_SPEECHES
+           && !(links->speech[at].version != 0 && spotnik_id_equal(links->speech[at].peer, peer)))
         at++;
     return at;
 }

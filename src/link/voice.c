@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The half of a control link that we dialled: frames go out, and nothing ever comes in. So the kernel, when
- * it closes this socket for us, has no unread input and gets none, and says FIN after the last byte it was
- * given: what makes our death provable (docs/design/0004-proof-of-death.md). While bytes wait here that the
- * kernel has not taken, a close says RST instead, which proves nothing. */
+/* The half of a control link that we dialled: frames go out, and nothing ever comes in. So the
+ * kernel, when it closes this socket for us, has no unread input and gets none, and says FIN after
+ * the last byte it was given: what makes our death provable (docs/design/0004-proof-of-death.md).
+ * While bytes wait here that the kernel has not taken, a close says RST instead, which proves
+ * nothing. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -55,8 +56,8 @@ static void broke(struct spotnik_voice *voice)
 static void send_all(struct spotnik_voice *voice)
 {
     while (voice->out_at < voice->out_have) {
-        ssize_t sent =
-            send(voice->socket.fd, voice->out + voice->out_at, voice->out_have - voice->out_at, MSG_NOSIGNAL);
+        ssize_t sent = send(voice->socket.fd, voice->out + voice->out_at,
+                            voice->out_have - voice->out_at, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -103,7 +104,9 @@ static uint8_t *reserve(struct spotnik_voice *voice, size_t bytes, size_t max)
 static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_kind kind,
                    uint32_t payload_bytes)
 {
-    struct spotnik_frame frame = { .kind = kind, .version = voice->speech, .payload_bytes = payload_bytes };
+    struct spotnik_frame frame = { .kind = kind,
+                                   .version = voice->speech,
+                                   .payload_bytes = payload_bytes };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(&frame, voice->sequence, input);
     const struct spotnik_auth_part part[] = { { input, sizeof input },
@@ -133,9 +136,12 @@ static bool is_owed(const struct spotnik_voice *voice, uint64_t *ret_age_ns)
     return true;
 }
 
-#define FORGET 128                  /* of the time that passes, the part by which the longest debt shrinks */
+/* of the time that passes, the part by which the longest debt shrinks */
+#define FORGET 128
 #define LONGEST_NS SPOTNIK_S
-#define AGAIN_NS (800 * SPOTNIK_MS) /* what is lost once may be lost three times, and then the kernel waits as long as this, or longer */
+/* what is lost once may be lost three times, and then the kernel waits as long as this, or
+ * longer */
+#define AGAIN_NS (800 * SPOTNIK_MS)
 
 static void remember(struct spotnik_voice *voice, uint64_t owed_ns)
 {
@@ -143,15 +149,17 @@ static void remember(struct spotnik_voice *voice, uint64_t owed_ns)
         voice->longest_ns = spotnik_time_min(owed_ns, LONGEST_NS);
 }
 
-/* Before anything is said. Packets that are lost are sent again, and then an acknowledgement comes late: how late, or might have been, is
- * remembered once it is there. */
+/* Before anything is said. Packets that are lost are sent again, and then an acknowledgement comes
+ * late: how late, or might have been, is remembered once it is there. */
 static void learn(struct spotnik_voice *voice)
 {
     struct tcp_info info = { .tcpi_unacked = 0 };
-    uint64_t now_ns = spotnik_clock_ns(), said_ns = spotnik_time_since(now_ns, voice->said_ns), owed_ns = 0;
+    uint64_t now_ns = spotnik_clock_ns(), said_ns = spotnik_time_since(now_ns, voice->said_ns),
+             owed_ns = 0;
 
     if (facts_of(voice, &info) && info.tcpi_unacked > 0)
-        owed_ns = spotnik_time_min(info.tcpi_last_ack_recv * SPOTNIK_MS, spotnik_time_since(now_ns, voice->asked_ns));
+        owed_ns = spotnik_time_min(info.tcpi_last_ack_recv * SPOTNIK_MS,
+                                   spotnik_time_since(now_ns, voice->asked_ns));
     voice->longest_ns = spotnik_time_since(voice->longest_ns, said_ns / FORGET);
     if (owed_ns < voice->owed_ns)
         remember(voice, voice->owed_ns);
@@ -165,7 +173,8 @@ static void learn(struct spotnik_voice *voice)
     voice->said_ns = now_ns;
 }
 
-static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd, uint8_t ret_address[16], uint16_t *ret_port)
+static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd,
+                    uint8_t ret_address[16], uint16_t *ret_port)
 {
     struct sockaddr_storage name;
     socklen_t size = sizeof name;
@@ -201,7 +210,8 @@ void spotnik_voice_place(struct spotnik_voice *voice)
 bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns)
 {
     uint64_t age_ns;
-    if (voice->socket.fd < 0 || voice->broken || spotnik_time_since(now_ns, voice->asked_ns) < limit_ns)
+    if (voice->socket.fd < 0 || voice->broken
+        || spotnik_time_since(now_ns, voice->asked_ns) < limit_ns)
         return true;
     return !is_owed(voice, &age_ns) || age_ns < limit_ns;
 }
@@ -214,7 +224,8 @@ bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit
            && info.tcpi_last_ack_recv * SPOTNIK_MS < limit_ns;
 }
 
-void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max)
+void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message,
+                       size_t queue_max)
 {
     size_t bytes = spotnik_control_size(message);
     if (voice->broken || voice->clogged)

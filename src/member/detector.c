@@ -6,7 +6,7 @@
 
 void spotnik_detector_start(struct spotnik_detector *detector, uint64_t now_ns)
 {
-    *detector = (struct spotnik_detector){.heard_ns = now_ns};
+    *detector = (struct spotnik_detector){ .heard_ns = now_ns };
 }
 
 #define FORGET 128 /* of the time that passes, the part by which the longest gap shrinks */
@@ -31,7 +31,8 @@ void spotnik_detector_hear(struct spotnik_detector *detector, uint64_t now_ns, u
         detector->heard_ns = now_ns;
 }
 
-uint64_t spotnik_detector_limit(const struct spotnik_detector *detector, uint64_t floor_ns, uint64_t ceiling_ns)
+uint64_t spotnik_detector_limit(const struct spotnik_detector *detector, uint64_t floor_ns,
+                                uint64_t ceiling_ns)
 {
     uint64_t limit = spotnik_time_add(detector->mean_ns, 8 * detector->deviation_ns);
     if (limit < detector->longest_ns / 2 * 5)

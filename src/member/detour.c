@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order round broken paths: swap a member at a wrong place with one that improves the ring, until nothing helps. See detour.h. */
+/* Order round broken paths: swap a member at a wrong place with one that improves the ring, until
+ * nothing helps. See detour.h. */
 #include "member/detour.h"
 
 #include "member/lineage.h"
@@ -16,7 +17,8 @@ struct pairs {
 static void pair_add(struct pairs *pairs, uint64_t a, uint64_t b)
 {
     for (uint32_t i = 0; i < pairs->count; i++)
-        if ((pairs->host[i].a == a && pairs->host[i].b == b) || (pairs->host[i].a == b && pairs->host[i].b == a))
+        if ((pairs->host[i].a == a && pairs->host[i].b == b)
+            || (pairs->host[i].a == b && pairs->host[i].b == a))
             return;
     if (pairs->count < PAIRS_MAX) {
         pairs->host[pairs->count].a = a;
@@ -26,24 +28,25 @@ static void pair_add(struct pairs *pairs, uint64_t a, uint64_t b)
 
 static struct pairs pairs_of(const struct spotnik_view *view, const struct spotnik_token *token)
 {
-    struct pairs pairs = {.count = 0};
+    struct pairs pairs = { .count = 0 };
 
     for (uint32_t r = 0; r < view->size; r++) {
         if (!spotnik_lineage_voter(&token->report[r]) || token->report[r].cut == 0)
             continue;
         for (uint32_t s = 0; s < view->size; s++)
-            if ((token->report[r].cut >> s % 64 & 1) && spotnik_lineage_voter(&token->report[s]) &&
-                view->entry[r].member.host != view->entry[s].member.host)
+            if ((token->report[r].cut >> s % 64 & 1) && spotnik_lineage_voter(&token->report[s])
+                && view->entry[r].member.host != view->entry[s].member.host)
                 pair_add(&pairs, view->entry[r].member.host, view->entry[s].member.host);
     }
     return pairs;
 }
 
-static bool is_pair(const struct pairs *pairs, const struct spotnik_entry *x, const struct spotnik_entry *y)
+static bool is_pair(const struct pairs *pairs, const struct spotnik_entry *x,
+                    const struct spotnik_entry *y)
 {
     for (uint32_t i = 0; i < pairs->count; i++)
-        if ((x->member.host == pairs->host[i].a && y->member.host == pairs->host[i].b) ||
-            (x->member.host == pairs->host[i].b && y->member.host == pairs->host[i].a))
+        if ((x->member.host == pairs->host[i].a && y->member.host == pairs->host[i].b)
+            || (x->member.host == pairs->host[i].b && y->member.host == pairs->host[i].a))
             return true;
     return false;
 }
@@ -53,7 +56,8 @@ static bool stands(const struct spotnik_entry *entry)
     return entry->flags & SPOTNIK_ENTRY_MEMBER;
 }
 
-/* The entry that follows in the ring; with `holders` the next that is the first of its host, since hosts stand in a ring of their own. */
+/* The entry that follows in the ring; with `holders` the next that is the first of its host, since
+ * hosts stand in a ring of their own. */
 static uint32_t next_of(const struct spotnik_proposal *proposal, uint32_t at, bool holders)
 {
     uint32_t count = proposal->entry_count;
@@ -62,7 +66,8 @@ static uint32_t next_of(const struct spotnik_proposal *proposal, uint32_t at, bo
         uint32_t i = (at + ahead) % count;
         bool first = true;
         for (uint32_t before = 0; holders && before < i; before++)
-            first &= !stands(&proposal->entry[before]) || proposal->entry[before].member.host != proposal->entry[i].member.host;
+            first &= !stands(&proposal->entry[before])
+                     || proposal->entry[before].member.host != proposal->entry[i].member.host;
         if (stands(&proposal->entry[i]) && first)
             return i;
     }
@@ -72,13 +77,16 @@ static uint32_t next_of(const struct spotnik_proposal *proposal, uint32_t at, bo
 static bool is_holder(const struct spotnik_proposal *proposal, uint32_t at)
 {
     for (uint32_t before = 0; before < at; before++)
-        if (stands(&proposal->entry[before]) && proposal->entry[before].member.host == proposal->entry[at].member.host)
+        if (stands(&proposal->entry[before])
+            && proposal->entry[before].member.host == proposal->entry[at].member.host)
             return false;
     return stands(&proposal->entry[at]);
 }
 
-/* Neighbours, in either ring, that do not reach each other. *ret_at: the last such that follows another. */
-static uint32_t crossings(const struct spotnik_proposal *proposal, const struct pairs *pairs, uint32_t *ret_at, uint32_t *ret_before)
+/* Neighbours, in either ring, that do not reach each other. *ret_at: the last such that follows
+ * another. */
+static uint32_t crossings(const struct spotnik_proposal *proposal, const struct pairs *pairs,
+                          uint32_t *ret_at, uint32_t *ret_before)
 {
     uint32_t count = 0;
 
@@ -103,9 +111,11 @@ static void swap(struct spotnik_proposal *proposal, uint32_t i, uint32_t k)
     proposal->entry[k] = entry;
 }
 
-/* The member before a laggard serves it. Any order will do where all others hold the result, or are served themselves. Where some only copied
- * the state after it, proposal.c has put each in its place. */
-static bool is_free(const struct spotnik_proposal *proposal, const struct spotnik_view *view, const struct spotnik_token *token)
+/* The member before a laggard serves it. Any order will do where all others hold the result, or are
+ * served themselves. Where some only copied the state after it, proposal.c has put each in its
+ * place. */
+static bool is_free(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                    const struct spotnik_token *token)
 {
     bool laggard = false, bare = false;
 
@@ -122,7 +132,7 @@ static bool is_free(const struct spotnik_proposal *proposal, const struct spotni
 static bool improve(struct spotnik_proposal *proposal, const struct pairs *pairs)
 {
     uint32_t at = 0, before = 0, ignored, have = crossings(proposal, pairs, &at, &before);
-    uint32_t wrong[2] = {at, before};
+    uint32_t wrong[2] = { at, before };
 
     for (int which = 0; have > 0 && which < 2; which++)
         for (uint32_t k = 0; k < proposal->entry_count; k++) {
@@ -136,18 +146,21 @@ static bool improve(struct spotnik_proposal *proposal, const struct pairs *pairs
     return false;
 }
 
-bool spotnik_detour_is_needed(const struct spotnik_proposal *proposal, const struct spotnik_view *view, const struct spotnik_token *token)
+bool spotnik_detour_is_needed(const struct spotnik_proposal *proposal,
+                              const struct spotnik_view *view, const struct spotnik_token *token)
 {
     struct pairs pairs = pairs_of(view, token);
 
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         for (uint32_t k = 0; pairs.count > 0 && k < i; k++)
-            if (stands(&proposal->entry[i]) && stands(&proposal->entry[k]) && is_pair(&pairs, &proposal->entry[i], &proposal->entry[k]))
+            if (stands(&proposal->entry[i]) && stands(&proposal->entry[k])
+                && is_pair(&pairs, &proposal->entry[i], &proposal->entry[k]))
                 return true;
     return false;
 }
 
-void spotnik_detour_arrange(struct spotnik_proposal *proposal, const struct spotnik_view *view, const struct spotnik_token *token)
+void spotnik_detour_arrange(struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                            const struct spotnik_token *token)
 {
     struct pairs pairs = pairs_of(view, token);
 
@@ -157,7 +170,8 @@ void spotnik_detour_arrange(struct spotnik_proposal *proposal, const struct spot
         ;
 }
 
-uint32_t spotnik_detour_crossing(const struct spotnik_proposal *proposal, const struct spotnik_view *view, const struct spotnik_token *token,
+uint32_t spotnik_detour_crossing(const struct spotnik_proposal *proposal,
+                                 const struct spotnik_view *view, const struct spotnik_token *token,
                                  struct spotnik_id self)
 {
     struct pairs pairs = pairs_of(view, token);
@@ -166,6 +180,7 @@ uint32_t spotnik_detour_crossing(const struct spotnik_proposal *proposal, const 
     if (pairs.count == 0 || crossings(proposal, &pairs, &at, &before) == 0)
         return SPOTNIK_NO_RANK;
     struct spotnik_id x = proposal->entry[at].member.id, y = proposal->entry[before].member.id;
-    bool first = spotnik_id_equal(y, self) || (!spotnik_id_equal(x, self) && spotnik_id_compare(x, y) > 0);
+    bool first =
+        spotnik_id_equal(y, self) || (!spotnik_id_equal(x, self) && spotnik_id_compare(x, y) > 0);
     return spotnik_view_rank(view, first ? x : y);
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evidence against a member of the current view: a chain that only grows while the members decide an epoch.
+/* Evidence against a member of the current view: a chain that only grows while the members decide
+ * an epoch.
  *
  *     NONE < SILENT < TAINTED < GONE
  *
- * GONE      its process ended, and our link to it had delivered everything it ever said (the driver's proof,
- *           docs/design/0004-proof-of-death.md), and by what it said it did not vote for a view without us.
- * TAINTED   ended, but it had fenced us, or we had no working link to it at the end, or one that came up when it was in a later
- *           epoch: it may have moved on with others first.
+ * GONE      its process ended, and our link to it had delivered everything it ever said (the
+ *           driver's proof, docs/design/0004-proof-of-death.md), and by what it said it did not
+ *           vote for a view without us.
+ * TAINTED   ended, but it had fenced us, or we had no working link to it at the end, or one that
+ *           came up when it was in a later epoch: it may have moved on with others first.
  * SILENT    no sign of life; revoked when we hear from it.
  *
- * GONE is a first-hand statement and counts only in a ballot in which its witness votes: a member never repeats another's GONE
- * in a later ballot (docs/design/0001-core.md, Lineage; model/ has the run that goes wrong otherwise). */
+ * GONE is a first-hand statement and counts only in a ballot in which its witness votes: a member
+ * never repeats another's GONE in a later ballot (docs/design/0001-core.md, Lineage; model/ has the
+ * run that goes wrong otherwise). */
 #ifndef SPOTNIK_MEMBER_EVIDENCE_H
 #define SPOTNIK_MEMBER_EVIDENCE_H
 
@@ -32,11 +35,16 @@ struct spotnik_report {
     uint8_t leaving;  /* 1: asked to leave */
     uint8_t promised; /* 1: promised in this ballot; the two fields below are its words */
     uint8_t begun;    /* 1: has begun step committed + 1 in this epoch */
-    uint8_t bare;     /* 1: copied its state after `committed` and does not hold the result of that step */
+    /* 1: copied its state after `committed` and does not hold the result of that step */
+    uint8_t bare;
     uint64_t committed;
     uint32_t share, share_count; /* of the begun step, as it was begun; SPOTNIK_NO_SHARE: none */
-    uint64_t cut;   /* bit r % 64: it does not reach some rank r of the view, of another host, though that one may be well */
-    uint64_t apart; /* bit r % 64: it does not share memory with some rank r of the view. All bits: nor can it with anybody */
+    /* bit r % 64: it does not reach some rank r of the view, of another host, though that one may
+     * be well */
+    uint64_t cut;
+    /* bit r % 64: it does not share memory with some rank r of the view. All bits: nor can it with
+     * anybody */
+    uint64_t apart;
 };
 
 static inline bool spotnik_evidence_out(uint8_t evidence)

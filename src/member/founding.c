@@ -11,7 +11,8 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* Only the members of the ring: voters that are told of it change from ballot to ballot of one view. */
+/* Only the members of the ring: voters that are told of it change from ballot to ballot of one
+ * view. */
 uint64_t spotnik_chain_link(uint64_t before, const struct spotnik_proposal *proposal)
 {
     uint64_t chain = mix(before ^ mix(proposal->epoch));
@@ -64,7 +65,8 @@ static bool fork_outranks(const struct spotnik_presence *a, const struct spotnik
     return a->chain < b->chain;
 }
 
-static enum spotnik_meeting fork_meet(const struct spotnik_presence *ours, const struct spotnik_presence *theirs,
+static enum spotnik_meeting fork_meet(const struct spotnik_presence *ours,
+                                      const struct spotnik_presence *theirs,
                                       const struct spotnik_chains *chains)
 {
     uint64_t chain = spotnik_chains_at(chains, theirs->epoch);
@@ -74,7 +76,8 @@ static enum spotnik_meeting fork_meet(const struct spotnik_presence *ours, const
     return fork_outranks(ours, theirs) ? SPOTNIK_MEETING_STAND : SPOTNIK_MEETING_YIELD;
 }
 
-enum spotnik_meeting spotnik_founding_meet(const struct spotnik_presence *ours, const struct spotnik_presence *theirs,
+enum spotnik_meeting spotnik_founding_meet(const struct spotnik_presence *ours,
+                                           const struct spotnik_presence *theirs,
                                            const struct spotnik_chains *chains)
 {
     if (ours->founding.id == 0 || theirs->founding.id == 0)
@@ -83,7 +86,8 @@ enum spotnik_meeting spotnik_founding_meet(const struct spotnik_presence *ours, 
         return fork_meet(ours, theirs, chains);
     bool stand = spotnik_founding_outranks(&ours->founding, &theirs->founding);
     const struct spotnik_presence *elder = stand ? ours : theirs, *younger = stand ? theirs : ours;
-    if (elder->founding.root != younger->founding.root && elder->parked && elder->step <= younger->step)
+    if (elder->founding.root != younger->founding.root && elder->parked
+        && elder->step <= younger->step)
         return SPOTNIK_MEETING_REFUSE;
     return stand ? SPOTNIK_MEETING_STAND : SPOTNIK_MEETING_YIELD;
 }

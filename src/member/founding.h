@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What names a lineage, how its views are chained, and which of two that meet stands (docs/design/0028-lineages.md). The rule by which
- * a view is made is lineage.h. Pure. */
+/* What names a lineage, how its views are chained, and which of two that meet stands
+ * (docs/design/0028-lineages.md). The rule by which a view is made is lineage.h. Pure. */
 #ifndef SPOTNIK_MEMBER_FOUNDING_H
 #define SPOTNIK_MEMBER_FOUNDING_H
 
@@ -9,14 +9,16 @@
 
 #include "member/view.h"
 
-#define SPOTNIK_BORN_UNKNOWN UINT64_MAX /* the founder's clock cannot be right: younger than all others */
+/* the founder's clock cannot be right: younger than all others */
+#define SPOTNIK_BORN_UNKNOWN UINT64_MAX
 #define SPOTNIK_CHAINS_KEPT 64
 
 /* What a process says of its place. */
 struct spotnik_presence {
-    struct spotnik_founding founding; /* id 0: in no lineage, or an older version that does not say */
-    uint64_t epoch, chain;            /* of its view; chain 0: not known */
-    uint64_t step;                    /* its last committed one */
+    /* id 0: in no lineage, or an older version that does not say */
+    struct spotnik_founding founding;
+    uint64_t epoch, chain; /* of its view; chain 0: not known */
+    uint64_t step;         /* its last committed one */
     bool parked;
 };
 
@@ -45,8 +47,10 @@ bool spotnik_founding_outranks(const struct spotnik_founding *a, const struct sp
 /* Both known, and not the same. */
 bool spotnik_founding_differs(const struct spotnik_founding *a, const struct spotnik_founding *b);
 
-/* Both sides of one connection come to the same end, each from its own; but of a fork only the one with the higher epoch knows. */
-enum spotnik_meeting spotnik_founding_meet(const struct spotnik_presence *ours, const struct spotnik_presence *theirs,
+/* Both sides of one connection come to the same end, each from its own; but of a fork only the one
+ * with the higher epoch knows. */
+enum spotnik_meeting spotnik_founding_meet(const struct spotnik_presence *ours,
+                                           const struct spotnik_presence *theirs,
                                            const struct spotnik_chains *chains);
 
 #endif

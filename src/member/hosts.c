@@ -35,7 +35,8 @@ static bool is_first(const struct spotnik_view *view, uint32_t rank, uint32_t *t
     return true;
 }
 
-uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ranks, uint32_t *scratch)
+uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ranks,
+                               uint32_t *scratch)
 {
     uint32_t count = 0, size = table_size(view->size);
 
@@ -46,7 +47,8 @@ uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ra
     return count;
 }
 
-static uint32_t index_of(const struct spotnik_view *view, uint32_t rank, const uint32_t *holder, uint32_t holders)
+static uint32_t index_of(const struct spotnik_view *view, uint32_t rank, const uint32_t *holder,
+                         uint32_t holders)
 {
     uint32_t index = 0;
 
@@ -57,14 +59,15 @@ static uint32_t index_of(const struct spotnik_view *view, uint32_t rank, const u
     return index;
 }
 
-struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t rank, const uint32_t *holder, uint32_t holders)
+struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t rank,
+                                      const uint32_t *holder, uint32_t holders)
 {
     SPOTNIK_ASSERT(rank < view->size);
     uint32_t index = index_of(view, rank, holder, holders);
-    struct spotnik_hosts hosts = {.count = holders,
-                                  .index = index,
-                                  .next = holder[(index + 1) % holders],
-                                  .previous = holder[(index + holders - 1) % holders]};
+    struct spotnik_hosts hosts = { .count = holders,
+                                   .index = index,
+                                   .next = holder[(index + 1) % holders],
+                                   .previous = holder[(index + holders - 1) % holders] };
 
     for (uint32_t i = 0; i < view->size; i++) {
         bool mate = spotnik_hosts_mate(view, i, rank);

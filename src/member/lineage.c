@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lineage rule (P1). Why it is safe, for two disjoint sets of voters A1 (which decided) and A2 of one epoch:
- * two halves-with-the-smallest-or-more intersect, and so do two halves that both hold the member that the witness names for this epoch, for it
- * names at most one (docs/design/0024-exact-ties.md); all members of an epoch use the same one of these two rules. If A2 is all members that are not GONE, then A1 is inside GONE, but every member
- * of A1 fenced its links to A2 before A1 decided, so no voter of A2 can call it GONE. Nothing between the two is allowed: a majority
- * of the members "not proven gone" would not do, because a dead member may have promised a higher ballot to another group before it
- * died (docs/design/0001-core.md, Lineage). */
+/* The lineage rule (P1). Why it is safe, for two disjoint sets of voters A1 (which decided) and A2
+ * of one epoch: two halves-with-the-smallest-or-more intersect, and so do two halves that both hold
+ * the member that the witness names for this epoch, for it names at most one
+ * (docs/design/0024-exact-ties.md); all members of an epoch use the same one of these two rules. If
+ * A2 is all members that are not GONE, then A1 is inside GONE, but every member of A1 fenced its
+ * links to A2 before A1 decided, so no voter of A2 can call it GONE. Nothing between the two is
+ * allowed: a majority of the members "not proven gone" would not do, because a dead member may have
+ * promised a higher ballot to another group before it died (docs/design/0001-core.md, Lineage). */
 #include "member/lineage.h"
 
 #include "base/assert.h"
 
-bool spotnik_lineage_has_smallest(const struct spotnik_view *view, const struct spotnik_report *report)
+bool spotnik_lineage_has_smallest(const struct spotnik_view *view,
+                                  const struct spotnik_report *report)
 {
     uint32_t smallest = 0;
 
@@ -28,7 +31,8 @@ static uint32_t voters_of(const struct spotnik_view *view, const struct spotnik_
     return voters;
 }
 
-bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report, bool named)
+bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report,
+                            bool named)
 {
     uint32_t voters = voters_of(view, report), gone = 0;
 
@@ -42,10 +46,13 @@ bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotni
         return true;
     if (2 * voters < view->size)
         return false;
-    return spotnik_founding_is_witnessed(&view->founding) ? named : spotnik_lineage_has_smallest(view, report);
+    return spotnik_founding_is_witnessed(&view->founding)
+               ? named
+               : spotnik_lineage_has_smallest(view, report);
 }
 
 bool spotnik_lineage_is_tied(const struct spotnik_view *view, const struct spotnik_report *report)
 {
-    return spotnik_founding_is_witnessed(&view->founding) && 2 * voters_of(view, report) == view->size;
+    return spotnik_founding_is_witnessed(&view->founding)
+           && 2 * voters_of(view, report) == view->size;
 }

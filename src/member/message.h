@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control messages, decoded. src/wire turns them into bytes and back; the core never sees bytes.
  *
- * A message handed to the core, and one the core hands out, is valid during the call only. Decoders fill messages whose arrays
- * have the capacity of the limits; a message that would exceed them is refused by the decoder. */
+ * A message handed to the core, and one the core hands out, is valid during the call only. Decoders
+ * fill messages whose arrays have the capacity of the limits; a message that would exceed them is
+ * refused by the decoder. */
 #ifndef SPOTNIK_MEMBER_MESSAGE_H
 #define SPOTNIK_MEMBER_MESSAGE_H
 
@@ -11,20 +12,24 @@
 
 #define SPOTNIK_JOINERS_MAX 64
 #define SPOTNIK_NO_LEDGER UINT64_MAX
-#define SPOTNIK_MESSAGE_DIGESTS 2 /* a heartbeat speaks of the results of its view, and of the view before */
+/* a heartbeat speaks of the results of its view, and of the view before */
+#define SPOTNIK_MESSAGE_DIGESTS 2
 
 enum spotnik_message_kind {
     SPOTNIK_MESSAGE_HEARTBEAT = 1, /* the sender lives; digests of its results */
     SPOTNIK_MESSAGE_RECONCILE,     /* token: base epoch = `epoch` */
     SPOTNIK_MESSAGE_ACCEPT,        /* proposal, base epoch = `epoch` */
-    SPOTNIK_MESSAGE_RESTART,       /* proposal = the view its sender has installed (or learnt was chosen) */
-    SPOTNIK_MESSAGE_FENCED,        /* "I voted for a view of epoch + 1 without you" */
-    SPOTNIK_MESSAGE_VIEW_ASK,      /* a joiner asks for the view; answered by RESTART */
-    SPOTNIK_MESSAGE_ENTER,         /* a joiner asks to be let in */
-    SPOTNIK_MESSAGE_MISMATCH,      /* "your buckets are not ours": our programs differ */
-    SPOTNIK_MESSAGE_DOUBT,         /* "I was away; have you promised anything in this epoch?" */
-    SPOTNIK_MESSAGE_ASSURE,        /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
-    SPOTNIK_MESSAGE_CLAIM,         /* "this is what I have of the bucket in dispute" (core/dispute.c) */
+    /* proposal = the view its sender has installed (or learnt was chosen) */
+    SPOTNIK_MESSAGE_RESTART,
+    SPOTNIK_MESSAGE_FENCED,   /* "I voted for a view of epoch + 1 without you" */
+    SPOTNIK_MESSAGE_VIEW_ASK, /* a joiner asks for the view; answered by RESTART */
+    SPOTNIK_MESSAGE_ENTER,    /* a joiner asks to be let in */
+    SPOTNIK_MESSAGE_MISMATCH, /* "your buckets are not ours": our programs differ */
+    SPOTNIK_MESSAGE_DOUBT,    /* "I was away; have you promised anything in this epoch?" */
+    /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
+    SPOTNIK_MESSAGE_ASSURE,
+    /* "this is what I have of the bucket in dispute" (core/dispute.c) */
+    SPOTNIK_MESSAGE_CLAIM,
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
 
@@ -54,15 +59,17 @@ struct spotnik_claim {
 
 struct spotnik_token {
     struct spotnik_ballot ballot;
-    uint8_t parked;          /* the initiator's last round had no quorum */
-    uint32_t report_count;   /* = size of the base view; report[rank] */
+    uint8_t parked;        /* the initiator's last round had no quorum */
+    uint32_t report_count; /* = size of the base view; report[rank] */
     uint32_t joiner_count;
     struct spotnik_report *report;
     struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
-    struct spotnik_ledger ledger;   /* of a reporter with the highest committed step */
-    uint64_t ledger_step;           /* that step; SPOTNIK_NO_LEDGER: no reporter so far knows the ledger */
-    struct spotnik_ballot accepted_ballot; /* round 0: nobody on the way has accepted a proposal in this epoch */
-    struct spotnik_proposal accepted;      /* the one with the highest ballot */
+    struct spotnik_ledger ledger; /* of a reporter with the highest committed step */
+    /* that step; SPOTNIK_NO_LEDGER: no reporter so far knows the ledger */
+    uint64_t ledger_step;
+    /* round 0: nobody on the way has accepted a proposal in this epoch */
+    struct spotnik_ballot accepted_ballot;
+    struct spotnik_proposal accepted; /* the one with the highest ballot */
 };
 
 /* "All results since view `epoch` began, up to `step`, have this digest with me." */
@@ -74,8 +81,8 @@ struct spotnik_digest_claim {
 
 struct spotnik_message {
     enum spotnik_message_kind kind;
-    uint64_t epoch;      /* the sender's epoch; 0 for a joiner */
-    uint64_t committed;  /* the sender's last committed step */
+    uint64_t epoch;                    /* the sender's epoch; 0 for a joiner */
+    uint64_t committed;                /* the sender's last committed step */
     struct spotnik_token *token;       /* RECONCILE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     bool plain;                        /* to a member that speaks of no lineages: leave them out */
@@ -83,7 +90,7 @@ struct spotnik_message {
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
-    struct spotnik_claim claim;        /* CLAIM */
+    struct spotnik_claim claim;                                  /* CLAIM */
 };
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);

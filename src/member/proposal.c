@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The initiator's proposal: the members of the next view, the settled step, the laggards, the shares of the next step.
- * The rules are those of docs/design/0001-core.md, sections "Steps and commit" and "Ledger". */
+/* The initiator's proposal: the members of the next view, the settled step, the laggards, the
+ * shares of the next step. The rules are those of docs/design/0001-core.md, sections "Steps and
+ * commit" and "Ledger". */
 #include "member/proposal.h"
 
 #include "base/assert.h"
@@ -25,17 +26,18 @@ bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settle
 bool spotnik_proposal_losable(const struct spotnik_view *view)
 {
     for (uint32_t i = 0; i < view->size; i++)
-        if ((view->entry[i].flags & SPOTNIK_ENTRY_LAGGARD) && !(view->entry[i].flags & SPOTNIK_ENTRY_JOINER))
+        if ((view->entry[i].flags & SPOTNIK_ENTRY_LAGGARD)
+            && !(view->entry[i].flags & SPOTNIK_ENTRY_JOINER))
             return true;
     return false;
 }
 
-static struct spotnik_entry *append(struct spotnik_proposal *proposal, const struct spotnik_member *member,
-                                    uint32_t flags)
+static struct spotnik_entry *append(struct spotnik_proposal *proposal,
+                                    const struct spotnik_member *member, uint32_t flags)
 {
     SPOTNIK_ASSERT(proposal->entry_count < proposal->entry_max);
     struct spotnik_entry *entry = &proposal->entry[proposal->entry_count++];
-    *entry = (struct spotnik_entry){.member = *member, .flags = flags, .share = SPOTNIK_NO_SHARE};
+    *entry = (struct spotnik_entry){ .member = *member, .flags = flags, .share = SPOTNIK_NO_SHARE };
     return entry;
 }
 
@@ -56,8 +58,8 @@ static void add_voters(struct spotnik_proposal *proposal, const struct spotnik_v
 }
 
 /* Copied its state after the settled step, and so cannot serve a laggard with the result. */
-static bool is_bare(const struct spotnik_entry *entry, uint32_t near, const struct spotnik_view *view,
-                    const struct spotnik_token *token)
+static bool is_bare(const struct spotnik_entry *entry, uint32_t near,
+                    const struct spotnik_view *view, const struct spotnik_token *token)
 {
     uint32_t rank = spotnik_view_rank_near(view, entry->member.id, near);
     if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
@@ -65,12 +67,13 @@ static bool is_bare(const struct spotnik_entry *entry, uint32_t near, const stru
     return rank == SPOTNIK_NO_RANK || token->report[rank].bare;
 }
 
-/* The remaining members must be able to go on from the settled step, and to serve laggards. If only leavers can, they stay for one
- * more view, hand over, and ask again. */
+/* The remaining members must be able to go on from the settled step, and to serve laggards. If only
+ * leavers can, they stay for one more view, hand over, and ask again. */
 static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                           const struct spotnik_token *token)
 {
-    bool laggard = false, anybody_stays = false, state_stays = false, result_stays = false, result_leaves = false;
+    bool laggard = false, anybody_stays = false, state_stays = false, result_stays = false,
+         result_leaves = false;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t flags = proposal->entry[i].flags;
         bool stays = flags & SPOTNIK_ENTRY_MEMBER, state = !(flags & SPOTNIK_ENTRY_LAGGARD);
@@ -87,15 +90,16 @@ static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotni
         proposal->entry[i].flags |= SPOTNIK_ENTRY_MEMBER;
 }
 
-static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_token *token, uint32_t members_max)
+static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_token *token,
+                        uint32_t members_max)
 {
     uint32_t size = spotnik_proposal_size(proposal);
     if (size == 0)
         return; /* everybody leaves: the job is over, a joiner finds nobody and may found it anew */
     for (uint32_t i = 0; i < token->joiner_count && size < members_max; i++) {
         const struct spotnik_enter *joiner = &token->joiner[i];
-        if (!spotnik_proposal_admits(joiner, proposal->settled_step) ||
-            spotnik_proposal_find(proposal, joiner->member.id) != SPOTNIK_NO_RANK)
+        if (!spotnik_proposal_admits(joiner, proposal->settled_step)
+            || spotnik_proposal_find(proposal, joiner->member.id) != SPOTNIK_NO_RANK)
             continue;
         uint32_t flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_JOINER;
         if (joiner->committed < proposal->settled_step)
@@ -107,8 +111,8 @@ static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_
 
 enum place { PLACE_BARE, PLACE_HOLDER, PLACE_LAGGARD, PLACE_OUTSIDE };
 
-static enum place place_of(const struct spotnik_entry *entry, uint32_t near, const struct spotnik_view *view,
-                           const struct spotnik_token *token)
+static enum place place_of(const struct spotnik_entry *entry, uint32_t near,
+                           const struct spotnik_view *view, const struct spotnik_token *token)
 {
     if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
         return PLACE_OUTSIDE;
@@ -117,7 +121,8 @@ static enum place place_of(const struct spotnik_entry *entry, uint32_t near, con
     return is_bare(entry, near, view, token) ? PLACE_BARE : PLACE_HOLDER;
 }
 
-/* No member can serve the laggards: those that voted are told, and join again by copying; the others were not in yet. */
+/* No member can serve the laggards: those that voted are told, and join again by copying; the
+ * others were not in yet. */
 static void drop_laggards(struct spotnik_proposal *proposal)
 {
     uint32_t kept = 0;
@@ -131,12 +136,13 @@ static void drop_laggards(struct spotnik_proposal *proposal)
     proposal->entry_count = kept;
 }
 
-/* A laggard is served by its ring predecessor, which must hold the result. Where members that copied the state stand in the same
- * view, the ring is ordered anew: those first, then the holders, then the laggards; each group keeps its order. */
+/* A laggard is served by its ring predecessor, which must hold the result. Where members that
+ * copied the state stand in the same view, the ring is ordered anew: those first, then the holders,
+ * then the laggards; each group keeps its order. */
 static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                     const struct spotnik_token *token)
 {
-    uint32_t count[4] = {0};
+    uint32_t count[4] = { 0 };
 
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         count[place_of(&proposal->entry[i], i, view, token)]++;
@@ -159,29 +165,31 @@ static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view
 static bool step_begun(const struct spotnik_token *token, uint64_t settled_step)
 {
     for (uint32_t i = 0; i < token->report_count; i++)
-        if (spotnik_lineage_voter(&token->report[i]) && token->report[i].begun &&
-            token->report[i].committed == settled_step)
+        if (spotnik_lineage_voter(&token->report[i]) && token->report[i].begun
+            && token->report[i].committed == settled_step)
             return true;
     return false;
 }
 
-/* All holders of the settled step of the present view are gone, and members that lagged behind make it again. The view has shares
- * of later steps only; a member that has begun this one knows its shares. */
+/* All holders of the settled step of the present view are gone, and members that lagged behind make
+ * it again. The view has shares of later steps only; a member that has begun this one knows its
+ * shares. */
 static void share_again(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                         const struct spotnik_token *token)
 {
     proposal->share_count = 1;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t rank = spotnik_view_rank_near(view, proposal->entry[i].member.id, i);
-        if (rank == SPOTNIK_NO_RANK || !token->report[rank].begun || token->report[rank].share == SPOTNIK_NO_SHARE)
+        if (rank == SPOTNIK_NO_RANK || !token->report[rank].begun
+            || token->report[rank].share == SPOTNIK_NO_SHARE)
             continue;
         proposal->entry[i].share = token->report[rank].share;
         proposal->share_count = token->report[rank].share_count;
     }
 }
 
-/* Weights follow their members to the shares of the new view; a joiner gets the mean. If no member had begun a step that is made again,
- * its weights are for shares that no member knows any more. */
+/* Weights follow their members to the shares of the new view; a joiner gets the mean. If no member
+ * had begun a step that is made again, its weights are for shares that no member knows any more. */
 static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_view *view)
 {
     uint64_t step = proposal->settled_step + 1;
@@ -193,14 +201,16 @@ static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_vie
         uint32_t rank = spotnik_view_rank_near(view, proposal->entry[i].member.id, i);
         if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
             continue;
-        from[shares++] = rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
+        from[shares++] =
+            rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
     }
     bool known = step > view->settled_step && shares > 0;
-    spotnik_ledger_deal_map(&proposal->ledger, known ? spotnik_view_shares(view, step) : 0, shares, from);
+    spotnik_ledger_deal_map(&proposal->ledger, known ? spotnik_view_shares(view, step) : 0, shares,
+                            from);
 }
 
-/* A step somebody has begun keeps the shares it was begun with, or two members would consume the same samples; a joiner gets
- * none of it. Otherwise the new view shares it afresh. */
+/* A step somebody has begun keeps the shares it was begun with, or two members would consume the
+ * same samples; a joiner gets none of it. Otherwise the new view shares it afresh. */
 static void share_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                       const struct spotnik_token *token)
 {
@@ -218,14 +228,16 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
         if (!keep)
             entry->share = entry->flags & SPOTNIK_ENTRY_MEMBER ? next++ : SPOTNIK_NO_SHARE;
         else
-            entry->share = rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
+            entry->share =
+                rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
     }
     proposal->share_count = keep ? spotnik_view_shares(view, step) : next;
     if (!keep)
         deal_out(proposal, view);
 }
 
-/* Every two of the next view share memory, by the word of both. Dead or left out members do not count; a joiner has no word yet. */
+/* Every two of the next view share memory, by the word of both. Dead or left out members do not
+ * count; a joiner has no word yet. */
 static bool share_memory(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
                          const struct spotnik_token *token)
 {
@@ -244,7 +256,8 @@ static bool share_memory(const struct spotnik_proposal *proposal, const struct s
     return (stays & apart) == 0;
 }
 
-/* The value stands; only the route of ACCEPT (its voters) is this ballot's. Voters the value leaves out are told by it. */
+/* The value stands; only the route of ACCEPT (its voters) is this ballot's. Voters the value leaves
+ * out are told by it. */
 static void propose_again(struct spotnik_proposal *ret, const struct spotnik_view *view,
                           const struct spotnik_token *token)
 {

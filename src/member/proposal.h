@@ -8,15 +8,18 @@
 /* Highest step committed by a voter of `token`. At least one voter. */
 uint64_t spotnik_proposal_settled(const struct spotnik_token *token);
 
-/* A joiner is near enough when it is at most one step behind: then it enters as a laggard at worst. */
+/* A joiner is near enough when it is at most one step behind: then it enters as a laggard at
+ * worst. */
 bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settled_step);
 
-/* Did a member of the old view lag behind the settled step when `view` was made? Then that step may still be lost with its holders. Otherwise
- * only members lack it that have just joined, and they must not go on without it: it may have left the job. */
+/* Did a member of the old view lag behind the settled step when `view` was made? Then that step may
+ * still be lost with its holders. Otherwise only members lack it that have just joined, and they
+ * must not go on without it: it may have left the job. */
 bool spotnik_proposal_losable(const struct spotnik_view *view);
 
-/* Make the proposal for view->epoch + 1 into `ret`. If the token carries an accepted proposal, that very value is proposed
- * again (it may have been chosen), only with the voters of this ballot; otherwise a new one. */
+/* Make the proposal for view->epoch + 1 into `ret`. If the token carries an accepted proposal, that
+ * very value is proposed again (it may have been chosen), only with the voters of this ballot;
+ * otherwise a new one. */
 void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_view *view,
                            const struct spotnik_token *token, uint32_t members_max);
 

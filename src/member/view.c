@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views, proposals and tokens as data: copies, look-ups, shares. Decisions about them are made elsewhere. */
+/* Views, proposals and tokens as data: copies, look-ups, shares. Decisions about them are made
+ * elsewhere. */
 #include "member/view.h"
 
 #include <string.h>
@@ -61,8 +62,10 @@ uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal)
     return size;
 }
 
-/* From `near` outwards, both ways at once: two lists of nearly the same order are compared in linear time. */
-static uint32_t find_near(const struct spotnik_entry *entry, uint32_t count, struct spotnik_id id, uint32_t near)
+/* From `near` outwards, both ways at once: two lists of nearly the same order are compared in
+ * linear time. */
+static uint32_t find_near(const struct spotnik_entry *entry, uint32_t count, struct spotnik_id id,
+                          uint32_t near)
 {
     uint32_t up = near < count ? near : 0, down = up;
 
@@ -77,7 +80,8 @@ static uint32_t find_near(const struct spotnik_entry *entry, uint32_t count, str
     return SPOTNIK_NO_RANK;
 }
 
-uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id, uint32_t near)
+uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id,
+                                    uint32_t near)
 {
     return find_near(proposal->entry, proposal->entry_count, id, near);
 }
@@ -101,7 +105,8 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
             view->entry[view->size++] = proposal->entry[i];
 }
 
-uint32_t spotnik_view_rank_near(const struct spotnik_view *view, struct spotnik_id id, uint32_t near)
+uint32_t spotnik_view_rank_near(const struct spotnik_view *view, struct spotnik_id id,
+                                uint32_t near)
 {
     return find_near(view->entry, view->size, id, near);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views and proposals: the members of the ring, their order, the step they go on from.
  *
- * A proposal is the value that one epoch decides on (docs/design/0001-core.md): the next view and what was settled with it.
- * An installed view *is* the proposal that was chosen, so one structure serves both. */
+ * A proposal is the value that one epoch decides on (docs/design/0001-core.md): the next view and
+ * what was settled with it. An installed view *is* the proposal that was chosen, so one structure
+ * serves both. */
 #ifndef SPOTNIK_MEMBER_VIEW_H
 #define SPOTNIK_MEMBER_VIEW_H
 
@@ -34,7 +35,8 @@ enum spotnik_entry_flag {
 
 struct spotnik_entry {
     struct spotnik_member member;
-    uint32_t flags; /* spotnik_entry_flag; an entry without MEMBER is a leaver that must still be told */
+    /* spotnik_entry_flag; an entry without MEMBER is a leaver that must still be told */
+    uint32_t flags;
     uint32_t share; /* of the first step of the view; SPOTNIK_NO_SHARE: none */
 };
 
@@ -43,7 +45,8 @@ struct spotnik_ballot {
     struct spotnik_id initiator;
 };
 
-/* What names a lineage; made by its founder, the same as long as that founding lives (founding.h). */
+/* What names a lineage; made by its founder, the same as long as that founding lives
+ * (founding.h). */
 struct spotnik_founding {
     uint64_t id;         /* random; 0: not known. Odd: a witness decides its ties (lineage.h) */
     uint64_t root;       /* the id of the first founding that this one goes back to */
@@ -51,7 +54,8 @@ struct spotnik_founding {
     uint64_t generation; /* counts the foundings of one root; in a folder, genesis-<n> */
 };
 
-/* For the whole life of a lineage, and known with its name: two halves must never decide by different rules. */
+/* For the whole life of a lineage, and known with its name: two halves must never decide by
+ * different rules. */
 static inline bool spotnik_founding_is_witnessed(const struct spotnik_founding *founding)
 {
     return founding->id & 1;
@@ -59,7 +63,7 @@ static inline bool spotnik_founding_is_witnessed(const struct spotnik_founding *
 
 /* Entries of a proposal that follow each other as they did in the view before. */
 struct spotnik_run {
-    uint32_t rank;  /* of the first in that view; SPOTNIK_NO_RANK: they are new */
+    uint32_t rank; /* of the first in that view; SPOTNIK_NO_RANK: they are new */
     uint32_t count;
     uint32_t flags; /* of all */
     uint32_t share; /* of the first, the next has the next; SPOTNIK_NO_SHARE: of all */
@@ -73,18 +77,25 @@ struct spotnik_brief {
 };
 
 struct spotnik_proposal {
-    uint64_t epoch;        /* of the view it installs */
-    uint64_t settled_step; /* committed by all of the view once laggards are served; the view reduces settled_step + 1 */
+    uint64_t epoch; /* of the view it installs */
+    /* committed by all of the view once laggards are served; the view reduces settled_step + 1 */
+    uint64_t settled_step;
     struct spotnik_ballot ballot;
-    uint32_t share_count;  /* shares the first step is cut in */
-    bool flat;             /* all of the view share memory: its first step is reduced there already */
-    bool detour;           /* two of the view do not reach each other: everything goes round its ring, where they are no neighbours */
-    uint32_t entry_count;  /* ring order: the old view's order, then joiners */
-    uint32_t entry_max;    /* capacity of entry[] */
-    struct spotnik_founding founding; /* id 0: the proposer does not know, or speaks a version without it */
-    uint64_t chain;        /* of the view it installs; 0: the same */
+    uint32_t share_count; /* shares the first step is cut in */
+    /* all of the view share memory: its first step is reduced there already */
+    bool flat;
+    /* two of the view do not reach each other: everything goes round its ring, where they are no
+     * neighbours */
+    bool detour;
+    uint32_t entry_count; /* ring order: the old view's order, then joiners */
+    uint32_t entry_max;   /* capacity of entry[] */
+    /* id 0: the proposer does not know, or speaks a version without it */
+    struct spotnik_founding founding;
+    uint64_t chain;               /* of the view it installs; 0: the same */
     struct spotnik_ledger ledger; /* after settled_step */
-    bool packed;           /* as decoded from a brief message: entry[] has new members only, until spotnik_brief_unpack() */
+    /* as decoded from a brief message: entry[] has new members only, until
+     * spotnik_brief_unpack() */
+    bool packed;
     struct spotnik_brief brief;
     struct spotnik_entry *entry;
 };
@@ -100,8 +111,10 @@ uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal);
 /* Index of the entry of `id`, or SPOTNIK_NO_RANK. */
 uint32_t spotnik_proposal_find(const struct spotnik_proposal *proposal, struct spotnik_id id);
 
-/* The same, looked for from the index `near` outwards: lists of one job differ little, so who walks one of them finds each in another at once. */
-uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id, uint32_t near);
+/* The same, looked for from the index `near` outwards: lists of one job differ little, so who walks
+ * one of them finds each in another at once. */
+uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id,
+                                    uint32_t near);
 
 /* The installed view: the MEMBER entries of a proposal, in order. rank i is member[i]. */
 struct spotnik_view {
@@ -111,15 +124,17 @@ struct spotnik_view {
     uint32_t share_count;
     bool detour;
     struct spotnik_founding founding;
-    uint64_t chain; /* 0: not known */
+    uint64_t chain;              /* 0: not known */
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */
 };
 
 void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_proposal *proposal);
 uint32_t spotnik_view_rank(const struct spotnik_view *view, struct spotnik_id id);
-uint32_t spotnik_view_rank_near(const struct spotnik_view *view, struct spotnik_id id, uint32_t near);
+uint32_t spotnik_view_rank_near(const struct spotnik_view *view, struct spotnik_id id,
+                                uint32_t near);
 
-/* Share of rank `rank` in step `step`: as carried by the view for its first step, its rank afterwards. */
+/* Share of rank `rank` in step `step`: as carried by the view for its first step, its rank
+ * afterwards. */
 uint32_t spotnik_view_share(const struct spotnik_view *view, uint32_t rank, uint64_t step);
 uint32_t spotnik_view_shares(const struct spotnik_view *view, uint64_t step);
 

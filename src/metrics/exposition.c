@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics in Prometheus' text format, version 0.0.4. Base units, `_total` on what only grows, one unit a
- * metric. */
+/* Metrics in Prometheus' text format, version 0.0.4. Base units, `_total` on what only grows, one
+ * unit a metric. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,8 @@ static void gauge(struct spotnik_text *text, const char *name, double value, con
     add(text, "spotnik_%s %.12g\n", name, value);
 }
 
-static void counter_real(struct spotnik_text *text, const char *name, double value, const char *help)
+static void counter_real(struct spotnik_text *text, const char *name, double value,
+                         const char *help)
 {
     head(text, name, "counter", help);
     add(text, "spotnik_%s %.12g\n", name, value);
@@ -50,14 +51,15 @@ static void histogram(struct spotnik_text *text, const char *name, const char *l
 
     for (unsigned i = 0; i < SPOTNIK_HISTOGRAM_BUCKETS; i++) {
         count += of->bucket[i];
-        add(text, "spotnik_%s_bucket{%sle=\"%g\"} %" PRIu64 "\n", name, labels, spotnik_histogram_bound(i),
-            count);
+        add(text, "spotnik_%s_bucket{%sle=\"%g\"} %" PRIu64 "\n", name, labels,
+            spotnik_histogram_bound(i), count);
     }
     count += of->bucket[SPOTNIK_HISTOGRAM_BUCKETS];
     add(text, "spotnik_%s_bucket{%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, count);
     const char *open = length ? "{" : "", *close = length ? "}" : "";
     length -= length > 0;
-    add(text, "spotnik_%s_sum%s%.*s%s %.9g\n", name, open, length, labels, close, seconds(of->sum_ns));
+    add(text, "spotnik_%s_sum%s%.*s%s %.9g\n", name, open, length, labels, close,
+        seconds(of->sum_ns));
     add(text, "spotnik_%s_count%s%.*s%s %" PRIu64 "\n", name, open, length, labels, close, count);
 }
 
@@ -89,7 +91,8 @@ static void add_who(struct spotnik_text *text, const struct spotnik_watched *of)
     gauge(text, "uptime_seconds", seconds(of->now_ns - of->born_ns),
           "Time since this process joined or founded the job.");
     gauge(text, "members", of->status.size, "Members of the view, as this member knows it.");
-    gauge(text, "linked", of->status.linked, "Other members of the view that this member hears itself.");
+    gauge(text, "linked", of->status.linked,
+          "Other members of the view that this member hears itself.");
     gauge(text, "view_epoch", (double)of->status.view_epoch,
           "Number of the view: grows with every change of members.");
     gauge(text, "view_hash", view_number(of),
@@ -98,7 +101,8 @@ static void add_who(struct spotnik_text *text, const struct spotnik_watched *of)
           "1 while this member is cut off from the majority and waits.");
     gauge(text, "joining", of->status.joining || of->outside,
           "1 while this member copies the state or replays steps.");
-    gauge(text, "noticed", of->noticed, "1 once this member was told to leave, by a notice or a signal.");
+    gauge(text, "noticed", of->noticed,
+          "1 once this member was told to leave, by a notice or a signal.");
 }
 
 static void add_steps(struct spotnik_text *text, const struct spotnik_watched *of)
@@ -111,7 +115,8 @@ static void add_steps(struct spotnik_text *text, const struct spotnik_watched *o
     counter(text, "steps_total", of->tally.steps, "Steps this process has computed and committed.");
     counter(text, "steps_replayed_total", of->tally.replayed,
             "Committed steps this process has repeated as a joiner.");
-    head(text, "steps_retried_total", "counter", "Steps that this member had to make again, by reason.");
+    head(text, "steps_retried_total", "counter",
+         "Steps that this member had to make again, by reason.");
     add(text, "spotnik_steps_retried_total{reason=\"loss\"} %" PRIu64 "\n", of->sums.recoveries);
     add(text, "spotnik_steps_retried_total{reason=\"excluded\"} %" PRIu64 "\n", of->tally.excluded);
     head(text, "step_duration_seconds", "histogram", "Time from one commit to the next.");
@@ -119,23 +124,27 @@ static void add_steps(struct spotnik_text *text, const struct spotnik_watched *o
     head(text, "allreduce_exposed_seconds", "histogram",
          "Time in step_commit: the part of the all-reduce that compute does not hide.");
     histogram(text, "allreduce_exposed_seconds", "", &of->tally.commit);
-    head(text, "time_seconds_total", "counter", "Where the time of this process went, by part of the step.");
+    head(text, "time_seconds_total", "counter",
+         "Where the time of this process went, by part of the step.");
     static const char *const part[SPOTNIK_PACE_PARTS] = { "apply", "begin", "compute", "commit" };
     for (int i = 0; i < SPOTNIK_PACE_PARTS; i++)
-        add(text, "spotnik_time_seconds_total{part=\"%s\"} %.9g\n", part[i], seconds(of->pace.part_ns[i]));
+        add(text, "spotnik_time_seconds_total{part=\"%s\"} %.9g\n", part[i],
+            seconds(of->pace.part_ns[i]));
 }
 
 static void add_work(struct spotnik_text *text, const struct spotnik_watched *of)
 {
     double hours = seconds(of->now_ns - of->born_ns) / 3600;
 
-    counter(text, "samples_total", of->tally.samples, "Samples of this process's committed shares.");
+    counter(text, "samples_total", of->tally.samples,
+            "Samples of this process's committed shares.");
     gauge(text, "step_samples", (double)of->batch,
           "Samples of a step over all members together; 0 where the job has no ledger.");
     counter(text, "reduced_bytes_total", of->tally.reduced_bytes,
             "Bytes given to all-reduce in committed steps.");
-    counter_real(text, "lost_work_seconds_total", seconds(spotnik_watched_lost_ns(of)),
-                 "Time that losses cost this process: recoveries, being parked, steps that were void.");
+    counter_real(
+        text, "lost_work_seconds_total", seconds(spotnik_watched_lost_ns(of)),
+        "Time that losses cost this process: recoveries, being parked, steps that were void.");
     gauge(text, "goodput_ratio", spotnik_watched_goodput(of),
           "Part of this process's life spent on steps that count, 0 to 1.");
     gauge(text, "price_dollars_per_hour", of->dollars_per_hour,
@@ -146,23 +155,27 @@ static void add_work(struct spotnik_text *text, const struct spotnik_watched *of
 
 static void add_troubles(struct spotnik_text *text, const struct spotnik_troubles *of)
 {
-    head(text, "losses_by_cause_total", "counter", "The same, by what this member knew of them when the view changed.");
+    head(text, "losses_by_cause_total", "counter",
+         "The same, by what this member knew of them when the view changed.");
     add(text, "spotnik_losses_by_cause_total{cause=\"ended\"} %" PRIu64 "\n", of->lost_ended);
     add(text, "spotnik_losses_by_cause_total{cause=\"silent\"} %" PRIu64 "\n", of->lost_silent);
     add(text, "spotnik_losses_by_cause_total{cause=\"told\"} %" PRIu64 "\n", of->lost_told);
-    head(text, "stalls_total", "counter", "Steps that did not commit in time, and ways to a member on which nothing arrived.");
+    head(text, "stalls_total", "counter",
+         "Steps that did not commit in time, and ways to a member on which nothing arrived.");
     add(text, "spotnik_stalls_total{of=\"step\"} %" PRIu64 "\n", of->steps_stalled);
     add(text, "spotnik_stalls_total{of=\"path\"} %" PRIu64 "\n", of->paths_stalled);
 }
 
 static void add_changes(struct spotnik_text *text, const struct spotnik_watched *of)
 {
-    counter(text, "losses_total", of->sums.losses, "Members lost while this process was in the job.");
+    counter(text, "losses_total", of->sums.losses,
+            "Members lost while this process was in the job.");
     add_troubles(text, &of->troubles);
     counter(text, "joins_total", of->sums.joins, "Members that joined meanwhile.");
     counter(text, "leaves_total", of->sums.leaves, "Members that left in good order meanwhile.");
     counter(text, "notices_total", of->sums.notices, "Notices of revocation this process has had.");
-    counter(text, "parks_total", of->sums.parks, "How often this process was cut off from the majority.");
+    counter(text, "parks_total", of->sums.parks,
+            "How often this process was cut off from the majority.");
     counter(text, "recoveries_total", of->sums.recoveries,
             "Recoveries from losses that this process has been through.");
     head(text, "recovery_duration_seconds", "histogram",
@@ -187,10 +200,12 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
     counter(text, "sent_bytes_total", of->status.bytes_sent, "Data sent to other members.");
     counter(text, "shared_bytes_total", of->troubles.bytes_shared,
             "Bytes of buckets that were added up in memory that members share.");
-    counter(text, "received_bytes_total", of->status.bytes_received, "Data received from other members.");
+    counter(text, "received_bytes_total", of->status.bytes_received,
+            "Data received from other members.");
     counter(text, "control_messages_total", of->status.control_messages,
             "Control messages sent, without heartbeats.");
-    counter(text, "refusals_total", of->refusals, "Strangers turned away: wrong key, job or version.");
+    counter(text, "refusals_total", of->refusals,
+            "Strangers turned away: wrong key, job or version.");
     gauge(text, "data_connections", connections, "Connections that carry data to other members.");
     gauge(text, "round_trip_seconds", seconds(slowest_ns), "Slowest round trip among them.");
 }
@@ -203,8 +218,10 @@ static void add_checkpoints(struct spotnik_text *text, const struct spotnik_watc
     gauge(text, "checkpoint_step", (double)info->complete_step,
           "Step of the last complete checkpoint; 0: none, or none is wanted.");
     gauge(text, "checkpoint_age_seconds", info->size ? seconds(of->now_ns - since_ns) : 0,
-          "Time since a checkpoint was seen to be complete, or since the start; 0 where none is wanted.");
-    counter(text, "checkpoints_total", info->complete_count, "Checkpoints this process has seen complete.");
+          "Time since a checkpoint was seen to be complete, or since the start; 0 where none is "
+          "wanted.");
+    counter(text, "checkpoints_total", info->complete_count,
+            "Checkpoints this process has seen complete.");
     counter(text, "checkpoints_left_out_total", info->left_out_count,
             "Checkpoints that were due and did not come about.");
     gauge(text, "checkpoint_write_seconds", seconds(info->write_ns),
@@ -216,16 +233,19 @@ static void add_adaption(struct spotnik_text *text, const struct spotnik_watched
     head(text, "sync_strategy_info", "gauge", "Always 1. How replicas are kept together.");
     add(text, "spotnik_sync_strategy_info{");
     label(text, "strategy", of->strategy[0] ? of->strategy : "program", "} 1\n");
-    counter(text, "sync_switches_total", of->switches, "Changes of strategy since this member came.");
+    counter(text, "sync_switches_total", of->switches,
+            "Changes of strategy since this member came.");
     gauge(text, "share_samples", (double)of->shares.share,
           "Samples of this member's share in the next step; 0 where shares are even.");
     head(text, "observed", "gauge",
          "The latest value of a number that the program tells, see spotnik_observe().");
     for (uint32_t i = 0; i < of->observed_count; i++)
-        add(text, "spotnik_observed{name=\"%s\"} %.12g\n", of->observed[i].name, of->observed[i].value);
+        add(text, "spotnik_observed{name=\"%s\"} %.12g\n", of->observed[i].name,
+            of->observed[i].value);
 }
 
-/* A pass that this member was told of late, by the next one, has no instant: its time counts to the next. */
+/* A pass that this member was told of late, by the next one, has no instant: its time counts to the
+ * next. */
 void spotnik_watched_phases(const spotnik_recovery *recovery, uint64_t ret_ns[SPOTNIK_PHASES])
 {
     const uint64_t at[] = { recovery->detected_ns, recovery->reconciled_ns, recovery->accepted_ns,
@@ -245,14 +265,15 @@ uint64_t spotnik_watched_lost_ns(const struct spotnik_watched *of)
     return of->sums.recovering_ns + of->sums.parked_ns + of->tally.wasted_ns;
 }
 
-/* Waiting in step_begin, for members or for the state, is no work; nor is what losses cost inside the other
- * parts. */
+/* Waiting in step_begin, for members or for the state, is no work; nor is what losses cost inside
+ * the other parts. */
 double spotnik_watched_goodput(const struct spotnik_watched *of)
 {
     double life = seconds(of->now_ns - of->born_ns);
-    double work = seconds(of->pace.part_ns[SPOTNIK_PACE_COMPUTE] + of->pace.part_ns[SPOTNIK_PACE_COMMIT]
-                          + of->pace.part_ns[SPOTNIK_PACE_APPLY])
-                  - seconds(spotnik_watched_lost_ns(of));
+    double work =
+        seconds(of->pace.part_ns[SPOTNIK_PACE_COMPUTE] + of->pace.part_ns[SPOTNIK_PACE_COMMIT]
+                + of->pace.part_ns[SPOTNIK_PACE_APPLY])
+        - seconds(spotnik_watched_lost_ns(of));
     double ratio = life > 0 ? work / life : 0;
 
     return ratio < 0 ? 0 : ratio > 1 ? 1 : ratio;

@@ -24,7 +24,8 @@ int spotnik_observed_put(struct spotnik_observed *observed, const char *name, do
 
     if (!is_name(name))
         return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT, "the name of an observed number has 1 to %d letters, digits or underscores",
+            SPOTNIK_ERR_ARGUMENT,
+            "the name of an observed number has 1 to %d letters, digits or underscores",
             SPOTNIK_OBSERVED_NAME - 1);
     while (at < observed->count && strcmp(observed->entry[at].name, name))
         at++;

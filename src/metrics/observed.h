@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that the program tells: the latest of each name. One thread writes, any reads; no lock. */
+/* Numbers that the program tells: the latest of each name. One thread writes, any reads; no
+ * lock. */
 #ifndef SPOTNIK_METRICS_OBSERVED_H
 #define SPOTNIK_METRICS_OBSERVED_H
 

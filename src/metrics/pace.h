@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the time of a member's steps goes, as totals since it joined: for rates, ask twice and subtract.
- * Written by the caller's thread, read by any. Decides nothing. */
+/* Where the time of a member's steps goes, as totals since it joined: for rates, ask twice and
+ * subtract. Written by the caller's thread, read by any. Decides nothing. */
 #ifndef SPOTNIK_METRICS_PACE_H
 #define SPOTNIK_METRICS_PACE_H
 
@@ -10,7 +10,8 @@ enum spotnik_pace_part {
     SPOTNIK_PACE_APPLY,   /* from a commit to the next step_begin: the optimiser, the input */
     SPOTNIK_PACE_BEGIN,   /* within step_begin: waiting for members, admitting joiners */
     SPOTNIK_PACE_COMPUTE, /* from a step's begin to its commit call: forward and backward */
-    SPOTNIK_PACE_COMMIT,  /* within step_commit: the part of the all-reduce that compute does not hide */
+    /* within step_commit: the part of the all-reduce that compute does not hide */
+    SPOTNIK_PACE_COMMIT,
     SPOTNIK_PACE_PARTS,
 };
 

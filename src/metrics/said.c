@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of messages. An id is never given to another message; docs/reference/messages.md explains each. */
+/* The table of messages. An id is never given to another message; docs/reference/messages.md
+ * explains each. */
 #include "metrics/said.h"
 
 static const struct spotnik_said_info table[SPOTNIK_SAID_KINDS] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library has to say: one table of everything that can happen to a job as a member sees it. A
- * message has an id that never changes; docs/reference/messages.md has a section for each. Decides how often a
- * message may be repeated; the words about one occurrence are the caller's. No I/O, no clock. */
+/* What the library has to say: one table of everything that can happen to a job as a member sees
+ * it. A message has an id that never changes; docs/reference/messages.md has a section for each.
+ * Decides how often a message may be repeated; the words about one occurrence are the caller's. No
+ * I/O, no clock. */
 #ifndef SPOTNIK_METRICS_SAID_H
 #define SPOTNIK_METRICS_SAID_H
 
@@ -40,8 +41,8 @@ struct spotnik_said_info {
 
 const struct spotnik_said_info *spotnik_said_info(enum spotnik_said kind);
 
-/* At most one message of a kind in SPOTNIK_SAID_EVERY_NS reaches callback and queue; the next one that does
- * says how many were held back. The event log has them all. */
+/* At most one message of a kind in SPOTNIK_SAID_EVERY_NS reaches callback and queue; the next one
+ * that does says how many were held back. The event log has them all. */
 #define SPOTNIK_SAID_EVERY_NS UINT64_C(5000000000)
 
 struct spotnik_said_rate {

@@ -21,13 +21,14 @@ static void add_member(struct spotnik_text *text, const struct spotnik_member *m
         inet_ntop(AF_INET, member->address + 12, address, sizeof address);
     else
         inet_ntop(AF_INET6, member->address, address, sizeof address);
-    add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"address\":\"%s\",\"port\":%u}", member->id.high,
-        member->id.low, address, member->port);
+    add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"address\":\"%s\",\"port\":%u}",
+        member->id.high, member->id.low, address, member->port);
 }
 
 static void add_recovery(struct spotnik_text *text, const spotnik_recovery *recovery)
 {
-    add(text, "{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"joined\":%" PRIu32 ",\"left\":%" PRIu32,
+    add(text,
+        "{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"joined\":%" PRIu32 ",\"left\":%" PRIu32,
         recovery->epoch, recovery->lost, recovery->joined, recovery->left);
     add(text, ",\"detected_ns\":%" PRIu64 ",\"reconciled_ns\":%" PRIu64 ",\"accepted_ns\":%" PRIu64,
         recovery->detected_ns, recovery->reconciled_ns, recovery->accepted_ns);
@@ -37,32 +38,37 @@ static void add_recovery(struct spotnik_text *text, const spotnik_recovery *reco
 
 static void add_numbers(struct spotnik_text *text, const spotnik_job_status *status)
 {
-    add(text, ",\"member\":\"%s\",\"view_epoch\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"size\":%" PRIu32,
+    add(text,
+        ",\"member\":\"%s\",\"view_epoch\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"size\":%" PRIu32,
         status->member, status->view_epoch, status->rank, status->size);
     add(text, ",\"step_committed\":%" PRIu64 ",\"step_stable\":%" PRIu64, status->step_committed,
         status->step_stable);
     add(text, ",\"parked\":%s,\"joining\":%s", status->parked ? "true" : "false",
         status->joining ? "true" : "false");
-    add(text, ",\"bytes_sent\":%" PRIu64 ",\"bytes_received\":%" PRIu64 ",\"control_messages\":%" PRIu64,
+    add(text,
+        ",\"bytes_sent\":%" PRIu64 ",\"bytes_received\":%" PRIu64 ",\"control_messages\":%" PRIu64,
         status->bytes_sent, status->bytes_received, status->control_messages);
-    add(text, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64 ",\"linked\":%" PRIu32, status->losses,
-        status->joins, status->leaves, status->linked);
+    add(text,
+        ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64 ",\"linked\":%" PRIu32,
+        status->losses, status->joins, status->leaves, status->linked);
 }
 
 static void add_pace(struct spotnik_text *text, const struct spotnik_pace *pace)
 {
-    add(text, ",\"pace\":{\"steps\":%" PRIu64 ",\"begin_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64, pace->steps,
-        pace->part_ns[SPOTNIK_PACE_BEGIN], pace->part_ns[SPOTNIK_PACE_COMPUTE]);
+    add(text, ",\"pace\":{\"steps\":%" PRIu64 ",\"begin_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64,
+        pace->steps, pace->part_ns[SPOTNIK_PACE_BEGIN], pace->part_ns[SPOTNIK_PACE_COMPUTE]);
     add(text, ",\"commit_ns\":%" PRIu64 ",\"apply_ns\":%" PRIu64 ",\"reduce_bytes\":%" PRIu64 "}",
         pace->part_ns[SPOTNIK_PACE_COMMIT], pace->part_ns[SPOTNIK_PACE_APPLY], pace->reduce_bytes);
 }
 
 static void add_lane(struct spotnik_text *text, const struct spotnik_lane_status *lane)
 {
-    add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32 ",\"carrying\":%" PRIu32,
+    add(text,
+        "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32
+        ",\"carrying\":%" PRIu32,
         lane->peer.high, lane->peer.low, lane->connections, lane->carrying);
-    add(text, ",\"bytes_per_s\":%" PRIu64 ",\"round_trip_us\":%" PRIu64 ",\"congestion\":", lane->bytes_per_s,
-        lane->round_trip_ns / 1000);
+    add(text, ",\"bytes_per_s\":%" PRIu64 ",\"round_trip_us\":%" PRIu64 ",\"congestion\":",
+        lane->bytes_per_s, lane->round_trip_ns / 1000);
     add_string(text, lane->congestion);
     add(text, "}");
 }
@@ -70,16 +76,22 @@ static void add_lane(struct spotnik_text *text, const struct spotnik_lane_status
 static void add_batch(struct spotnik_text *text, const spotnik_batch_info *batch)
 {
     if (batch->dynamic)
-        add(text, ",\"batching\":{\"members\":%" PRIu32 ",\"adjustments\":%" PRIu64 ",\"share\":%" PRIu64
-                  ",\"share_least\":%" PRIu64 ",\"share_most\":%" PRIu64 ",\"compute_least_us\":%" PRIu32
-                  ",\"compute_most_us\":%" PRIu32 "}",
+        add(text,
+            ",\"batching\":{\"members\":%" PRIu32 ",\"adjustments\":%" PRIu64 ",\"share\":%" PRIu64
+            ",\"share_least\":%" PRIu64 ",\"share_most\":%" PRIu64 ",\"compute_least_us\":%" PRIu32
+            ",\"compute_most_us\":%" PRIu32 "}",
             batch->members, batch->adjustments, batch->share, batch->share_least, batch->share_most,
             batch->compute_least_us, batch->compute_most_us);
     if (batch->noise_every || batch->noise_steps || batch->variance_steps)
-        add(text, ",\"noise\":{\"steps\":%" PRIu64 ",\"every\":%" PRIu32 ",\"scale\":%.9g,\"error\":%.3g,\"gradient_norm2\":%.9g"
-                  ",\"sample_variance\":%.9g,\"relative\":%.9g,\"variance_steps\":%" PRIu64 ",\"gradient_variance\":%.9g}",
-            batch->noise_steps, batch->noise_every, spoken(batch->noise_scale), spoken(batch->noise_error), spoken(batch->gradient_norm2),
-            spoken(batch->sample_variance), spoken(batch->relative_noise), batch->variance_steps, spoken(batch->gradient_variance));
+        add(text,
+            ",\"noise\":{\"steps\":%" PRIu64 ",\"every\":%" PRIu32
+            ",\"scale\":%.9g,\"error\":%.3g,\"gradient_norm2\":%.9g"
+            ",\"sample_variance\":%.9g,\"relative\":%.9g,\"variance_steps\":%" PRIu64
+            ",\"gradient_variance\":%.9g}",
+            batch->noise_steps, batch->noise_every, spoken(batch->noise_scale),
+            spoken(batch->noise_error), spoken(batch->gradient_norm2),
+            spoken(batch->sample_variance), spoken(batch->relative_noise), batch->variance_steps,
+            spoken(batch->gradient_variance));
 }
 
 static void add_sync(struct spotnik_text *text, const struct spotnik_status_sync *sync)
@@ -88,22 +100,25 @@ static void add_sync(struct spotnik_text *text, const struct spotnik_status_sync
     add_string(text, sync->strategy);
     add(text, ",\"policy\":");
     add_string(text, sync->policy);
-    add(text, ",\"asynchronous\":%s,\"switches\":%" PRIu32 ",\"switched_step\":%" PRIu64 ",\"reason\":",
+    add(text,
+        ",\"asynchronous\":%s,\"switches\":%" PRIu32 ",\"switched_step\":%" PRIu64 ",\"reason\":",
         sync->asynchronous ? "true" : "false", sync->switches, sync->switched_step);
     add_string(text, sync->reason);
-    add(text, ",\"value\":%.6f,\"limit\":%.6f,\"throughput\":%.6f,\"waiting\":%.6f}", sync->value, sync->limit,
-        sync->throughput, sync->waiting);
+    add(text, ",\"value\":%.6f,\"limit\":%.6f,\"throughput\":%.6f,\"waiting\":%.6f}", sync->value,
+        sync->limit, sync->throughput, sync->waiting);
 }
 
-static void add_checkpoint(struct spotnik_text *text, const struct spotnik_checkpoint_health *health)
+static void add_checkpoint(struct spotnik_text *text,
+                           const struct spotnik_checkpoint_health *health)
 {
     const spotnik_checkpoint_info *info = &health->info;
 
-    add(text, ",\"checkpoint\":{\"complete_step\":%" PRIu64 ",\"resumed_step\":%" PRIu64 ",\"complete\":%" PRIu64
-              ",\"left_out\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"failing\":%s,\"copy_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
-              ",\"message\":",
-        info->complete_step, info->resumed_step, info->complete_count, info->left_out_count, health->missed,
-        health->failing ? "true" : "false", info->copy_ns, info->write_ns);
+    add(text,
+        ",\"checkpoint\":{\"complete_step\":%" PRIu64 ",\"resumed_step\":%" PRIu64
+        ",\"complete\":%" PRIu64 ",\"left_out\":%" PRIu64 ",\"missed\":%" PRIu64
+        ",\"failing\":%s,\"copy_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64 ",\"message\":",
+        info->complete_step, info->resumed_step, info->complete_count, info->left_out_count,
+        health->missed, health->failing ? "true" : "false", info->copy_ns, info->write_ns);
     add_string(text, info->message);
     add(text, "}");
 }
@@ -111,20 +126,26 @@ static void add_checkpoint(struct spotnik_text *text, const struct spotnik_check
 static void add_tally(struct spotnik_text *text, const struct spotnik_status_more *more)
 {
     if (more->tally)
-        add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->tally->samples, more->tally->excluded);
-    add(text, ",\"steps_max\":%" PRIu64 ",\"batch\":%" PRIu64 ",\"dollars_per_hour\":%.6g,\"observed\":{", more->steps_max,
-        more->step_samples, spoken(more->dollars_per_hour));
+        add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->tally->samples,
+            more->tally->excluded);
+    add(text,
+        ",\"steps_max\":%" PRIu64 ",\"batch\":%" PRIu64 ",\"dollars_per_hour\":%.6g,\"observed\":{",
+        more->steps_max, more->step_samples, spoken(more->dollars_per_hour));
     for (uint32_t i = 0; i < more->observed_count; i++)
-        add(text, "%s\"%s\":%.9g", i ? "," : "", more->observed[i].name, spoken(more->observed[i].value));
+        add(text, "%s\"%s\":%.9g", i ? "," : "", more->observed[i].name,
+            spoken(more->observed[i].value));
     add(text, "}");
 }
 
-static void add_lineage(struct spotnik_text *out, const struct spotnik_presence *presence, const char *met)
+static void add_lineage(struct spotnik_text *out, const struct spotnik_presence *presence,
+                        const char *met)
 {
     const struct spotnik_founding *founding = &presence->founding;
 
-    add(out, ",\"lineage\":{\"id\":\"%016" PRIx64 "\",\"root\":\"%016" PRIx64 "\",\"generation\":%" PRIu64, founding->id,
-        founding->root, founding->generation);
+    add(out,
+        ",\"lineage\":{\"id\":\"%016" PRIx64 "\",\"root\":\"%016" PRIx64
+        "\",\"generation\":%" PRIu64,
+        founding->id, founding->root, founding->generation);
     if (founding->born_ms != SPOTNIK_BORN_UNKNOWN)
         add(out, ",\"born_ms\":%" PRIu64, founding->born_ms);
     add(out, ",\"chain\":\"%016" PRIx64 "\",\"met\":", presence->chain);
@@ -139,7 +160,9 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
 
     add(&out, "{\"version\":\"%s\",\"job\":", SPOTNIK_VERSION);
     add_string(&out, more->job_name);
-    add(&out, ",\"pid\":%" PRId64 ",\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64 ",\"steps_per_s\":%.3f",
+    add(&out,
+        ",\"pid\":%" PRId64 ",\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64
+        ",\"steps_per_s\":%.3f",
         more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
     add_numbers(&out, status);
     add(&out, ",\"noticed\":%s", more->noticed ? "true" : "false");
@@ -151,7 +174,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     if (more->sync != NULL)
         add_sync(&out, more->sync);
     add_tally(&out, more);
-    add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
+    add(&out,
+        ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);
     add_string(&out, more->refusal);
@@ -163,8 +187,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         add_lineage(&out, more->presence, more->lineage);
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
-    add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->members_needed,
-        more->view_epoch);
+    add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[",
+        more->members_needed, more->view_epoch);
     for (uint32_t i = 0; i < more->member_count; i++) {
         add(&out, "%s", i ? "," : "");
         add_member(&out, &more->member[i]);

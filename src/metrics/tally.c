@@ -3,9 +3,10 @@
 #include "metrics/tally.h"
 
 static const uint64_t bound_ns[SPOTNIK_HISTOGRAM_BUCKETS] = {
-    10000,      20000,      50000,       100000,      200000,      500000,       1000000,   2000000,
-    5000000,    10000000,   20000000,    50000000,    100000000,   200000000,    500000000, 1000000000,
-    2000000000, 5000000000, 10000000000, 20000000000, 50000000000, 100000000000,
+    10000,       20000,       50000,       100000,       200000,     500000,
+    1000000,     2000000,     5000000,     10000000,     20000000,   50000000,
+    100000000,   200000000,   500000000,   1000000000,   2000000000, 5000000000,
+    10000000000, 20000000000, 50000000000, 100000000000,
 };
 
 static void add(uint64_t *to, uint64_t value)
@@ -33,7 +34,8 @@ void spotnik_histogram_add(struct spotnik_histogram *histogram, uint64_t duratio
     add(&histogram->sum_ns, duration_ns);
 }
 
-void spotnik_histogram_read(const struct spotnik_histogram *histogram, struct spotnik_histogram *ret)
+void spotnik_histogram_read(const struct spotnik_histogram *histogram,
+                            struct spotnik_histogram *ret)
 {
     for (unsigned i = 0; i <= SPOTNIK_HISTOGRAM_BUCKETS; i++)
         ret->bucket[i] = get(&histogram->bucket[i]);
@@ -46,8 +48,8 @@ void spotnik_tally_commit(struct spotnik_tally *tally, uint64_t now_ns)
 }
 
 /* The first step has no commit before it to measure from, and a replayed one is no step of ours. */
-void spotnik_tally_step(struct spotnik_tally *tally, uint64_t samples, uint64_t bytes, uint32_t replay,
-                        uint64_t now_ns)
+void spotnik_tally_step(struct spotnik_tally *tally, uint64_t samples, uint64_t bytes,
+                        uint32_t replay, uint64_t now_ns)
 {
     uint64_t last_ns = tally->last_ns;
 

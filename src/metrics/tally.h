@@ -8,15 +8,17 @@
 
 #define SPOTNIK_HISTOGRAM_BUCKETS 22
 
-/* Upper bounds are 1, 2, 5, 10, ... times 10 microseconds, up to 100 s; the last bucket has none. */
+/* Upper bounds are 1, 2, 5, 10, ... times 10 microseconds, up to 100 s; the last bucket has
+ * none. */
 struct spotnik_histogram {
     uint64_t bucket[SPOTNIK_HISTOGRAM_BUCKETS + 1]; /* not cumulative */
     uint64_t sum_ns;
 };
 
 struct spotnik_tally {
-    struct spotnik_histogram step;   /* from one commit to the next */
-    struct spotnik_histogram commit; /* inside step_commit: what compute does not hide of the all-reduce */
+    struct spotnik_histogram step; /* from one commit to the next */
+    /* inside step_commit: what compute does not hide of the all-reduce */
+    struct spotnik_histogram commit;
     uint64_t steps, replayed, excluded;
     uint64_t samples; /* of this member's committed shares */
     uint64_t reduced_bytes;
@@ -32,12 +34,13 @@ double spotnik_histogram_bound(unsigned index);
 void spotnik_histogram_add(struct spotnik_histogram *histogram, uint64_t duration_ns);
 
 /* A copy for another thread; numbers of one step more or less may mix. */
-void spotnik_histogram_read(const struct spotnik_histogram *histogram, struct spotnik_histogram *ret);
+void spotnik_histogram_read(const struct spotnik_histogram *histogram,
+                            struct spotnik_histogram *ret);
 
 /* The caller's thread: step_commit was called; and has returned with a step that is committed. */
 void spotnik_tally_commit(struct spotnik_tally *tally, uint64_t now_ns);
-void spotnik_tally_step(struct spotnik_tally *tally, uint64_t samples, uint64_t bytes, uint32_t replay,
-                        uint64_t now_ns);
+void spotnik_tally_step(struct spotnik_tally *tally, uint64_t samples, uint64_t bytes,
+                        uint32_t replay, uint64_t now_ns);
 
 /* The begun step was void: the others went on without us. */
 void spotnik_tally_excluded(struct spotnik_tally *tally, uint64_t computed_ns);

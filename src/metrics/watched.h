@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that is known of one member at one moment, as plain data; and the same as Prometheus' text format.
- * Decides the names and units of metrics (docs/reference/metrics.md), nothing else. */
+/* All that is known of one member at one moment, as plain data; and the same as Prometheus' text
+ * format. Decides the names and units of metrics (docs/reference/metrics.md), nothing else. */
 #ifndef SPOTNIK_METRICS_WATCHED_H
 #define SPOTNIK_METRICS_WATCHED_H
 

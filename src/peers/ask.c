@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking processes what they know of the job, many at a time: the silent take half a second each. */
+/* Asking processes what they know of the job, many at a time: the silent take half a second
+ * each. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "base/error.h"
 #include "peers/inside.h"
 
-#define THREADS_MAX 128 /* so that a round of hundreds of silent members does not outlast what counts of it (gap_max_ns) */
+/* so that a round of hundreds of silent members does not outlast what counts of it (gap_max_ns) */
+#define THREADS_MAX 128
 
 struct crowd {
     const struct spotnik_credentials *self;
@@ -16,14 +18,17 @@ struct crowd {
     bool enough, met;
 };
 
-static enum spotnik_peers_reply classify(const struct crowd *crowd, const struct spotnik_question *question)
+static enum spotnik_peers_reply classify(const struct crowd *crowd,
+                                         const struct spotnik_question *question)
 {
     const struct spotnik_answer *answer = &question->answer;
     const struct spotnik_member *expected = question->expected;
-    bool echo = spotnik_id_equal(answer->self.id, crowd->self->self.id); /* however far we have come: nobody meets himself */
+    /* however far we have come: nobody meets himself */
+    bool echo = spotnik_id_equal(answer->self.id, crowd->self->self.id);
     if (answer->epoch > 0 && !echo)
         return answer->parked ? SPOTNIK_PEERS_REPLY_PARKED : SPOTNIK_PEERS_REPLY_IN_VIEW;
-    bool expects = !spotnik_id_is_none(expected->id), same = spotnik_id_equal(expected->id, answer->self.id);
+    bool expects = !spotnik_id_is_none(expected->id),
+         same = spotnik_id_equal(expected->id, answer->self.id);
     if (expects && same)
         return SPOTNIK_PEERS_REPLY_IDLE;
     if (expects && answer->self.host == expected->host && answer->self.host != 0)
@@ -42,8 +47,8 @@ static void ask(const struct crowd *crowd, struct spotnik_question *question)
         snprintf(question->text, sizeof question->text, "its name has no address now");
         return;
     }
-    int rc = spotnik_net_ask(crowd->self, question->expected->address, question->expected->port, SPOTNIK_PEERS_ASK_NS,
-                             &question->answer, &refused);
+    int rc = spotnik_net_ask(crowd->self, question->expected->address, question->expected->port,
+                             SPOTNIK_PEERS_ASK_NS, &question->answer, &refused);
     question->refusal = 0;
     question->text[0] = '\0';
     if (rc == 0) {
@@ -52,7 +57,8 @@ static void ask(const struct crowd *crowd, struct spotnik_question *question)
     }
     snprintf(question->text, sizeof question->text, "%s", spotnik_last_error());
     question->refusal = rc != SPOTNIK_ERR_PEERS ? rc : 0;
-    question->reply = rc != SPOTNIK_ERR_PEERS ? SPOTNIK_PEERS_REPLY_REFUSES : SPOTNIK_PEERS_REPLY_SILENT;
+    question->reply =
+        rc != SPOTNIK_ERR_PEERS ? SPOTNIK_PEERS_REPLY_REFUSES : SPOTNIK_PEERS_REPLY_SILENT;
 }
 
 static void *work(void *context)
@@ -70,8 +76,8 @@ static void *work(void *context)
     }
 }
 
-void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question, uint32_t count,
-                       bool enough)
+void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question,
+                       uint32_t count, bool enough)
 {
     struct crowd crowd = { .self = self, .question = question, .count = count, .enough = enough };
     pthread_t helper[THREADS_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a directory. The process that makes genesis-<n> founds the job for the n-th time; all
- * others join by any member whose record lies there. n + 1 follows only when no process with a record there can be alive in a
- * view (judge.c). The rules, and why: docs/design/0002-finding-the-job.md. */
+/* One round of the search in a directory. The process that makes genesis-<n> founds the job for the
+ * n-th time; all others join by any member whose record lies there. n + 1 follows only when no
+ * process with a record there can be alive in a view (judge.c). The rules, and why:
+ * docs/design/0002-finding-the-job.md. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,10 @@
 
 /* What one round has found. */
 struct findings {
-    struct spotnik_question *question; /* one for each record, and the last for the founder without one */
+    /* one for each record, and the last for the founder without one */
+    struct spotnik_question *question;
     uint32_t count;
-    bool free; /* nobody stands in the way of founding, */
+    bool free;    /* nobody stands in the way of founding, */
     bool at_once; /* and nothing needs to be waited for */
 };
 
@@ -27,7 +29,8 @@ static bool may_join(const struct spotnik_peers_search *search, const struct spo
 {
     /* A lineage that a younger one has replaced takes nobody in. */
     return !spotnik_id_equal(record->member.id, answer->self.id) || record->generation == 0
-           || search->watch.genesis.reading != SPOTNIK_READING_RECORD || record->generation >= search->watch.generation;
+           || search->watch.genesis.reading != SPOTNIK_READING_RECORD
+           || record->generation >= search->watch.generation;
 }
 
 static bool is_own(const struct spotnik_peers_search *search, const struct spotnik_record *record)
@@ -46,8 +49,8 @@ static void question_make(struct spotnik_peers_search *search, const struct spot
                         || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
 }
 
-/* One for each record; the founder too, where its own record is gone. Those whose records change come first, so that a
- * crowd of dead ones does not hide them. */
+/* One for each record; the founder too, where its own record is gone. Those whose records change
+ * come first, so that a crowd of dead ones does not hide them. */
 static bool ask_all(struct spotnik_peers_search *search, struct findings *findings)
 {
     struct spotnik_lookout *watch = &search->watch;
@@ -92,22 +95,25 @@ static bool sponsor_find(struct spotnik_peers_search *search, const struct findi
         if (question->reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
             continue;
         if (!spotnik_peers_may_follow(search->peers, &question->answer)) {
-            spotnik_peers_say(search, "%.48s is of another lineage than this process was in", question->name);
+            spotnik_peers_say(search, "%.48s is of another lineage than this process was in",
+                              question->name);
             continue;
         }
         if (may_join(search, record_of(search, i), &question->answer)) {
             sponsor_take(search, &question->answer);
             return true;
         }
-        spotnik_peers_say(search, "%.48s is of generation %llu, which a younger founding has replaced", question->name,
-                          (unsigned long long)record_of(search, i)->generation);
+        spotnik_peers_say(search,
+                          "%.48s is of generation %llu, which a younger founding has replaced",
+                          question->name, (unsigned long long)record_of(search, i)->generation);
     }
     return false;
 }
 
 /* ---- may we found? ---- */
 
-static void refusal_note(struct spotnik_peers_search *search, const struct spotnik_question *question)
+static void refusal_note(struct spotnik_peers_search *search,
+                         const struct spotnik_question *question)
 {
     if (question->refusal == 0)
         return;
@@ -125,24 +131,28 @@ static void hope(struct spotnik_peers_search *search, uint64_t for_ns)
         search->hope_ns = until_ns;
 }
 
-static bool is_founder(const struct spotnik_peers_search *search, const struct spotnik_record *record)
+static bool is_founder(const struct spotnik_peers_search *search,
+                       const struct spotnik_record *record)
 {
     return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
            && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
 }
 
-/* A member of a replaced lineage does not block a founding, except one that has just replaced it from its memory and has not yet written
- * its record again. */
+/* A member of a replaced lineage does not block a founding, except one that has just replaced it
+ * from its memory and has not yet written its record again. */
 static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
     return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
-           && record->generation != 0 && record->generation < search->watch.generation && !is_founder(search, record);
+           && record->generation != 0 && record->generation < search->watch.generation
+           && !is_founder(search, record);
 }
 
 /* A live writer would have written by now. */
-static bool seems_dead(const struct spotnik_peers_search *search, const struct spotnik_sighting *entry)
+static bool seems_dead(const struct spotnik_peers_search *search,
+                       const struct spotnik_sighting *entry)
 {
-    return entry->unchanged_ns >= spotnik_time_min(search->watch.watched_ns, 3 * search->peers->times.refresh_ns);
+    return entry->unchanged_ns
+           >= spotnik_time_min(search->watch.watched_ns, 3 * search->peers->times.refresh_ns);
 }
 
 static void record_judge(struct spotnik_peers_search *search, struct findings *findings, uint32_t i)
@@ -158,7 +168,8 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(entry, question, &search->peers->times, why, sizeof why, &hope_ns);
     bool founder = entry->reading == SPOTNIK_READING_RECORD && is_founder(search, &entry->record);
-    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && founder && question->reply == SPOTNIK_PEERS_REPLY_IDLE) {
+    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && founder
+        && question->reply == SPOTNIK_PEERS_REPLY_IDLE) {
         findings->free = false; /* it is about to found */
         return;
     }
@@ -167,8 +178,10 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
         search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
         spotnik_peers_say(search, "%s", why);
         hope(search, seems_dead(search, entry) ? hope_ns : 0);
-        if (verdict == SPOTNIK_PEERS_VERDICT_PARKED) /* it goes on by itself when nobody else can be alive */
-            hope(search, spotnik_time_since(search->peers->times.stale_ns + PARKED_NS, search->watch.watched_ns));
+        /* it goes on by itself when nobody else can be alive */
+        if (verdict == SPOTNIK_PEERS_VERDICT_PARKED)
+            hope(search, spotnik_time_since(search->peers->times.stale_ns + PARKED_NS,
+                                            search->watch.watched_ns));
     }
 }
 
@@ -176,10 +189,13 @@ static bool is_there(const struct spotnik_peers_search *search, const char *name
 {
     struct spotnik_record record;
     uint64_t print;
-    return spotnik_record_read(&search->self, search->peers->spec.directory, name, &record, &print, NULL) == SPOTNIK_READING_RECORD;
+    return spotnik_record_read(&search->self, search->peers->spec.directory, name, &record, &print,
+                               NULL)
+           == SPOTNIK_READING_RECORD;
 }
 
-/* The life of the job that this founding began has ended in good order, with its work done or not. */
+/* The life of the job that this founding began has ended in good order, with its work done or
+ * not. */
 static bool is_over(const struct spotnik_peers_search *search, uint64_t founding)
 {
     char over[64], stopped[64];
@@ -188,8 +204,8 @@ static bool is_over(const struct spotnik_peers_search *search, uint64_t founding
     return founding != 0 && (is_there(search, over) || is_there(search, stopped));
 }
 
-/* Its founder has left no record: it has left the job, or a cleaner took the record. Then others that live put theirs
- * back within moments. */
+/* Its founder has left no record: it has left the job, or a cleaner took the record. Then others
+ * that live put theirs back within moments. */
 static void founder_judge(struct spotnik_peers_search *search, struct findings *findings)
 {
     const struct spotnik_lookout *watch = &search->watch;
@@ -202,12 +218,14 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
                 || spotnik_lookout_find(watch, watch->genesis.record.member.id) != NULL)))
         return;
     if (watch->genesis.reading == SPOTNIK_READING_RECORD
-        && (is_over(search, watch->genesis.record.founding) || spotnik_peers_was_here(&watch->genesis.record)))
+        && (is_over(search, watch->genesis.record.founding)
+            || spotnik_peers_was_here(&watch->genesis.record)))
         return; /* it left, and we know of it */
     findings->at_once = false;
     refusal_note(search, question);
     enum spotnik_peers_verdict verdict =
-        spotnik_peers_judge(&watch->genesis, question, &search->peers->times, why, sizeof why, &hope_ns);
+        spotnik_peers_judge(&watch->genesis, question, &search->peers->times, why, sizeof why,
+                            &hope_ns);
     if (verdict == SPOTNIK_PEERS_VERDICT_FREE && question->reply == SPOTNIK_PEERS_REPLY_IDLE)
         findings->free = false; /* about to found, or to join those that went on without it */
     if (verdict != SPOTNIK_PEERS_VERDICT_WAIT && verdict != SPOTNIK_PEERS_VERDICT_PARKED)
@@ -217,8 +235,8 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
     hope(search, hope_ns);
 }
 
-/* The newest view that any record tells of had more members than there are records of its lineage: a cleaner has taken some, and a member
- * that lives puts its own back. */
+/* The newest view that any record tells of had more members than there are records of its lineage:
+ * a cleaner has taken some, and a member that lives puts its own back. */
 static bool records_lack(const struct spotnik_lookout *watch)
 {
     uint64_t founding = watch->genesis.record.founding, epoch = 0, size = 0, count = 0;
@@ -248,14 +266,16 @@ static void judge_all(struct spotnik_peers_search *search, struct findings *find
 
 /* ---- founding ---- */
 
-static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search, uint64_t generation, int rc)
+static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search,
+                                             uint64_t generation, int rc)
 {
     (void)spotnik_peers_entered_set(search->peers, false);
     if (rc == -EEXIST)
         return SPOTNIK_PEERS_AGAIN;
     errno = -rc;
-    search->error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
-                                         search->peers->spec.directory, (unsigned long long)generation);
+    search->error =
+        spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
+                             search->peers->spec.directory, (unsigned long long)generation);
     return SPOTNIK_PEERS_ERROR;
 }
 
@@ -264,7 +284,9 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
     uint64_t generation = spotnik_lookout_generation_next(&search->watch);
-    struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation), founding;
+    struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis,
+                                                             search->watch.generation),
+                            founding;
     spotnik_peers_founding_make(&before, generation, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
     if (rc == 0) {
@@ -275,7 +297,8 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
         spotnik_witness_remove(peers->spec.directory, founding.id);
         return found_failed(search, generation, rc);
     }
-    if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory, peers->times.stale_ns)) {
+    if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory,
+                                  peers->times.stale_ns)) {
         spotnik_genesis_take_back(peers, generation, founding.id);
         search->taken_back = generation;
         (void)spotnik_peers_entered_set(peers, false);
@@ -287,21 +310,23 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
     return SPOTNIK_PEERS_FOUND;
 }
 
-/* The mark of a fresh directory goes to one process, which then knows that nobody was there before. */
+/* The mark of a fresh directory goes to one process, which then knows that nobody was there
+ * before. */
 static void heir_try(struct spotnik_peers_search *search)
 {
     const char *directory = search->peers->spec.directory;
     char from[PATH_MAX], to[PATH_MAX];
     snprintf(from, sizeof from, "%s/" SPOTNIK_PEERS_FRESH, directory);
-    snprintf(to, sizeof to, "%s/.fresh.%016llx", directory, (unsigned long long)search->self.self.id.low);
+    snprintf(to, sizeof to, "%s/.fresh.%016llx", directory,
+             (unsigned long long)search->self.self.id.low);
     if (rename(from, to) != 0)
         return;
     search->heir = true;
     unlink(to);
 }
 
-/* A record has gone before our eyes: its member has left, or a cleaner took it from one that cannot write at this moment. That one is gone
- * after T, as if its record still lay there. */
+/* A record has gone before our eyes: its member has left, or a cleaner took it from one that cannot
+ * write at this moment. That one is gone after T, as if its record still lay there. */
 static bool has_vanished(struct spotnik_peers_search *search)
 {
     const struct spotnik_lookout *watch = &search->watch;
@@ -313,8 +338,9 @@ static bool has_vanished(struct spotnik_peers_search *search)
     return true;
 }
 
-/* Members restore what is missing within one refresh, so a process that sees nothing for three has not come in between. The same when a record or
- * a genesis has gone before our eyes: of a member that we cannot reach, a cleaner may have taken it. */
+/* Members restore what is missing within one refresh, so a process that sees nothing for three has
+ * not come in between. The same when a record or a genesis has gone before our eyes: of a member
+ * that we cannot reach, a cleaner may have taken it. */
 static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
 {
     const struct spotnik_lookout *watch = &search->watch;
@@ -324,20 +350,25 @@ static bool has_watched(struct spotnik_peers_search *search, const struct findin
         return false;
     if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
         return true;
-    spotnik_peers_say(search, gone                     ? "a record is gone; watching for its member to put it back"
-                              : watch->generation > 0 ? "the founder has left no record; watching for members that put theirs back"
-                                                      : "nobody has founded the job here; watching for members that put their genesis back");
+    spotnik_peers_say(
+        search,
+        gone ? "a record is gone; watching for its member to put it back"
+        : watch->generation > 0
+            ? "the founder has left no record; watching for members that put theirs back"
+            : "nobody has founded the job here; watching for members that put their genesis back");
     hope(search, wanted_ns - watch->settled_ns);
     return false;
 }
 
-static enum spotnik_peers_round conclude(struct spotnik_peers_search *search, struct findings *findings)
+static enum spotnik_peers_round conclude(struct spotnik_peers_search *search,
+                                         struct findings *findings)
 {
     if (sponsor_find(search, findings))
         return SPOTNIK_PEERS_JOIN;
     if (!search->may_found) {
         if (search->said[0] == '\0')
-            spotnik_peers_say(search, "no member of the job that this process was in, or was joining, answers");
+            spotnik_peers_say(
+                search, "no member of the job that this process was in, or was joining, answers");
         return SPOTNIK_PEERS_AGAIN;
     }
     if (search->watch.generation == 0 && !search->heir)
@@ -352,7 +383,8 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search, st
     return found(search);
 }
 
-/* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be read may yet be. */
+/* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be
+ * read may yet be. */
 static bool is_foreign(struct spotnik_peers_search *search)
 {
     const struct spotnik_sighting *genesis = &search->watch.genesis;
@@ -360,10 +392,11 @@ static bool is_foreign(struct spotnik_peers_search *search)
         || (genesis->reading != SPOTNIK_READING_KEY && genesis->reading != SPOTNIK_READING_JOB))
         return false;
     bool job = genesis->reading == SPOTNIK_READING_JOB;
-    search->error = spotnik_error_return(job ? SPOTNIK_ERR_JOB : SPOTNIK_ERR_KEY, "%s/%s %s",
-                                         search->peers->spec.directory, genesis->name,
-                                         job ? "belongs to another job: give each job its own directory"
-                                             : "is signed with another job key");
+    search->error =
+        spotnik_error_return(job ? SPOTNIK_ERR_JOB : SPOTNIK_ERR_KEY, "%s/%s %s",
+                             search->peers->spec.directory, genesis->name,
+                             job ? "belongs to another job: give each job its own directory"
+                                 : "is signed with another job key");
     return true;
 }
 
@@ -397,15 +430,16 @@ enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_sear
     struct findings findings = { .question = NULL };
     search->error = 0;
     int rc = spotnik_lookout_look(&search->watch, &search->self, search->peers->spec.directory,
-                                spotnik_peers_gap_max(search->peers));
+                                  spotnik_peers_gap_max(search->peers));
     if (rc != 0)
         return unreadable(search, rc);
     search->opened = true;
     if (is_foreign(search))
         return SPOTNIK_PEERS_ERROR;
     const struct spotnik_sighting *genesis = &search->watch.genesis;
-    if (search->may_found && search->watch.generation > 0 && genesis->reading == SPOTNIK_READING_RECORD
-        && is_own(search, &genesis->record) && search->watch.generation != search->taken_back)
+    if (search->may_found && search->watch.generation > 0
+        && genesis->reading == SPOTNIK_READING_RECORD && is_own(search, &genesis->record)
+        && search->watch.generation != search->taken_back)
         return found_after_all(search);
     enum spotnik_peers_round round = SPOTNIK_PEERS_ERROR;
     if (ask_all(search, &findings))

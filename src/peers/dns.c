@@ -44,9 +44,10 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
     if (rc != 0)
         return rc;
     if (spec->name_count > SPOTNIK_PEERS_LISTED_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
-                                    "SPOTNIK_PEERS: %u names; the first %d of them are enough: others join",
-                                    spec->name_count, SPOTNIK_PEERS_LISTED_MAX);
+        return spotnik_error_return(
+            SPOTNIK_ERR_LIMIT,
+            "SPOTNIK_PEERS: %u names; the first %d of them are enough: others join",
+            spec->name_count, SPOTNIK_PEERS_LISTED_MAX);
     if (spec->name_count == 0 || (spec->name_count == 1) != (count > 0))
         return refuse(text);
     spec->port = (uint16_t)port;
@@ -57,7 +58,8 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
 
 /* ---- a file of names ---- */
 
-/* The host in a line of such a file, where others read user@, :SLOTS, brackets around IPv6 and comments, too. NULL: none. */
+/* The host in a line of such a file, where others read user@, :SLOTS, brackets around IPv6 and
+ * comments, too. NULL: none. */
 static char *host_cut(char *line)
 {
     char *word = line + strspn(line, " \t"), *at, *colon;
@@ -75,8 +77,8 @@ static char *host_cut(char *line)
     return word[0] != '\0' ? word : NULL;
 }
 
-/* `names` has room for SPOTNIK_PEERS_LISTED_MAX; what is beyond is not needed. A line that cannot be read is an error: without
- * it this process would think the list shorter than others do. */
+/* `names` has room for SPOTNIK_PEERS_LISTED_MAX; what is beyond is not needed. A line that cannot
+ * be read is an error: without it this process would think the list shorter than others do. */
 static int names_read(FILE *file, char (*names)[SPOTNIK_HOST_NAME], uint32_t *ret_count)
 {
     char line[1024];
@@ -119,7 +121,8 @@ int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
     if (spec->name_count == 0)
         return spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
-            "SPOTNIK_PEERS: \"hosts:%.200s\": there is no host in that file, or no such file", path);
+            "SPOTNIK_PEERS: \"hosts:%.200s\": there is no host in that file, or no such file",
+            path);
     spec->is_file = true;
     spec->port = SPOTNIK_DNS_PORT;
     return 0;
@@ -129,12 +132,13 @@ int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
 
 static int by_address(const void *a, const void *b)
 {
-    return memcmp(((const struct spotnik_member *)a)->address, ((const struct spotnik_member *)b)->address,
-                  16);
+    return memcmp(((const struct spotnik_member *)a)->address,
+                  ((const struct spotnik_member *)b)->address, 16);
 }
 
-/* Hosts of two families have an address of each; their processes bind one. Take those of our own family if there are any:
- * else a host would count twice, or be looked for where it does not listen. */
+/* Hosts of two families have an address of each; their processes bind one. Take those of our own
+ * family if there are any: else a host would count twice, or be looked for where it does not
+ * listen. */
 static int family_of(const struct addrinfo *list, const uint8_t *own)
 {
     int family = spotnik_address_is_ipv4(own) ? AF_INET : AF_INET6;
@@ -156,8 +160,8 @@ static void take(const struct addrinfo *from, uint16_t port, struct spotnik_memb
 }
 
 /* At most `max` addresses of a name, each once. */
-static uint32_t look_up(const char *name, uint16_t port, const uint8_t *own, struct spotnik_member *ret,
-                        uint32_t max)
+static uint32_t look_up(const char *name, uint16_t port, const uint8_t *own,
+                        struct spotnik_member *ret, uint32_t max)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
     uint32_t count = 0;
@@ -185,9 +189,11 @@ static void say(char *said, size_t size, const char *name)
 }
 
 /* In a fixed order: the first of the list that lives is everybody's favourite as founder. */
-static void resolve_one_name(struct spotnik_peers_spec *spec, const uint8_t *own, char *said, size_t size)
+static void resolve_one_name(struct spotnik_peers_spec *spec, const uint8_t *own, char *said,
+                             size_t size)
 {
-    uint32_t count = look_up(spec->name[0], spec->port, own, spec->listed, SPOTNIK_PEERS_LISTED_MAX);
+    uint32_t count =
+        look_up(spec->name[0], spec->port, own, spec->listed, SPOTNIK_PEERS_LISTED_MAX);
     if (count == 0)
         say(said, size, spec->name[0]);
     qsort(spec->listed, count, sizeof *spec->listed, by_address);
@@ -196,7 +202,8 @@ static void resolve_one_name(struct spotnik_peers_spec *spec, const uint8_t *own
         memset(&spec->listed[count], 0, (spec->count - count) * sizeof *spec->listed);
 }
 
-void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said, size_t size)
+void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said,
+                         size_t size)
 {
     said[0] = '\0';
     if (spec->is_file && file_read(spec) != 0)

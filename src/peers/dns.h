@@ -14,18 +14,22 @@
 /* `text` behind dns://, one of
  *     train-[0-7].train[:PORT]   these names, one process each
  *     train[:PORT]/COUNT         all addresses of one name; the job begins with COUNT processes
- * All of them must be there when the job begins (list.c). With COUNT no more than that may be up meanwhile: parts of a
- * larger crowd could each begin one. Names have no such gap. Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
+ * All of them must be there when the job begins (list.c). With COUNT no more than that may be up
+ * meanwhile: parts of a larger crowd could each begin one. Names have no such gap. Nothing is
+ * looked up yet. Errors: ARGUMENT, LIMIT. */
 int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
 
-/* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun: user@ before it, :SLOTS
- * behind it and comments are passed over. Port SPOTNIK_DNS_PORT. It is read again with every look, so hosts may be added while
- * a job runs. Errors: ARGUMENT (no such file, no host in it, a line that cannot be read). */
+/* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun:
+ * user@ before it, :SLOTS behind it and comments are passed over. Port SPOTNIK_DNS_PORT. It is read
+ * again with every look, so hosts may be added while a job runs. Errors: ARGUMENT (no such file, no
+ * host in it, a line that cannot be read). */
 int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
 
-/* Look all names up. `own`: the address that this process binds, or NULL (a tool: all addresses count); of a host with addresses of both families the one of
- * its family counts. An entry whose name has no address becomes 0.0.0.0:0, where nobody answers.
- * `said` hears which have none. May block for as long as the resolver does. */
-void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said, size_t size);
+/* Look all names up. `own`: the address that this process binds, or NULL (a tool: all addresses
+ * count); of a host with addresses of both families the one of its family counts. An entry whose
+ * name has no address becomes 0.0.0.0:0, where nobody answers. `said` hears which have none. May
+ * block for as long as the resolver does. */
+void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said,
+                         size_t size);
 
 #endif

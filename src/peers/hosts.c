@@ -19,8 +19,8 @@ struct output {
 
 static int wrong(const char *what, const char *list)
 {
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "host list \"%.100s\": %s; write n[01-03,7],m1", list,
-                                what);
+    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                "host list \"%.100s\": %s; write n[01-03,7],m1", list, what);
 }
 
 static int emit(struct output *output, const char *name)
@@ -63,7 +63,8 @@ static int expand_range(struct output *output, const char *done, const char *ran
     if (after != end || last < first)
         return wrong("a range that cannot be read", range);
     if (last - first >= RANGE_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "host list: a range of more than %d names", RANGE_MAX);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "host list: a range of more than %d names",
+                                    RANGE_MAX);
     int rc = 0;
     for (unsigned long number = first; rc == 0 && number <= last; number++)
         rc = expand_number(output, done, number, width, rest);
@@ -93,7 +94,8 @@ static int expand(struct output *output, const char *done, const char *rest)
     return rc;
 }
 
-int spotnik_hosts_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max, uint32_t *ret_count)
+int spotnik_hosts_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max,
+                         uint32_t *ret_count)
 {
     struct output output = { .name = ret, .max = max };
     int rc = 0;

@@ -8,9 +8,10 @@
 
 #define SPOTNIK_HOST_NAME 256 /* bytes of a name, with its end */
 
-/* Names in the order of the list, at most `max`; *ret_count is how many there are, which may be more. Errors:
- * ARGUMENT (a bracket without its other half, a range that runs backwards, a name that is too long
- * or empty), LIMIT (a range of more than 100000 names). */
-int spotnik_hosts_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max, uint32_t *ret_count);
+/* Names in the order of the list, at most `max`; *ret_count is how many there are, which may be
+ * more. Errors: ARGUMENT (a bracket without its other half, a range that runs backwards, a name
+ * that is too long or empty), LIMIT (a range of more than 100000 names). */
+int spotnik_hosts_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max,
+                         uint32_t *ret_count);
 
 #endif

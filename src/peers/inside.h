@@ -14,14 +14,17 @@
 
 #define SPOTNIK_PEERS_ASK_NS (500 * SPOTNIK_MS)   /* patience with one address */
 #define SPOTNIK_PEERS_AGAIN_NS (100 * SPOTNIK_MS) /* between two rounds */
-#define SPOTNIK_PEERS_QUIET_ROUNDS 3 /* a member may be entering a view right now, on the word of one that has just died */
+/* a member may be entering a view right now, on the word of one that has just died */
+#define SPOTNIK_PEERS_QUIET_ROUNDS 3
 #define SPOTNIK_PEERS_BACK_REFRESHES 3 /* members put back within one what a cleaner has taken */
-#define SPOTNIK_PEERS_SWEEP_S 30     /* age at which the record of a process that has ended is taken away */
+/* age at which the record of a process that has ended is taken away */
+#define SPOTNIK_PEERS_SWEEP_S 30
 /* Files about the end of one life of the job, by its founding. */
 #define SPOTNIK_OVER_NAME "over-%016llx"
 #define SPOTNIK_STOPPED_NAME "stopped-%016llx"
 
-#define SPOTNIK_PEERS_FRESH "fresh"  /* a user who makes a directory for one job may leave this file in it */
+/* a user who makes a directory for one job may leave this file in it */
+#define SPOTNIK_PEERS_FRESH "fresh"
 
 /* The one time that the search for a founder rests on (docs/design/0002-finding-the-job.md). */
 struct spotnik_peers_times {
@@ -37,21 +40,24 @@ struct spotnik_peers {
     struct spotnik_peers_times times;
     struct spotnik_process process;
     bool lease; /* commits need a fresh record */
-    uint64_t lease_ns;     /* keeper: CLOCK_BOOTTIME, until when the last one holds; 0: there was none */
+    /* keeper: CLOCK_BOOTTIME, until when the last one holds; 0: there was none */
+    uint64_t lease_ns;
     uint32_t lease_rounds; /* keeper: good looks in a row since it ran out */
-    bool witness; /* the operator vouches for rename() in this directory */
+    bool witness;          /* the operator vouches for rename() in this directory */
     pthread_t witness_thread;
     bool witnessing;
     pthread_t keeper;
     bool keeping;
-    uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
-    uint64_t touch_ns;  /* keeper: when to make the witness young again */
-    uint64_t absent_ns; /* keeper, list: when to look again for listed processes outside of the view */
-    uint64_t met;       /* keeper: the other lineage told of last, */
+    uint64_t sweep_ns; /* keeper: when to look again for what the dead have left */
+    uint64_t touch_ns; /* keeper: when to make the witness young again */
+    /* keeper, list: when to look again for listed processes outside of the view */
+    uint64_t absent_ns;
+    uint64_t met;                /* keeper: the other lineage told of last, */
     enum spotnik_meeting met_as; /* and as what */
     uint32_t look_next; /* keeper: the member to ask first when it looks for the job again */
     struct spotnik_lookout watch; /* keeper, while parked */
-    uint32_t quiet;             /* keeper, while parked: looks in a row in which we might have founded */
+    /* keeper, while parked: looks in a row in which we might have founded */
+    uint32_t quiet;
     pthread_mutex_t writing; /* our record, and the next line */
     uint64_t counter;
     pthread_cond_t changed;
@@ -59,18 +65,21 @@ struct spotnik_peers {
     struct spotnik_credentials credentials;
     bool stopping;
     struct spotnik_id founder; /* of our generation, when last seen */
-    bool entered;         /* we have asked to enter, or have founded: our record says so from then on */
+    /* we have asked to enter, or have founded: our record says so from then on */
+    bool entered;
     bool entered_is_told; /* a record that says it lies in the directory */
-    bool refounds;        /* the keeper has founded the next generation from our memory; the API follows */
-    bool superseded;      /* our lineage has been replaced by a younger one */
-    uint64_t founding;    /* of our lineage; 0: none */
-    uint64_t generation;  /* of our lineage; 0: not known */
+    /* the keeper has founded the next generation from our memory; the API follows */
+    bool refounds;
+    bool superseded;              /* our lineage has been replaced by a younger one */
+    uint64_t founding;            /* of our lineage; 0: none */
+    uint64_t generation;          /* of our lineage; 0: not known */
     struct spotnik_founding made; /* the lineage that we have founded last; id 0: none */
-    uint64_t sponsor_founding, sponsor_generation; /* what the record of the member said that we join by */
+    /* what the record of the member said that we join by */
+    uint64_t sponsor_founding, sponsor_generation;
     uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
-    char warning[256];  /* what is wrong with the directory */
-    char advice[256];   /* what should be better about it */
-    char waiting[320];  /* what a search waits for */
+    char warning[256];     /* what is wrong with the directory */
+    char advice[256];      /* what should be better about it */
+    char waiting[320];     /* what a search waits for */
     /* List, used by the searching thread only: */
     struct spotnik_member vote; /* ours; id none: not given */
     bool withdrawn;             /* we have voted for us once, and for another later */
@@ -89,18 +98,22 @@ struct spotnik_peers_search {
     struct spotnik_peers *peers;
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
-    uint64_t taken_back;  /* directory: the generation that we founded and gave up again; 0: none */
-    bool heir;            /* directory: we took the mark of a fresh one, so nobody was there before us */
-    bool opened;          /* directory: it could be read once */
-    uint32_t quiet;       /* directory: rounds in a row in which nobody stood in the way of founding */
+    uint64_t taken_back; /* directory: the generation that we founded and gave up again; 0: none */
+    /* directory: we took the mark of a fresh one, so nobody was there before us */
+    bool heir;
+    bool opened; /* directory: it could be read once */
+    /* directory: rounds in a row in which nobody stood in the way of founding */
+    uint32_t quiet;
     struct spotnik_lookout watch;
     uint64_t begun_ns;
-    uint64_t hope_ns;     /* until then it is known what we wait for; 0: nothing */
-    uint64_t remaining_ns; /* more or less, of T, for the record that takes longest; 0: no record is waited for */
-    uint32_t undecided;   /* processes that may yet be the job, beside those that refuse us */
-    int refusal;          /* by a process that has not proved the key: reported when the patience ends */
-    char said[512];       /* what the others said in the last round, for the error message */
-    char refused[200];    /* what the refusal said, and by which record we came to it */
+    uint64_t hope_ns; /* until then it is known what we wait for; 0: nothing */
+    /* more or less, of T, for the record that takes longest; 0: no record is waited for */
+    uint64_t remaining_ns;
+    uint32_t undecided; /* processes that may yet be the job, beside those that refuse us */
+    /* by a process that has not proved the key: reported when the patience ends */
+    int refusal;
+    char said[512];    /* what the others said in the last round, for the error message */
+    char refused[200]; /* what the refusal said, and by which record we came to it */
     struct spotnik_member sponsor;
     int error;
 };
@@ -129,34 +142,45 @@ int spotnik_peers_entered_set(struct spotnik_peers *peers, bool entered);
 bool spotnik_peers_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
 
-/* The processes that `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory that cannot be read, MEMORY. */
-int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
-                        struct spotnik_member **ret, uint32_t *ret_count);
+/* The processes that `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory
+ * that cannot be read, MEMORY. */
+int spotnik_peers_named(const struct spotnik_peers_spec *spec,
+                        const struct spotnik_credentials *credentials, struct spotnik_member **ret,
+                        uint32_t *ret_count);
 
-/* sweep.c: take away what the dead have left in the directory. Blocking, about two seconds at most. */
+/* sweep.c: take away what the dead have left in the directory. Blocking, about two seconds at
+ * most. */
 void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_credentials *self);
 
 /* genesis.c: the founder. */
 /* Found this generation: 0, -EEXIST when another process did, or minus an errno. Blocking. */
-int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step);
+int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding,
+                         uint64_t step);
 /* It is ours, however we learnt of it. */
 void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
-/* born.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been set. */
+/* born.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been
+ * set. */
 uint64_t spotnik_peers_born_ms(void);
 
 /* What a genesis says of its lineage; id 0: it is none. */
-struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis, uint64_t generation);
+struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis,
+                                                uint64_t generation);
 /* Take it back: somebody turned out to be alive. */
 void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
-/* A member: is ours the youngest lineage that the directory knows? Puts a missing genesis back, unless we are
- * parked. 0, SPOTNIK_ERR_LINEAGE when a younger one has taken our place (*ret says which), or SPOTNIK_ERR_SYSTEM. */
-int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status, struct spotnik_record *ret);
+/* A member: is ours the youngest lineage that the directory knows? Puts a missing genesis back,
+ * unless we are parked. 0, SPOTNIK_ERR_LINEAGE when a younger one has taken our place (*ret says
+ * which), or SPOTNIK_ERR_SYSTEM. */
+int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status,
+                          struct spotnik_record *ret);
 
 /* witness.c. All blocking. */
-/* Give a founding of ours, made just now, a witness, where the directory will do: its id says so from then on. Before anybody knows of it. */
+/* Give a founding of ours, made just now, a witness, where the directory will do: its id says so
+ * from then on. Before anybody knows of it. */
 bool spotnik_witness_offer(struct spotnik_peers *peers, struct spotnik_founding *founding);
-/* Does the witness name `self` for this epoch? It does from now on, where it named somebody for an earlier one. False: it does not, or nobody knows. */
-bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch, struct spotnik_id self);
+/* Does the witness name `self` for this epoch? It does from now on, where it named somebody for an
+ * earlier one. False: it does not, or nobody knows. */
+bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch,
+                          struct spotnik_id self);
 /* Keep it young, in the eyes of cleaners. */
 void spotnik_witness_keep(const char *directory, uint64_t founding);
 /* Of a founding that nobody decides by any more: taken back, or followed by another. */
@@ -165,22 +189,26 @@ void spotnik_witness_remove(const char *directory, uint64_t founding);
 int spotnik_witness_start(struct spotnik_peers *peers);
 void spotnik_witness_stop(struct spotnik_peers *peers);
 
-/* parked.c: look where new members look, and go on alone when nobody else can be alive. Blocking. */
+/* parked.c: look where new members look, and go on alone when nobody else can be alive.
+ * Blocking. */
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status);
 void spotnik_peers_unparked(struct spotnik_peers *peers);
 /* An operator wants us to go on alone, even if others may be alive. */
 void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *status);
 
-/* meeting.c: what follows from other lineages that were met, and from operators' words. Blocking. */
+/* meeting.c: what follows from other lineages that were met, and from operators' words.
+ * Blocking. */
 void spotnik_peers_meetings(struct spotnik_peers *peers);
-/* May the searching process join by this answer? A process that was in a lineage only goes over to a later generation of its root. */
+/* May the searching process join by this answer? A process that was in a lineage only goes over to
+ * a later generation of its root. */
 bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer);
 /* Credentials that say of which lineage we are. */
 struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
 
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);
-/* keeper, list: a process that listens at a listed address and is in no view learns of the job by our question. */
+/* keeper, list: a process that listens at a listed address and is in no view learns of the job by
+ * our question. */
 void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_status *status);
 
 /* ---- ask.c: what becomes of a question to one process ---- */
@@ -207,9 +235,10 @@ struct spotnik_question {
     char text[160]; /* what went wrong */
 };
 
-/* Ask all of them, many at a time. As soon as `enough` members in a view have answered, the rest may stay NONE. */
-void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question, uint32_t count,
-                       bool enough);
+/* Ask all of them, many at a time. As soon as `enough` members in a view have answered, the rest
+ * may stay NONE. */
+void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question,
+                       uint32_t count, bool enough);
 
 /* ---- judge.c: may this record belong to a live process? ---- */
 
@@ -221,10 +250,11 @@ enum spotnik_peers_verdict {
     SPOTNIK_PEERS_VERDICT_WAIT,   /* may live */
 };
 
-/* `why` (may be NULL): what to say where the verdict is WAIT or PARKED. *ret_hope_ns: 0, or how long it takes until the record is
- * stale, if it stays as it is. */
-enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *entry, const struct spotnik_question *question,
-                                         const struct spotnik_peers_times *times, char *why, size_t size,
-                                         uint64_t *ret_hope_ns);
+/* `why` (may be NULL): what to say where the verdict is WAIT or PARKED. *ret_hope_ns: 0, or how
+ * long it takes until the record is stale, if it stays as it is. */
+enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *entry,
+                                               const struct spotnik_question *question,
+                                               const struct spotnik_peers_times *times, char *why,
+                                               size_t size, uint64_t *ret_hope_ns);
 
 #endif

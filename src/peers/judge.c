@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this record belong to a live process? No process founds while one may (P1). A kernel proves the death of its own
- * processes, and another process that has the address on the same host does. A refusal, silence, or a stranger at the
- * address prove nothing: firewalls refuse, and private addresses exist more than once. What is left is time: silent, and
- * not written to for T. That is enough for founding and never for the lineage rule. */
+/* May this record belong to a live process? No process founds while one may (P1). A kernel proves
+ * the death of its own processes, and another process that has the address on the same host does. A
+ * refusal, silence, or a stranger at the address prove nothing: firewalls refuse, and private
+ * addresses exist more than once. What is left is time: silent, and not written to for T. That is
+ * enough for founding and never for the lineage rule. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,19 +39,21 @@ static double seconds(uint64_t ns)
 }
 
 /* Nobody answers in its name: does it still write? */
-static enum spotnik_peers_verdict by_time(const struct spotnik_sighting *entry, const char *what, uint64_t stale_ns,
-                                    struct wording why, uint64_t *ret_hope_ns)
+static enum spotnik_peers_verdict by_time(const struct spotnik_sighting *entry, const char *what,
+                                          uint64_t stale_ns, struct wording why,
+                                          uint64_t *ret_hope_ns)
 {
     if (entry->unchanged_ns >= stale_ns)
         return SPOTNIK_PEERS_VERDICT_STALE;
     *ret_hope_ns = stale_ns - entry->unchanged_ns;
-    snprintf(why.text, why.size, "%.48s: %s; waiting until it stays the same for %.0f s, now %.0f s", entry->name,
-             what, seconds(stale_ns), seconds(entry->unchanged_ns));
+    snprintf(why.text, why.size,
+             "%.48s: %s; waiting until it stays the same for %.0f s, now %.0f s", entry->name, what,
+             seconds(stale_ns), seconds(entry->unchanged_ns));
     return SPOTNIK_PEERS_VERDICT_WAIT;
 }
 
-static const char *silence_text(const struct spotnik_sighting *entry, const struct spotnik_question *question,
-                                char text[300])
+static const char *silence_text(const struct spotnik_sighting *entry,
+                                const struct spotnik_question *question, char text[300])
 {
     char address[SPOTNIK_ADDRESS_TEXT];
     const struct spotnik_member *member = &entry->record.member;
@@ -65,27 +68,31 @@ static const char *silence_text(const struct spotnik_sighting *entry, const stru
     default:
         snprintf(text, 300, "%s%s", question->text[0] != '\0' ? question->text : "it was not asked",
                  spotnik_address_is_loopback(member->address)
-                     ? " (a loopback address: on another host set SPOTNIK_BIND)" : "");
+                     ? " (a loopback address: on another host set SPOTNIK_BIND)"
+                     : "");
     }
     return text;
 }
 
-static enum spotnik_peers_verdict judge_silent(const struct spotnik_sighting *entry, const struct spotnik_question *question,
-                                         enum spotnik_liveness life, uint64_t stale_ns, struct wording why,
-                                         uint64_t *ret_hope_ns)
+static enum spotnik_peers_verdict judge_silent(const struct spotnik_sighting *entry,
+                                               const struct spotnik_question *question,
+                                               enum spotnik_liveness life, uint64_t stale_ns,
+                                               struct wording why, uint64_t *ret_hope_ns)
 {
     char text[300];
     /* A process that leaves takes its record away, but for a genesis. */
     if (life != SPOTNIK_LIFE_ALIVE || spotnik_genesis_parse(entry->name) != 0)
         return by_time(entry, silence_text(entry, question, text), stale_ns, why, ret_hope_ns);
-    snprintf(why.text, why.size, "%.48s: process %llu of this host lives, and does not answer: continue it, or end it",
+    snprintf(why.text, why.size,
+             "%.48s: process %llu of this host lives, and does not answer: continue it, or end it",
              entry->name, (unsigned long long)entry->record.process.pid);
     return SPOTNIK_PEERS_VERDICT_WAIT;
 }
 
-enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *entry, const struct spotnik_question *question,
-                                         const struct spotnik_peers_times *times, char *why, size_t size,
-                                         uint64_t *ret_hope_ns)
+enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *entry,
+                                               const struct spotnik_question *question,
+                                               const struct spotnik_peers_times *times, char *why,
+                                               size_t size, uint64_t *ret_hope_ns)
 {
     char unused[8];
     struct wording wording = { why != NULL ? why : unused, why != NULL ? size : sizeof unused };
@@ -104,7 +111,8 @@ enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *en
     case SPOTNIK_PEERS_REPLY_GONE:
         return SPOTNIK_PEERS_VERDICT_ENDED;
     case SPOTNIK_PEERS_REPLY_PARKED:
-        snprintf(wording.text, wording.size, "%.48s is itself cut off from the majority", entry->name);
+        snprintf(wording.text, wording.size, "%.48s is itself cut off from the majority",
+                 entry->name);
         return SPOTNIK_PEERS_VERDICT_PARKED;
     case SPOTNIK_PEERS_REPLY_IN_VIEW:
         return SPOTNIK_PEERS_VERDICT_WAIT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes on between searches, on a thread of its own: our record in the directory is kept fresh, the genesis of our
- * lineage is kept there, a younger one ends us; and while this member is parked it looks where new members look, because
- * everybody it knew may be dead and the job may go on elsewhere, or be over. */
+/* What goes on between searches, on a thread of its own: our record in the directory is kept fresh,
+ * the genesis of our lineage is kept there, a younger one ends us; and while this member is parked
+ * it looks where new members look, because everybody it knew may be dead and the job may go on
+ * elsewhere, or be over. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #include "peers/inside.h"
 
 #define LOOK_MAX 64 /* addresses asked in one look; the next one goes on behind them */
-#define LEASE_MARGIN 16 /* of T: clocks of two machines run at a little different rates, and a commit takes a moment */
+/* of T: clocks of two machines run at a little different rates, and a commit takes a moment */
+#define LEASE_MARGIN 16
 
 uint64_t spotnik_peers_clock_ns(void)
 {
@@ -81,13 +83,15 @@ static void record_make(struct spotnik_peers *peers, struct spotnik_credentials 
     pthread_mutex_unlock(&peers->lock);
 }
 
-static void written_note(struct spotnik_peers *peers, const struct spotnik_record *record, uint64_t begun_ns, int rc)
+static void written_note(struct spotnik_peers *peers, const struct spotnik_record *record,
+                         uint64_t begun_ns, int rc)
 {
     pthread_mutex_lock(&peers->lock);
     peers->warning[0] = '\0';
     if (rc != 0) {
-        snprintf(peers->warning, sizeof peers->warning, "cannot write to the peers directory %.150s: %s",
-                 peers->spec.directory, strerror(-rc));
+        snprintf(peers->warning, sizeof peers->warning,
+                 "cannot write to the peers directory %.150s: %s", peers->spec.directory,
+                 strerror(-rc));
     } else {
         peers->refreshed_ns = begun_ns;
         peers->entered_is_told = record->standing != SPOTNIK_STANDING_SEEKING;
@@ -193,28 +197,34 @@ static int order(const struct spotnik_record *record)
     return spotnik_process_life(&record->process) == SPOTNIK_LIFE_ENDED ? 2 : record->epoch == 0;
 }
 
-static int records_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
-                         struct spotnik_member **ret, uint32_t *ret_count)
+static int records_named(const struct spotnik_peers_spec *spec,
+                         const struct spotnik_credentials *credentials, struct spotnik_member **ret,
+                         uint32_t *ret_count)
 {
     struct spotnik_lookout watch = { .count = 0 };
     int rc = spotnik_lookout_look(&watch, credentials, spec->directory, 0);
     errno = -rc;
     if (rc != 0) {
         spotnik_lookout_done(&watch);
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m", spec->directory);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
+                                    spec->directory);
     }
     *ret = calloc((size_t)watch.count + 1, sizeof **ret);
     *ret_count = 0;
     for (int turn = 0; *ret != NULL && turn < 3; turn++)
         for (uint32_t i = 0; i < watch.count; i++)
-            if (watch.entry[i].reading == SPOTNIK_READING_RECORD && turn == order(&watch.entry[i].record))
+            if (watch.entry[i].reading == SPOTNIK_READING_RECORD
+                && turn == order(&watch.entry[i].record))
                 (*ret)[(*ret_count)++] = watch.entry[i].record.member;
     spotnik_lookout_done(&watch);
-    return *ret != NULL ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a list of members");
+    return *ret != NULL
+               ? 0
+               : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a list of members");
 }
 
-int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
-                        struct spotnik_member **ret, uint32_t *ret_count)
+int spotnik_peers_named(const struct spotnik_peers_spec *spec,
+                        const struct spotnik_credentials *credentials, struct spotnik_member **ret,
+                        uint32_t *ret_count)
 {
     if (spec->is_directory)
         return records_named(spec, credentials, ret, ret_count);
@@ -243,8 +253,11 @@ static bool introduce(struct spotnik_peers *peers, const struct spotnik_credenti
         || (memcmp(named->address, credentials->self.address, sizeof named->address) == 0
             && named->port == credentials->self.port))
         return false;
-    if (spotnik_net_ask(credentials, named->address, named->port, SPOTNIK_PEERS_ASK_NS, &answer, NULL) != 0
-        || spotnik_engine_meet(peers->engine, &answer) != SPOTNIK_MEETING_NOTHING || answer.parked || answer.epoch <= epoch)
+    if (spotnik_net_ask(credentials, named->address, named->port, SPOTNIK_PEERS_ASK_NS, &answer,
+                        NULL)
+            != 0
+        || spotnik_engine_meet(peers->engine, &answer) != SPOTNIK_MEETING_NOTHING || answer.parked
+        || answer.epoch <= epoch)
         return false;
     spotnik_engine_greet(peers->engine, &answer.self);
     return true;
@@ -260,7 +273,8 @@ static void look_round(struct spotnik_peers *peers, uint64_t epoch)
     for (uint32_t i = 0; !met && i < peers->spec.count && i < LOOK_MAX; i++) {
         if (is_stopping(peers) || spotnik_peers_clock_ns() >= until_ns)
             break;
-        met = introduce(peers, &credentials, &peers->spec.listed[peers->look_next++ % peers->spec.count], epoch);
+        met = introduce(peers, &credentials,
+                        &peers->spec.listed[peers->look_next++ % peers->spec.count], epoch);
     }
     explicit_bzero(&credentials, sizeof credentials);
 }
@@ -273,7 +287,8 @@ static bool over_name(struct spotnik_peers *peers, bool interrupted, char name[6
     pthread_mutex_lock(&peers->lock);
     uint64_t founding = peers->founding;
     pthread_mutex_unlock(&peers->lock);
-    snprintf(name, 64, interrupted ? SPOTNIK_STOPPED_NAME : SPOTNIK_OVER_NAME, (unsigned long long)founding);
+    snprintf(name, 64, interrupted ? SPOTNIK_STOPPED_NAME : SPOTNIK_OVER_NAME,
+             (unsigned long long)founding);
     return peers->spec.is_directory && founding != 0;
 }
 
@@ -329,9 +344,10 @@ static void sweep(struct spotnik_peers *peers, const spotnik_job_status *status)
     explicit_bzero(&credentials, sizeof credentials);
 }
 
-/* A younger founding has taken our place. A member that is parked, and no further than that lineage was at its
- * founding, joins it: nothing is lost. Every other member ends, and says so. */
-static void superseded(struct spotnik_peers *peers, const spotnik_job_status *status, const struct spotnik_record *by)
+/* A younger founding has taken our place. A member that is parked, and no further than that lineage
+ * was at its founding, joins it: nothing is lost. Every other member ends, and says so. */
+static void superseded(struct spotnik_peers *peers, const spotnik_job_status *status,
+                       const struct spotnik_record *by)
 {
     pthread_mutex_lock(&peers->lock);
     bool known = peers->superseded;
@@ -370,8 +386,9 @@ static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
     spotnik_engine_lease_set(peers->engine, peers->lease_ns);
 }
 
-/* Once it ran out others may have founded the job again, and a cleaner may have taken their genesis: it is back within one refresh of theirs,
- * so a process that sees none for three has not come in between. */
+/* Once it ran out others may have founded the job again, and a cleaner may have taken their
+ * genesis: it is back within one refresh of theirs, so a process that sees none for three has not
+ * come in between. */
 static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool good)
 {
     bool expired = begun_ns >= peers->lease_ns;
@@ -380,7 +397,8 @@ static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool goo
         lease_set(peers, begun_ns);
 }
 
-/* The record first, then the look at the genesis: a founder does it the other way round (lookout.h). */
+/* The record first, then the look at the genesis: a founder does it the other way round
+ * (lookout.h). */
 static void keep_directory(struct spotnik_peers *peers)
 {
     uint64_t begun_ns = clock_boot_ns();
@@ -388,7 +406,8 @@ static void keep_directory(struct spotnik_peers *peers)
     struct spotnik_record by;
     int rc = spotnik_peers_record_refresh(peers);
     spotnik_engine_status(peers->engine, &status);
-    int guard = status.view_epoch > 0 && !refounds(peers) ? spotnik_genesis_guard(peers, &status, &by) : 0;
+    int guard =
+        status.view_epoch > 0 && !refounds(peers) ? spotnik_genesis_guard(peers, &status, &by) : 0;
     if (guard == SPOTNIK_ERR_LINEAGE) {
         superseded(peers, &status, &by);
         return;
@@ -444,7 +463,8 @@ static void advise(struct spotnik_peers *peers)
     struct stat facts;
     if (stat(peers->spec.directory, &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
         snprintf(peers->advice, sizeof peers->advice,
-                 "everybody on this host may write to the peers directory: chmod o-w %.100s", peers->spec.directory);
+                 "everybody on this host may write to the peers directory: chmod o-w %.100s",
+                 peers->spec.directory);
 }
 
 int spotnik_peers_keeper_start(struct spotnik_peers *peers)
@@ -454,7 +474,8 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
     if (rc != 0) {
         errno = -rc;
         return spotnik_error_return(
-            SPOTNIK_ERR_SYSTEM, "cannot write to the peers directory %s: %m; it must exist and be writable",
+            SPOTNIK_ERR_SYSTEM,
+            "cannot write to the peers directory %s: %m; it must exist and be writable",
             peers->spec.directory);
     }
     advise(peers);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a list of addresses: join a process that is in a view; else elect a founder among the listed
- * processes, by the votes of all of them. Nothing remembers that a job was founded, but for the processes that are in it:
- * those that are listed are asked, and those that are not ask us (announce). So a part of the list founds nothing, unless
- * the user says "majority:" (before addresses or names).
+/* One round of the search in a list of addresses: join a process that is in a view; else elect a
+ * founder among the listed processes, by the votes of all of them. Nothing remembers that a job was
+ * founded, but for the processes that are in it: those that are listed are asked, and those that
+ * are not ask us (announce). So a part of the list founds nothing, unless the user says "majority:"
+ * (before addresses or names).
  *
- * A vote binds until the process it was given to has been replaced at its address, or has itself voted for another (it
- * withdraws, and does not found). So two founders would need one process to have voted twice. */
+ * A vote binds until the process it was given to has been replaced at its address, or has itself
+ * voted for another (it withdraws, and does not found). So two founders would need one process to
+ * have voted twice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@
 #include "peers/inside.h"
 
 #define ANNOUNCED_REFRESHES 5 /* members outside of the list have asked us by then */
-#define WITHDRAWN_ROUNDS 30 /* those that saw us withdraw have acted on it by then */
+#define WITHDRAWN_ROUNDS 30   /* those that saw us withdraw have acted on it by then */
 
 struct poll {
     uint32_t own; /* our place in the list; count: not listed */
@@ -33,7 +35,8 @@ static bool is_at(const struct spotnik_member *member, const struct spotnik_memb
     return memcmp(listed->address, member->address, 16) == 0 && listed->port == member->port;
 }
 
-static const char *address_text(const struct spotnik_member *member, char text[SPOTNIK_ADDRESS_TEXT])
+static const char *address_text(const struct spotnik_member *member,
+                                char text[SPOTNIK_ADDRESS_TEXT])
 {
     return spotnik_address_format(text, member->address, member->port);
 }
@@ -41,7 +44,8 @@ static const char *address_text(const struct spotnik_member *member, char text[S
 /* Does this answer count? Behind one address there may be several processes, or we ourselves. */
 static bool answer_counts(struct spotnik_peers_search *search, const struct poll *poll, uint32_t i)
 {
-    const struct spotnik_member *listed = &search->peers->spec.listed[i], *self = &poll->question[i].answer.self;
+    const struct spotnik_member *listed = &search->peers->spec.listed[i],
+                                *self = &poll->question[i].answer.self;
     char asked[SPOTNIK_ADDRESS_TEXT], answered[SPOTNIK_ADDRESS_TEXT];
     if (poll->question[i].reply == SPOTNIK_PEERS_REPLY_ECHO) {
         spotnik_peers_say(search, "%s leads back to this process: list the address that it binds",
@@ -73,7 +77,8 @@ static void reply_say(struct spotnik_peers_search *search, const struct spotnik_
     }
 }
 
-static bool sponsor_find(struct spotnik_peers_search *search, const struct spotnik_question *question, uint32_t count)
+static bool sponsor_find(struct spotnik_peers_search *search,
+                         const struct spotnik_question *question, uint32_t count)
 {
     const struct spotnik_answer *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -81,9 +86,12 @@ static bool sponsor_find(struct spotnik_peers_search *search, const struct spotn
         if (question[i].reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
             continue;
         if (!spotnik_peers_may_follow(search->peers, answer))
-            spotnik_peers_say(search, "a member was found that is of another lineage than this process was in");
-        else if (best == NULL || (spotnik_founding_differs(&answer->presence.founding, &best->presence.founding)
-                                  && spotnik_founding_outranks(&answer->presence.founding, &best->presence.founding)))
+            spotnik_peers_say(
+                search, "a member was found that is of another lineage than this process was in");
+        else if (best == NULL
+                 || (spotnik_founding_differs(&answer->presence.founding, &best->presence.founding)
+                     && spotnik_founding_outranks(&answer->presence.founding,
+                                                  &best->presence.founding)))
             best = answer;
     }
     if (best != NULL)
@@ -113,13 +121,14 @@ static bool poll_take(struct spotnik_peers_search *search, struct poll *poll)
         search->undecided += poll->question[i].reply != SPOTNIK_PEERS_REPLY_REFUSES;
         poll->counts[i] = answer_counts(search, poll, i);
         poll->up += poll->counts[i];
-        poll->for_us +=
-            poll->counts[i] && spotnik_id_equal(poll->question[i].answer.vote.id, search->self.self.id);
+        poll->for_us += poll->counts[i]
+                        && spotnik_id_equal(poll->question[i].answer.vote.id, search->self.self.id);
     }
     return false;
 }
 
-/* Members that are not listed ask those that are; ask back the processes that asked us. True: one is in a view. */
+/* Members that are not listed ask those that are; ask back the processes that asked us. True: one
+ * is in a view. */
 static bool callers_ask(struct spotnik_peers_search *search)
 {
     struct spotnik_member caller[SPOTNIK_CALLERS_KEPT];
@@ -149,7 +158,8 @@ static bool vote_is_free(const struct spotnik_peers_search *search, const struct
         const struct spotnik_answer *answer = &poll->question[i].answer;
         if (i == poll->own || !is_at(vote, &spec->listed[i]) || !poll->counts[i])
             continue;
-        if (!spotnik_id_equal(answer->self.id, vote->id)) /* two processes of one host do not listen on one port */
+        /* two processes of one host do not listen on one port */
+        if (!spotnik_id_equal(answer->self.id, vote->id))
             return answer->self.host == vote->host && vote->host != 0;
         return !spotnik_id_equal(answer->vote.id, vote->id);
     }
@@ -189,18 +199,21 @@ static void votes_say(struct spotnik_peers_search *search, const struct poll *po
 {
     const struct spotnik_peers_spec *spec = &search->peers->spec;
     if (!is_enough(search, poll->up) && spec->majority)
-        spotnik_peers_say(search, "%u of %u listed processes are up: a new job needs more than half of them", poll->up,
-                          spec->count);
+        spotnik_peers_say(
+            search, "%u of %u listed processes are up: a new job needs more than half of them",
+            poll->up, spec->count);
     else if (!is_enough(search, poll->up))
         spotnik_peers_say(search,
-                          "%u of %u listed processes are up: a new job needs all of them, since one that is not up may "
+                          "%u of %u listed processes are up: a new job needs all of them, since "
+                          "one that is not up may "
                           "be in a job (SPOTNIK_PEERS=majority:... allows it to more than half)",
                           poll->up, spec->count);
     else if (poll->own == spec->count)
         spotnik_peers_say(search, "the listed processes have not formed the job yet");
 }
 
-/* Long enough for members that are not in the list to have asked us, as long as we were there to be asked. */
+/* Long enough for members that are not in the list to have asked us, as long as we were there to be
+ * asked. */
 static bool has_waited(const struct spotnik_peers_search *search)
 {
     return spotnik_time_since(spotnik_peers_clock_ns(), search->begun_ns)
@@ -221,8 +234,8 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
     vote(search, &poll, &peers->vote);
     if (peers->patience > 0)
         peers->patience--;
-    /* Votes counted now were given while our own vote was already for us: the one given just above counts
-     * next time. */
+    /* Votes counted now were given while our own vote was already for us: the one given just above
+     * counts next time. */
     if (for_self && spotnik_id_equal(peers->vote.id, search->self.self.id) && peers->patience == 0
         && is_enough(search, 1 + poll.for_us) && has_waited(search))
         return SPOTNIK_PEERS_FOUND;
@@ -233,7 +246,8 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
 
 #define KNOWN_MAX 1024
 
-static bool is_member(const struct spotnik_member *listed, const struct spotnik_member *member, uint32_t count)
+static bool is_member(const struct spotnik_member *listed, const struct spotnik_member *member,
+                      uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (is_at(&member[i], listed))

@@ -15,7 +15,8 @@
 uint64_t spotnik_genesis_parse(const char *name)
 {
     char *end;
-    if (strncmp(name, "genesis-", 8) != 0 || name[8] < '1' || name[8] > '9' || strlen(name) > 8 + 18)
+    if (strncmp(name, "genesis-", 8) != 0 || name[8] < '1' || name[8] > '9'
+        || strlen(name) > 8 + 18)
         return 0;
     uint64_t generation = strtoull(name + 8, &end, 10);
     return *end == '\0' ? generation : 0;
@@ -47,24 +48,28 @@ int spotnik_genesis_highest(const char *path, uint64_t *ret_generation)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct spotnik_sighting *)a)->name, ((const struct spotnik_sighting *)b)->name);
+    return strcmp(((const struct spotnik_sighting *)a)->name,
+                  ((const struct spotnik_sighting *)b)->name);
 }
 
-static struct spotnik_sighting *find(const struct spotnik_lookout *watch, uint32_t count, const char *name)
+static struct spotnik_sighting *find(const struct spotnik_lookout *watch, uint32_t count,
+                                     const char *name)
 {
     struct spotnik_sighting key;
     snprintf(key.name, sizeof key.name, "%s", name);
     return count > 0 ? bsearch(&key, watch->entry, count, sizeof key, by_name) : NULL;
 }
 
-const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch, struct spotnik_id id)
+const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch,
+                                                    struct spotnik_id id)
 {
     char name[64];
     spotnik_record_name(id, name);
     return find(watch, watch->count, name);
 }
 
-const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch, const char *name)
+const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch,
+                                                     const char *name)
 {
     return find(watch, watch->count, name);
 }
@@ -127,17 +132,19 @@ static int names_read(struct spotnik_lookout *watch, const char *path)
 
 /* ---- contents ---- */
 
-static void read_again(struct spotnik_sighting *entry, const struct spotnik_credentials *self, const char *directory,
-                       uint64_t spent_ns)
+static void read_again(struct spotnik_sighting *entry, const struct spotnik_credentials *self,
+                       const char *directory, uint64_t spent_ns)
 {
     uint64_t before = entry->print;
     bool known = entry->reading != SPOTNIK_READING_ABSENT;
-    entry->reading =
-        spotnik_record_read(self, directory, entry->name, &entry->record, &entry->print, &entry->error);
-    entry->unchanged_ns = spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
+    entry->reading = spotnik_record_read(self, directory, entry->name, &entry->record,
+                                         &entry->print, &entry->error);
+    entry->unchanged_ns =
+        spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
 }
 
-/* A process that only looks for the job removes its record when it gives up: that says nothing of the job. */
+/* A process that only looks for the job removes its record when it gives up: that says nothing of
+ * the job. */
 static bool stands_for_a_job(const struct spotnik_sighting *entry)
 {
     if (entry->reading == SPOTNIK_READING_RECORD)
@@ -148,16 +155,18 @@ static bool stands_for_a_job(const struct spotnik_sighting *entry)
 /* A process that has ended on our own host, in good order or not, writes no record again. */
 static bool may_live(const struct spotnik_sighting *entry)
 {
-    return entry->reading != SPOTNIK_READING_RECORD || spotnik_process_life(&entry->record.process) != SPOTNIK_LIFE_ENDED;
+    return entry->reading != SPOTNIK_READING_RECORD
+           || spotnik_process_life(&entry->record.process) != SPOTNIK_LIFE_ENDED;
 }
 
-static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
-                          uint64_t spent_ns)
+static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self,
+                          const char *directory, uint64_t spent_ns)
 {
     uint32_t kept = 0;
     watch->vanished = false;
     for (uint32_t i = 0; i < watch->count; i++) {
-        bool stood = stands_for_a_job(&watch->entry[i]), lives = stood && may_live(&watch->entry[i]);
+        bool stood = stands_for_a_job(&watch->entry[i]),
+             lives = stood && may_live(&watch->entry[i]);
         read_again(&watch->entry[i], self, directory, spent_ns);
         if (watch->entry[i].reading != SPOTNIK_READING_ABSENT)
             watch->entry[kept++] = watch->entry[i];
@@ -175,8 +184,8 @@ static void contents_read(struct spotnik_lookout *watch, const struct spotnik_cr
     read_again(&watch->genesis, self, directory, spent_ns);
 }
 
-int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
-                       uint64_t gap_max_ns)
+int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self,
+                         const char *directory, uint64_t gap_max_ns)
 {
     uint64_t now_ns = spotnik_peers_clock_ns();
     int rc = names_read(watch, directory);
@@ -195,26 +204,32 @@ int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_cre
 
 static bool has_entered(const struct spotnik_sighting *before, const struct spotnik_sighting *now)
 {
-    return now->reading == SPOTNIK_READING_RECORD && now->record.founding != 0 && stands_for_a_job(now)
-           && (before == NULL || !stands_for_a_job(before));
+    return now->reading == SPOTNIK_READING_RECORD && now->record.founding != 0
+           && stands_for_a_job(now) && (before == NULL || !stands_for_a_job(before));
 }
 
-static bool is_news(const struct spotnik_sighting *before, const struct spotnik_sighting *now, uint64_t stale_ns)
+static bool is_news(const struct spotnik_sighting *before, const struct spotnik_sighting *now,
+                    uint64_t stale_ns)
 {
-    return has_entered(before, now) || (before != NULL && before->unchanged_ns >= stale_ns && before->print != now->print);
+    return has_entered(before, now)
+           || (before != NULL && before->unchanged_ns >= stale_ns && before->print != now->print);
 }
 
-bool spotnik_lookout_has_woken(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
-                             uint64_t stale_ns)
+bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
+                               const struct spotnik_credentials *self, const char *directory,
+                               uint64_t stale_ns)
 {
-    struct spotnik_lookout before = { .count = watch->count, .entry = malloc((size_t)watch->count * sizeof *before.entry + 1) };
+    struct spotnik_lookout before = { .count = watch->count,
+                                      .entry =
+                                          malloc((size_t)watch->count * sizeof *before.entry + 1) };
     bool woken = before.entry == NULL;
     if (!woken)
         memcpy(before.entry, watch->entry, (size_t)before.count * sizeof *before.entry);
     woken = woken || spotnik_lookout_look(watch, self, directory, 0) != 0;
     for (uint32_t i = 0; i < watch->count && !woken; i++)
         woken = !spotnik_id_equal(watch->entry[i].record.member.id, self->self.id)
-                && is_news(find(&before, before.count, watch->entry[i].name), &watch->entry[i], stale_ns);
+                && is_news(find(&before, before.count, watch->entry[i].name), &watch->entry[i],
+                           stale_ns);
     free(before.entry);
     return woken;
 }
@@ -223,7 +238,8 @@ uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch)
 {
     uint64_t highest = watch->generation;
     for (uint32_t i = 0; i < watch->count; i++)
-        if (watch->entry[i].reading == SPOTNIK_READING_RECORD && watch->entry[i].record.generation > highest)
+        if (watch->entry[i].reading == SPOTNIK_READING_RECORD
+            && watch->entry[i].record.generation > highest)
             highest = watch->entry[i].record.generation;
     return highest + 1;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of a directory over time. For machines that are gone for good there is no proof, only time: a record
- * whose content stays the same while we watch, by our own clock, belongs to a process that no longer writes. Time counts
- * only between two good looks that follow each other closely: not while we were stopped, nor while the directory
- * did not answer. Decides nothing about what follows from it. */
+/* The records of a directory over time. For machines that are gone for good there is no proof, only
+ * time: a record whose content stays the same while we watch, by our own clock, belongs to a
+ * process that no longer writes. Time counts only between two good looks that follow each other
+ * closely: not while we were stopped, nor while the directory did not answer. Decides nothing about
+ * what follows from it. */
 #ifndef SPOTNIK_PEERS_LOOKOUT_H
 #define SPOTNIK_PEERS_LOOKOUT_H
 
@@ -28,28 +29,35 @@ struct spotnik_lookout {
     struct spotnik_sighting genesis;
     uint64_t looked_ns;  /* our last good look, 0: none */
     uint64_t watched_ns; /* in all */
-    bool missed;         /* in the last look something that stands for a job was gone: a member has left, or a cleaner was here */
+    /* in the last look something that stands for a job was gone: a member has left, or a cleaner
+     * was here */
+    bool missed;
     uint64_t settled_ns; /* watched since the last such look; in all, where there was none */
-    bool vanished;       /* in the last look a record was gone whose process is not known to have ended */
-    uint64_t kept_ns;    /* watched since the last such look; in all, where there was none */
+    /* in the last look a record was gone whose process is not known to have ended */
+    bool vanished;
+    uint64_t kept_ns; /* watched since the last such look; in all, where there was none */
 };
 
-/* Read everything again. Between this look and the one before, at most gap_max_ns count. 0 or -errno: the directory
- * cannot be read as a whole, nothing has changed, and the time until the next look does not count. Blocking. */
-int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
-                       uint64_t gap_max_ns);
+/* Read everything again. Between this look and the one before, at most gap_max_ns count. 0 or
+ * -errno: the directory cannot be read as a whole, nothing has changed, and the time until the next
+ * look does not count. Blocking. */
+int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self,
+                         const char *directory, uint64_t gap_max_ns);
 
 void spotnik_lookout_done(struct spotnik_lookout *watch);
 
 /* The record of this member; NULL: there is none. */
-const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch, struct spotnik_id id);
-const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch, const char *name);
+const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch,
+                                                    struct spotnik_id id);
+const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch,
+                                                     const char *name);
 
-/* After our founding, look once more: has a member that we took for stale written since, or one that we took for dead entered
- * the job? It may not have seen our genesis, though it looks for one after each write; then one of the two sees the other.
- * Blocking. */
-bool spotnik_lookout_has_woken(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
-                             uint64_t stale_ns);
+/* After our founding, look once more: has a member that we took for stale written since, or one
+ * that we took for dead entered the job? It may not have seen our genesis, though it looks for one
+ * after each write; then one of the two sees the other. Blocking. */
+bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
+                               const struct spotnik_credentials *self, const char *directory,
+                               uint64_t stale_ns);
 
 /* One more than any generation that a genesis or a record knows of. */
 uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch);

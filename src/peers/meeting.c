@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows when our lineage meets another one of the same job, or an operator has a word for us (docs/design/0028-lineages.md). Which of two
- * stands is decided in member/founding.c; here it is said, handed on to the members of our view, and done. */
+/* What follows when our lineage meets another one of the same job, or an operator has a word for us
+ * (docs/design/0028-lineages.md). Which of two stands is decided in member/founding.c; here it is
+ * said, handed on to the members of our view, and done. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_
 {
     struct spotnik_founding past = spotnik_engine_past(peers->engine);
     const struct spotnik_founding *theirs = &answer->presence.founding;
-    return !spotnik_founding_differs(&past, theirs) || (theirs->root == past.root && theirs->generation > past.generation);
+    return !spotnik_founding_differs(&past, theirs)
+           || (theirs->root == past.root && theirs->generation > past.generation);
 }
 
 /* ---- handing it on ---- */
@@ -42,20 +44,23 @@ static void *errand_run(void *context)
     char line[80];
     for (uint32_t i; (i = __atomic_fetch_add(&errand->next, 1, __ATOMIC_RELAXED)) < errand->count;)
         if (!spotnik_id_equal(errand->member[i].id, errand->self->self.id))
-            (void)spotnik_net_say(errand->self, errand->member[i].address, errand->member[i].port, errand->word, errand->argument,
-                                  WORD_NS, line, sizeof line);
+            (void)spotnik_net_say(errand->self, errand->member[i].address, errand->member[i].port,
+                                  errand->word, errand->argument, WORD_NS, line, sizeof line);
     return NULL;
 }
 
-static void say_to(struct spotnik_peers *peers, const struct spotnik_member *member, uint32_t count, enum spotnik_word word,
-                   uint64_t argument)
+static void say_to(struct spotnik_peers *peers, const struct spotnik_member *member, uint32_t count,
+                   enum spotnik_word word, uint64_t argument)
 {
     enum { HELPERS = 16 };
     struct spotnik_credentials self = spotnik_peers_introduction(peers);
-    struct errand errand = { .self = &self, .member = member, .count = count, .word = word, .argument = argument };
+    struct errand errand = {
+        .self = &self, .member = member, .count = count, .word = word, .argument = argument
+    };
     pthread_t helper[HELPERS];
     uint32_t helpers = 0;
-    while (helpers < HELPERS && helpers + 1 < count && pthread_create(&helper[helpers], NULL, errand_run, &errand) == 0)
+    while (helpers < HELPERS && helpers + 1 < count
+           && pthread_create(&helper[helpers], NULL, errand_run, &errand) == 0)
         helpers++;
     errand_run(&errand);
     for (uint32_t i = 0; i < helpers; i++)
@@ -67,35 +72,44 @@ static void view_tell(struct spotnik_peers *peers, enum spotnik_word word, uint6
 {
     struct spotnik_member *member = calloc(KNOWN_MAX, sizeof *member);
     uint64_t epoch;
-    uint32_t count = member != NULL ? spotnik_engine_members(peers->engine, member, KNOWN_MAX, &epoch) : 0;
+    uint32_t count =
+        member != NULL ? spotnik_engine_members(peers->engine, member, KNOWN_MAX, &epoch) : 0;
     say_to(peers, member, count, word, argument);
     free(member);
 }
 
 /* ---- what came of it ---- */
 
-static void describe(const struct spotnik_encounter *encounter, const char *what, char *text, size_t size)
+static void describe(const struct spotnik_encounter *encounter, const char *what, char *text,
+                     size_t size)
 {
     char address[SPOTNIK_ADDRESS_TEXT];
     const struct spotnik_presence *ours = &encounter->ours, *theirs = &encounter->theirs;
     spotnik_address_format(address, encounter->peer.address, encounter->peer.port);
     if (encounter->told)
-        snprintf(text, size, "this lineage (%016llx) yields to %016llx, says %s; this member stops after step %llu",
-                 (unsigned long long)ours->founding.id, (unsigned long long)theirs->founding.id, address, (unsigned long long)ours->step);
+        snprintf(
+            text, size,
+            "this lineage (%016llx) yields to %016llx, says %s; this member stops after step %llu",
+            (unsigned long long)ours->founding.id, (unsigned long long)theirs->founding.id, address,
+            (unsigned long long)ours->step);
     else
         snprintf(text, size,
-                 "%s has another %s of this job: %016llx, %s step %llu, and ours is %016llx, %s step %llu; %s. See them with "
+                 "%s has another %s of this job: %016llx, %s step %llu, and ours is %016llx, %s "
+                 "step %llu; %s. See them with "
                  "\"spotnik lineage\"",
-                 address, encounter->fork ? "history" : "lineage", (unsigned long long)theirs->founding.id,
-                 theirs->parked ? "parked at" : "at", (unsigned long long)theirs->step, (unsigned long long)ours->founding.id,
+                 address, encounter->fork ? "history" : "lineage",
+                 (unsigned long long)theirs->founding.id, theirs->parked ? "parked at" : "at",
+                 (unsigned long long)theirs->step, (unsigned long long)ours->founding.id,
                  ours->parked ? "parked at" : "at", (unsigned long long)ours->step, what);
 }
 
-/* A parked member of an older generation that is not further loses nothing by joining the next one. */
+/* A parked member of an older generation that is not further loses nothing by joining the next
+ * one. */
 static bool follows(const struct spotnik_encounter *encounter)
 {
     const struct spotnik_presence *ours = &encounter->ours, *theirs = &encounter->theirs;
-    return !encounter->told && !encounter->fork && ours->parked && ours->founding.root == theirs->founding.root && theirs->step >= ours->step;
+    return !encounter->told && !encounter->fork && ours->parked
+           && ours->founding.root == theirs->founding.root && theirs->step >= ours->step;
 }
 
 static void yield(struct spotnik_peers *peers, const struct spotnik_encounter *encounter)
@@ -107,8 +121,10 @@ static void yield(struct spotnik_peers *peers, const struct spotnik_encounter *e
         spotnik_engine_over(peers->engine);
         return;
     }
-    describe(encounter, encounter->fork ? "ours yields, and this member stops" : "ours is the younger one, and this member stops", text,
-             sizeof text);
+    describe(encounter,
+             encounter->fork ? "ours yields, and this member stops"
+                             : "ours is the younger one, and this member stops",
+             text, sizeof text);
     spotnik_engine_lineage_tell(peers->engine, text);
     uint64_t argument = encounter->told   ? encounter->argument
                         : encounter->fork ? encounter->ours.chain
@@ -117,7 +133,9 @@ static void yield(struct spotnik_peers *peers, const struct spotnik_encounter *e
     peers->superseded = true; /* nothing more is published */
     pthread_mutex_unlock(&peers->lock);
     view_tell(peers, encounter->fork ? SPOTNIK_WORD_FORK : SPOTNIK_WORD_STANDS, argument);
-    spotnik_engine_yield(peers->engine, text, encounter->told || encounter->ours.founding.root != encounter->theirs.founding.root);
+    spotnik_engine_yield(peers->engine, text,
+                         encounter->told
+                             || encounter->ours.founding.root != encounter->theirs.founding.root);
 }
 
 /* Those we meet, we meet every second. */
@@ -140,8 +158,10 @@ void spotnik_peers_meetings(struct spotnik_peers *peers)
     if (encounter.meeting == SPOTNIK_MEETING_YIELD) {
         yield(peers, &encounter);
     } else if (encounter.meeting != SPOTNIK_MEETING_NOTHING) {
-        describe(&encounter, encounter.meeting == SPOTNIK_MEETING_STAND ? "that one yields, and ours goes on"
-                                                                       : "neither yields: one is parked, and the other is further",
+        describe(&encounter,
+                 encounter.meeting == SPOTNIK_MEETING_STAND
+                     ? "that one yields, and ours goes on"
+                     : "neither yields: one is parked, and the other is further",
                  text, sizeof text);
         if (is_news(peers, &encounter))
             spotnik_engine_lineage_tell(peers->engine, text);

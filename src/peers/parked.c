@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member that is cut off from its majority, with a directory: it looks where new members look. Everybody it knew may be
- * dead while the job goes on elsewhere; then it is introduced there. Or nobody else is left: then it founds the next
- * generation from its memory, by the very rule by which newcomers would, and after the same time. Newcomers wait for it
- * that long, so that the newest state is the one that goes on. */
+/* A member that is cut off from its majority, with a directory: it looks where new members look.
+ * Everybody it knew may be dead while the job goes on elsewhere; then it is introduced there. Or
+ * nobody else is left: then it founds the next generation from its memory, by the very rule by
+ * which newcomers would, and after the same time. Newcomers wait for it that long, so that the
+ * newest state is the one that goes on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct survey {
     const spotnik_job_status *status;
     struct spotnik_question *question;
     uint64_t founding, generation;
-    bool met; /* a member of a later view knows of us now */
+    bool met;   /* a member of a later view knows of us now */
     bool alone; /* nobody else can be alive and go on, or should go first */
     char why[240];
 };
@@ -26,14 +27,17 @@ static void ask_all(struct survey *survey)
     struct spotnik_lookout *watch = &survey->peers->watch;
     for (uint32_t i = 0; i < watch->count; i++) {
         const struct spotnik_sighting *entry = &watch->entry[i];
-        survey->question[i] = (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
-        survey->question[i].skipped = entry->reading != SPOTNIK_READING_RECORD
-                                      || spotnik_id_equal(entry->record.member.id, survey->self.self.id)
-                                      || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
+        survey->question[i] =
+            (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
+        survey->question[i].skipped =
+            entry->reading != SPOTNIK_READING_RECORD
+            || spotnik_id_equal(entry->record.member.id, survey->self.self.id)
+            || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
     }
     spotnik_peers_ask(&survey->self, survey->question, watch->count, false);
     for (uint32_t i = 0; i < watch->count; i++)
-        if (survey->question[i].reply != SPOTNIK_PEERS_REPLY_NONE && survey->question[i].answer.epoch > 0)
+        if (survey->question[i].reply != SPOTNIK_PEERS_REPLY_NONE
+            && survey->question[i].answer.epoch > 0)
             (void)spotnik_engine_meet(survey->peers->engine, &survey->question[i].answer);
 }
 
@@ -49,7 +53,8 @@ static void introduce(struct survey *survey)
     for (uint32_t i = 0; i < watch->count && !survey->met; i++) {
         const struct spotnik_answer *answer = &survey->question[i].answer;
         const struct spotnik_sighting *entry = spotnik_lookout_find(watch, answer->self.id);
-        if (survey->question[i].reply != SPOTNIK_PEERS_REPLY_IN_VIEW || answer->epoch <= survey->status->view_epoch
+        if (survey->question[i].reply != SPOTNIK_PEERS_REPLY_IN_VIEW
+            || answer->epoch <= survey->status->view_epoch
             || (entry != NULL && !is_ours(survey, &entry->record)))
             continue;
         spotnik_engine_greet(survey->peers->engine, &answer->self);
@@ -65,12 +70,14 @@ static bool goes_before_us(const struct survey *survey, const struct spotnik_rec
     return spotnik_id_compare(record->member.id, survey->self.self.id) < 0;
 }
 
-/* At the address of one that is gone there is another that is parked, and has a record of its own: by that one it is judged. */
+/* At the address of one that is gone there is another that is parked, and has a record of its own:
+ * by that one it is judged. */
 static bool is_anothers(const struct survey *survey, uint32_t i)
 {
     const struct spotnik_question *question = &survey->question[i];
 
-    return question->reply == SPOTNIK_PEERS_REPLY_PARKED && !spotnik_id_equal(question->answer.self.id, question->expected->id)
+    return question->reply == SPOTNIK_PEERS_REPLY_PARKED
+           && !spotnik_id_equal(question->answer.self.id, question->expected->id)
            && spotnik_lookout_find(&survey->peers->watch, question->answer.self.id) != NULL;
 }
 
@@ -81,15 +88,18 @@ static void judge_all(struct survey *survey)
     survey->alone = true;
     for (uint32_t i = 0; i < peers->watch.count && survey->alone; i++) {
         const struct spotnik_sighting *entry = &peers->watch.entry[i];
-        if (entry->reading == SPOTNIK_READING_RECORD && spotnik_id_equal(entry->record.member.id, survey->self.self.id))
+        if (entry->reading == SPOTNIK_READING_RECORD
+            && spotnik_id_equal(entry->record.member.id, survey->self.self.id))
             continue;
         if (is_anothers(survey, i))
             survey->question[i].reply = SPOTNIK_PEERS_REPLY_OTHER;
-        enum spotnik_peers_verdict verdict = spotnik_peers_judge(entry, &survey->question[i], &peers->times, survey->why,
-                                                           sizeof survey->why, &hope_ns);
+        enum spotnik_peers_verdict verdict =
+            spotnik_peers_judge(entry, &survey->question[i], &peers->times, survey->why,
+                                sizeof survey->why, &hope_ns);
         bool behind = verdict == SPOTNIK_PEERS_VERDICT_PARKED && is_ours(survey, &entry->record)
                       && entry->record.founding != 0 && !goes_before_us(survey, &entry->record);
-        survey->alone = behind || verdict == SPOTNIK_PEERS_VERDICT_FREE || verdict == SPOTNIK_PEERS_VERDICT_ENDED
+        survey->alone = behind || verdict == SPOTNIK_PEERS_VERDICT_FREE
+                        || verdict == SPOTNIK_PEERS_VERDICT_ENDED
                         || verdict == SPOTNIK_PEERS_VERDICT_STALE;
     }
 }
@@ -107,14 +117,16 @@ static uint64_t furthest_step(const struct survey *survey)
     const struct spotnik_lookout *watch = &survey->peers->watch;
     uint64_t step = survey->status->step_committed;
     for (uint32_t i = 0; i < watch->count; i++)
-        if (watch->entry[i].reading == SPOTNIK_READING_RECORD && watch->entry[i].record.founding == survey->founding
+        if (watch->entry[i].reading == SPOTNIK_READING_RECORD
+            && watch->entry[i].record.founding == survey->founding
             && watch->entry[i].record.step > step)
             step = watch->entry[i].record.step;
     return step;
 }
 
 /* The lineage that follows ours. */
-static void next_make(struct spotnik_peers *peers, uint64_t generation, struct spotnik_founding *ret)
+static void next_make(struct spotnik_peers *peers, uint64_t generation,
+                      struct spotnik_founding *ret)
 {
     struct spotnik_founding ours = spotnik_engine_past(peers->engine);
     spotnik_peers_founding_make(&ours, generation, ret);
@@ -131,7 +143,8 @@ static void found(struct survey *survey)
         spotnik_witness_remove(peers->spec.directory, founding.id);
         return;
     }
-    if (spotnik_lookout_has_woken(&peers->watch, &survey->self, peers->spec.directory, peers->times.stale_ns)) {
+    if (spotnik_lookout_has_woken(&peers->watch, &survey->self, peers->spec.directory,
+                                  peers->times.stale_ns)) {
         spotnik_genesis_take_back(peers, generation, founding.id);
         spotnik_genesis_adopt(peers, survey->generation, survey->founding);
         return;
@@ -140,7 +153,8 @@ static void found(struct survey *survey)
     pthread_mutex_lock(&peers->lock);
     peers->refounds = true;
     snprintf(peers->advice, sizeof peers->advice,
-             "founded the job again, alone, as generation %llu: all others were silent, and had not written for %.0f s; "
+             "founded the job again, alone, as generation %llu: all others were silent, and had "
+             "not written for %.0f s; "
              "this member had committed step %llu, the furthest of them %llu",
              (unsigned long long)generation, (double)peers->times.stale_ns / 1e9,
              (unsigned long long)survey->status->step_committed, (unsigned long long)furthest);
@@ -151,8 +165,8 @@ static void found(struct survey *survey)
 static void waiting_set(struct spotnik_peers *peers, const char *why)
 {
     pthread_mutex_lock(&peers->lock);
-    snprintf(peers->waiting, sizeof peers->waiting, "%s%s", *why != '\0' ? "cut off; goes on alone when nobody else can be alive: " : "",
-             why);
+    snprintf(peers->waiting, sizeof peers->waiting, "%s%s",
+             *why != '\0' ? "cut off; goes on alone when nobody else can be alive: " : "", why);
     pthread_mutex_unlock(&peers->lock);
 }
 
@@ -165,7 +179,8 @@ void spotnik_peers_unparked(struct spotnik_peers *peers)
     waiting_set(peers, "");
 }
 
-/* Members that can write have written since we began to watch: one without a record by now lives nowhere that newcomers see. */
+/* Members that can write have written since we began to watch: one without a record by now lives
+ * nowhere that newcomers see. */
 static void survey_take(struct survey *survey)
 {
     struct spotnik_peers *peers = survey->peers;
@@ -175,9 +190,11 @@ static void survey_take(struct survey *survey)
     if (survey->alone && peers->watch.kept_ns < peers->times.stale_ns)
         snprintf(survey->why, sizeof survey->why, "watching the directory, for %.0f of %.0f s",
                  (double)peers->watch.kept_ns / 1e9, (double)peers->times.stale_ns / 1e9);
-    bool settled = peers->watch.kept_ns >= peers->times.stale_ns
-                   && peers->watch.settled_ns >= SPOTNIK_PEERS_BACK_REFRESHES * peers->times.refresh_ns;
-    bool quiet = survey->alone && !survey->met && settled && survey->founding != 0 && survey->generation != 0 && has_memory(survey);
+    bool settled =
+        peers->watch.kept_ns >= peers->times.stale_ns
+        && peers->watch.settled_ns >= SPOTNIK_PEERS_BACK_REFRESHES * peers->times.refresh_ns;
+    bool quiet = survey->alone && !survey->met && settled && survey->founding != 0
+                 && survey->generation != 0 && has_memory(survey);
     peers->quiet = quiet ? peers->quiet + 1 : 0;
     waiting_set(peers, survey->why);
     if (peers->quiet >= SPOTNIK_PEERS_QUIET_ROUNDS)
@@ -186,14 +203,18 @@ static void survey_take(struct survey *survey)
 
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status)
 {
-    struct survey survey = { .peers = peers, .self = spotnik_peers_introduction(peers), .status = status };
+    struct survey survey = { .peers = peers,
+                             .self = spotnik_peers_introduction(peers),
+                             .status = status };
     pthread_mutex_lock(&peers->lock);
     survey.founding = peers->founding;
     survey.generation = peers->generation;
     bool refounds = peers->refounds;
     pthread_mutex_unlock(&peers->lock);
     if (!refounds
-        && spotnik_lookout_look(&peers->watch, &survey.self, peers->spec.directory, spotnik_peers_gap_max(peers)) == 0)
+        && spotnik_lookout_look(&peers->watch, &survey.self, peers->spec.directory,
+                                spotnik_peers_gap_max(peers))
+               == 0)
         survey.question = calloc((size_t)peers->watch.count + 1, sizeof *survey.question);
     if (survey.question != NULL)
         survey_take(&survey);
@@ -205,7 +226,8 @@ void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status 
 
 /* ---- by force ---- */
 
-/* The same with a folder, without waiting for anybody; with a list there is nothing to write. 0 or minus an errno. */
+/* The same with a folder, without waiting for anybody; with a list there is nothing to write. 0 or
+ * minus an errno. */
 static int force_found(struct spotnik_peers *peers, uint64_t step)
 {
     struct spotnik_lookout watch = { .count = 0 };
@@ -230,8 +252,10 @@ static int force_found(struct spotnik_peers *peers, uint64_t step)
     peers->generation = generation;
     peers->refounds = true;
     snprintf(peers->advice, sizeof peers->advice,
-             "forced by an operator to go on alone after step %llu, as generation %llu: other members of this job, where there are any, "
-             "are another lineage now", (unsigned long long)step, (unsigned long long)generation);
+             "forced by an operator to go on alone after step %llu, as generation %llu: other "
+             "members of this job, where there are any, "
+             "are another lineage now",
+             (unsigned long long)step, (unsigned long long)generation);
     pthread_mutex_unlock(&peers->lock);
     return 0;
 }
@@ -244,11 +268,16 @@ void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *
         return;
     int rc = has_memory(&survey) ? force_found(peers, status->step_committed) : 0;
     if (rc != 0)
-        snprintf(text, sizeof text, "forced to go on alone, but the peers directory cannot be used: %s", strerror(-rc));
+        snprintf(text, sizeof text,
+                 "forced to go on alone, but the peers directory cannot be used: %s",
+                 strerror(-rc));
     else if (!has_memory(&survey))
-        snprintf(text, sizeof text, "forced to go on alone, but its last result was lost with the others: start it again, from the newest checkpoint");
+        snprintf(text, sizeof text,
+                 "forced to go on alone, but its last result was lost with the others: start it "
+                 "again, from the newest checkpoint");
     else
-        snprintf(text, sizeof text, "forced by an operator: goes on alone after step %llu", (unsigned long long)status->step_committed);
+        snprintf(text, sizeof text, "forced by an operator: goes on alone after step %llu",
+                 (unsigned long long)status->step_committed);
     spotnik_engine_lineage_tell(peers->engine, text);
     if (rc == 0 && has_memory(&survey))
         spotnik_engine_over(peers->engine);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life cycle, and the search from beginning to end. Its rules are in directory.c and list.c; what goes on
- * between searches is in keeper.c. */
+/* Life cycle, and the search from beginning to end. Its rules are in directory.c and list.c; what
+ * goes on between searches is in keeper.c. */
 #include "peers/peers.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@
 #define STALE_MS_MIN 200
 #define STALE_MS_MAX 86400000
 #define REFUSED_NS (10 * SPOTNIK_S) /* of nothing but refusals */
-#define HOPE_NS (60 * SPOTNIK_S) /* beside twice T: after that a wait that never ends is a failure */
+/* beside twice T: after that a wait that never ends is a failure */
+#define HOPE_NS (60 * SPOTNIK_S)
 #define REFRESHES 20 /* of our record in T, at least */
 
 /* ---- life cycle ---- */
@@ -42,11 +43,13 @@ static int times_read(struct spotnik_peers_times *times)
 {
     const char *text = getenv("SPOTNIK_STALE_MS");
     char *end = "";
-    unsigned long long stale_ms = text != NULL && *text != '\0' ? strtoull(text, &end, 10) : STALE_MS;
+    unsigned long long stale_ms =
+        text != NULL && *text != '\0' ? strtoull(text, &end, 10) : STALE_MS;
     if (*end != '\0' || stale_ms < STALE_MS_MIN || stale_ms > STALE_MS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_STALE_MS is \"%.40s\"; it must be a number of milliseconds from %d to %d",
-                                    text, STALE_MS_MIN, STALE_MS_MAX);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_STALE_MS is \"%.40s\"; it must be a number of milliseconds from %d to %d",
+            text, STALE_MS_MIN, STALE_MS_MAX);
     times->stale_ns = stale_ms * SPOTNIK_MS;
     times->refresh_ns = spotnik_time_min(times->stale_ns / REFRESHES, SPOTNIK_S);
     times->gap_max_ns = times->refresh_ns + 3 * SPOTNIK_PEERS_ASK_NS;
@@ -62,14 +65,18 @@ static int folder_read(struct spotnik_peers *peers)
     peers->witness = strcmp(text, "witness") == 0 || strcmp(text, "lease,witness") == 0;
     if (!peers->lease && !peers->witness)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_FOLDER is \"%.40s\"; it must be lease, witness or lease,witness, or not be set", text);
+                                    "SPOTNIK_FOLDER is \"%.40s\"; it must be lease, witness or "
+                                    "lease,witness, or not be set",
+                                    text);
     if (!peers->spec.is_directory)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_FOLDER=%s needs a folder: SPOTNIK_PEERS=file:DIR", text);
+                                    "SPOTNIK_FOLDER=%s needs a folder: SPOTNIK_PEERS=file:DIR",
+                                    text);
     return 0;
 }
 
-int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct spotnik_peers **ret_peers)
+int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
+                      struct spotnik_peers **ret_peers)
 {
     struct spotnik_peers *peers = calloc(1, sizeof *peers);
     if (peers == NULL)
@@ -112,10 +119,11 @@ void spotnik_peers_free(struct spotnik_peers *peers)
     free(peers);
 }
 
-/* Never without a record that says that we may be in a view: a process that looks while the founder is dead and we are in
- * no list would found the job anew beside us (P1). The old one names our address as well, so it may stay when the new one
- * cannot be written; but where there is none yet we must not ask to be let in. The record first, then the look: a founder
- * makes its genesis and then looks at the records, so one of the two sees the other. */
+/* Never without a record that says that we may be in a view: a process that looks while the founder
+ * is dead and we are in no list would found the job anew beside us (P1). The old one names our
+ * address as well, so it may stay when the new one cannot be written; but where there is none yet
+ * we must not ask to be let in. The record first, then the look: a founder makes its genesis and
+ * then looks at the records, so one of the two sees the other. */
 int spotnik_peers_renew(struct spotnik_peers *peers)
 {
     char old[64], new[64];
@@ -132,14 +140,17 @@ int spotnik_peers_renew(struct spotnik_peers *peers)
         spotnik_peers_record_remove(peers, old);
     if (rc == 0 && peers->spec.is_directory && !spotnik_peers_is_youngest(peers)) {
         (void)spotnik_peers_entered_set(peers, false);
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "the job was founded again while this member was joining; it looks again");
+        return spotnik_error_return(
+            SPOTNIK_ERR_PEERS,
+            "the job was founded again while this member was joining; it looks again");
     }
     if (rc == 0 || told || rc == -ENOENT) /* a directory that is not there founds nothing */
         return 0;
     errno = -rc;
-    return spotnik_error_return(SPOTNIK_ERR_PEERS,
-                                "cannot write to the peers directory %s: %m; a member must be in it before it enters",
-                                peers->spec.directory);
+    return spotnik_error_return(
+        SPOTNIK_ERR_PEERS,
+        "cannot write to the peers directory %s: %m; a member must be in it before it enters",
+        peers->spec.directory);
 }
 
 uint64_t spotnik_peers_founding(struct spotnik_peers *peers)
@@ -182,14 +193,16 @@ bool spotnik_peers_is_youngest(struct spotnik_peers *peers)
     bool superseded = peers->superseded;
     pthread_mutex_unlock(&peers->lock);
     return !superseded
-           && (!peers->spec.is_directory || spotnik_genesis_guard(peers, &status, &by) != SPOTNIK_ERR_LINEAGE);
+           && (!peers->spec.is_directory
+               || spotnik_genesis_guard(peers, &status, &by) != SPOTNIK_ERR_LINEAGE);
 }
 
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)
 {
     pthread_mutex_lock(&peers->lock);
-    const char *said = peers->warning[0] != '\0' ? peers->warning
-                       : peers->waiting[0] != '\0' ? peers->waiting : peers->advice;
+    const char *said = peers->warning[0] != '\0'   ? peers->warning
+                       : peers->waiting[0] != '\0' ? peers->waiting
+                                                   : peers->advice;
     snprintf(text, size, "%s", said);
     pthread_mutex_unlock(&peers->lock);
 }
@@ -226,7 +239,8 @@ static void waiting_tell(struct spotnik_peers_search *search, bool over)
     uint64_t spent_ns = spotnik_time_since(spotnik_peers_clock_ns(), search->begun_ns);
     uint64_t stale_ns = peers->times.stale_ns;
     bool long_wait = !over && search->remaining_ns > SPOTNIK_PEERS_AGAIN_NS;
-    spotnik_engine_tell_waiting(peers->engine, long_wait ? spotnik_time_since(stale_ns, search->remaining_ns) : 0,
+    spotnik_engine_tell_waiting(peers->engine,
+                                long_wait ? spotnik_time_since(stale_ns, search->remaining_ns) : 0,
                                 long_wait ? stale_ns : 0);
     pthread_mutex_lock(&peers->lock);
     peers->waiting[0] = '\0';
@@ -236,31 +250,36 @@ static void waiting_tell(struct spotnik_peers_search *search, bool over)
     pthread_mutex_unlock(&peers->lock);
 }
 
-/* Waiting for a known time to pass is no failure to find anybody; but a directory that does not let time count is. */
+/* Waiting for a known time to pass is no failure to find anybody; but a directory that does not let
+ * time count is. */
 static bool is_late(const struct spotnik_peers_search *search, uint64_t until_ns)
 {
     uint64_t now_ns = spotnik_peers_clock_ns();
-    bool hopeful = search->may_found && now_ns < search->hope_ns
-                   && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns + HOPE_NS);
-    /* Every process that is there says that key, job or version are wrong, and no other may yet be the job. */
+    bool hopeful =
+        search->may_found && now_ns < search->hope_ns
+        && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns + HOPE_NS);
+    /* Every process that is there says that key, job or version are wrong, and no other may yet be
+     * the job. */
     bool refused = search->refusal != 0 && search->undecided == 0 && search->hope_ns == 0
                    && spotnik_time_since(now_ns, search->begun_ns) >= REFUSED_NS;
     return refused || (now_ns >= until_ns && !hopeful);
 }
 
-static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bool (*stop)(void *context),
-                      void *context, bool *ret_found)
+static int search_run(struct spotnik_peers_search *search, uint64_t until_ns,
+                      bool (*stop)(void *context), void *context, bool *ret_found)
 {
     struct spotnik_peers *peers = search->peers;
     for (;;) {
         search->said[0] = '\0';
         if (peers->spec.name_count > 0)
-            spotnik_dns_resolve(&peers->spec, search->self.self.address, search->said, sizeof search->said);
+            spotnik_dns_resolve(&peers->spec, search->self.self.address, search->said,
+                                sizeof search->said);
         search->hope_ns = search->remaining_ns = 0;
         search->refusal = 0;
         search->undecided = 0;
-        enum spotnik_peers_round round = peers->spec.is_directory ? spotnik_peers_directory_round(search)
-                                                                  : spotnik_peers_list_round(search);
+        enum spotnik_peers_round round = peers->spec.is_directory
+                                             ? spotnik_peers_directory_round(search)
+                                             : spotnik_peers_list_round(search);
         waiting_tell(search, round != SPOTNIK_PEERS_AGAIN);
         if (round == SPOTNIK_PEERS_ERROR)
             return search->error;

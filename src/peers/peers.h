@@ -2,8 +2,8 @@
 /* Finding a first live member, and founding the job (docs/design/0002-finding-the-job.md).
  *
  * A spec is "host:port,host:port,..." or "file:DIR". "Join existing" wins over "form new". A job is
- * founded once: by the process that creates the file DIR/genesis-<n>, or that all listed processes vote for.
- * It knows nothing of what happens inside the job. */
+ * founded once: by the process that creates the file DIR/genesis-<n>, or that all listed processes
+ * vote for. It knows nothing of what happens inside the job. */
 #ifndef SPOTNIK_PEERS_PEERS_H
 #define SPOTNIK_PEERS_PEERS_H
 
@@ -17,55 +17,64 @@
 struct spotnik_peers;
 
 /* Parse `spec` and make this process findable: with "file:DIR" the directory must exist and be
- * writable, our file is written now and refreshed every second (T/20 where that is less) by a thread of its own. `engine` (role IDLE
- * is enough) is borrowed until _free. Blocking: resolves host names. Errors: ARGUMENT, PEERS (name not
- * resolved), SYSTEM (directory), MEMORY. */
-int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct spotnik_peers **ret_peers);
+ * writable, our file is written now and refreshed every second (T/20 where that is less) by a
+ * thread of its own. `engine` (role IDLE is enough) is borrowed until _free. Blocking: resolves
+ * host names. Errors: ARGUMENT, PEERS (name not resolved), SYSTEM (directory), MEMORY. */
+int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
+                      struct spotnik_peers **ret_peers);
 
-/* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live member in
- * a view. `may_found` false: only look (a member that was in the job already never founds it again).
- * Blocking, at most timeout_ns; `stop`, if not NULL, is asked now and then and ends the search. Errors:
- * PEERS (no member answered in time: the detail lists those asked and their answers), KEY, JOB, VERSION,
- * SYSTEM. */
+/* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live
+ * member in a view. `may_found` false: only look (a member that was in the job already never founds
+ * it again). Blocking, at most timeout_ns; `stop`, if not NULL, is asked now and then and ends the
+ * search. Errors: PEERS (no member answered in time: the detail lists those asked and their
+ * answers), KEY, JOB, VERSION, SYSTEM. */
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);
 
-/* We are about to ask to be let in, as the member that the engine says we are: before it can be in a view it must be in
- * the directory, so the file is there when this returns. Accepts NULL. Errors: PEERS (it is not, and must be). */
+/* We are about to ask to be let in, as the member that the engine says we are: before it can be in
+ * a view it must be in the directory, so the file is there when this returns. Accepts NULL. Errors:
+ * PEERS (it is not, and must be). */
 int spotnik_peers_renew(struct spotnik_peers *peers);
 
-/* The random number of our lineage's founding; drawn by _find() when it founds in a directory. 0: none yet. */
+/* The random number of our lineage's founding; drawn by _find() when it founds in a directory. 0:
+ * none yet. */
 uint64_t spotnik_peers_founding(struct spotnik_peers *peers);
 
-/* All of it, as _find() or a new founding from memory has made it; without a directory only after the latter. id 0: none. */
+/* All of it, as _find() or a new founding from memory has made it; without a directory only after
+ * the latter. id 0: none. */
 struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers);
 
-/* A name for a lineage that begins now: after `before` (NULL: after none), as generation `generation`. */
-void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t generation, struct spotnik_founding *ret);
+/* A name for a lineage that begins now: after `before` (NULL: after none), as generation
+ * `generation`. */
+void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t generation,
+                                 struct spotnik_founding *ret);
 
-/* Parked, and nobody else can be alive: the next generation was founded from our memory. We are excluded from the
- * view that cannot go on, and the caller shall begin anew, alone, with the state it holds; then say that it has. */
+/* Parked, and nobody else can be alive: the next generation was founded from our memory. We are
+ * excluded from the view that cannot go on, and the caller shall begin anew, alone, with the state
+ * it holds; then say that it has. */
 bool spotnik_peers_refounds(struct spotnik_peers *peers);
 void spotnik_peers_refounded(struct spotnik_peers *peers);
 
-/* No younger founding has taken the place of our lineage, as far as can be known now. Blocking; what our lineage
- * publishes depends on it. */
+/* No younger founding has taken the place of our lineage, as far as can be known now. Blocking;
+ * what our lineage publishes depends on it. */
 bool spotnik_peers_is_youngest(struct spotnik_peers *peers);
 
 /* Our lineage, by that number: the one that the next two are about. 0: none yet. */
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding);
 
-/* All members have left in good order, we with the last of them: say so in the directory to members that were cut off,
- * which would otherwise wait for ever. `interrupted`: we were told to go before the work was done; then members that were cut off are told nothing,
- * and go on when nobody else can be alive. Newcomers need not wait for us in either case. With a list there is no place to say it. */
+/* All members have left in good order, we with the last of them: say so in the directory to members
+ * that were cut off, which would otherwise wait for ever. `interrupted`: we were told to go before
+ * the work was done; then members that were cut off are told nothing, and go on when nobody else
+ * can be alive. Newcomers need not wait for us in either case. With a list there is no place to say
+ * it. */
 void spotnik_peers_over_set(struct spotnik_peers *peers, bool interrupted);
 
 /* Has it been said that the work is done? */
 bool spotnik_peers_is_over(struct spotnik_peers *peers);
 
-/* What is wrong with the directory just now (full, vanished), what we wait for, or what could be better; "" when
- * there is nothing to say. Training does not depend on it. */
+/* What is wrong with the directory just now (full, vanished), what we wait for, or what could be
+ * better; "" when there is nothing to say. Training does not depend on it. */
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size);
 
 /* Stop the thread and take our file away: nobody looks for us any more. Accepts NULL. */
@@ -74,12 +83,13 @@ void spotnik_peers_withdraw(struct spotnik_peers *peers);
 /* That, and the rest. Accepts NULL. */
 void spotnik_peers_free(struct spotnik_peers *peers);
 
-/* Make a directory for one job alone, or mark one just made: the first member then need not wait to see whether others
- * put a lost genesis back. 0, or -1 with errno. Never for a directory that a job has used. */
+/* Make a directory for one job alone, or mark one just made: the first member then need not wait to
+ * see whether others put a lost genesis back. 0, or -1 with errno. Never for a directory that a job
+ * has used. */
 int spotnik_peers_fresh(const char *directory);
 
-/* For tools that are no members: the addresses `spec` names now (ids are none with a list). Returns 0 or
- * the errors of _new; *ret_count <= max. Records not signed with the job key are left out. */
+/* For tools that are no members: the addresses `spec` names now (ids are none with a list). Returns
+ * 0 or the errors of _new; *ret_count <= max. Records not signed with the job key are left out. */
 int spotnik_peers_list(const char *spec, const struct spotnik_credentials *credentials,
                        struct spotnik_member *ret, uint32_t max, uint32_t *ret_count);
 

@@ -45,13 +45,15 @@ static uint64_t boot_number(void)
     return number | 1;
 }
 
-/* Numbers of processes belong to a PID namespace, times of their start to a time namespace. 0: not known. */
+/* Numbers of processes belong to a PID namespace, times of their start to a time namespace. 0: not
+ * known. */
 static uint64_t space_number(void)
 {
     struct stat pids, times;
     if (stat("/proc/self/ns/pid", &pids) != 0)
         return 0;
-    uint64_t number[2] = { pids.st_ino, stat("/proc/self/ns/time", &times) == 0 ? times.st_ino : 1 };
+    uint64_t number[2] = { pids.st_ino,
+                           stat("/proc/self/ns/time", &times) == 0 ? times.st_ino : 1 };
     return spotnik_hash_bytes((const char *)number, sizeof number) | 1;
 }
 
@@ -65,8 +67,10 @@ static bool facts_read(uint64_t pid, struct facts *ret)
         return false;
     const char *after = strrchr(text, ')');
     if (after == NULL
-        || sscanf(after, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d %llu",
-                  &ret->state, &threads, &start)
+        || sscanf(
+               after,
+               ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d %llu",
+               &ret->state, &threads, &start)
                != 3)
         return false;
     ret->threads = threads;
@@ -89,8 +93,8 @@ void spotnik_process_self(struct spotnik_process *ret)
 enum spotnik_liveness spotnik_process_life(const struct spotnik_process *process)
 {
     struct facts facts;
-    if (process->boot == 0 || process->space == 0 || process->pid == 0 || process->boot != boot_number()
-        || process->space != space_number())
+    if (process->boot == 0 || process->space == 0 || process->pid == 0
+        || process->boot != boot_number() || process->space != space_number())
         return SPOTNIK_LIFE_UNKNOWN;
     if (kill((pid_t)process->pid, 0) != 0 && errno == ESRCH)
         return SPOTNIK_LIFE_ENDED;

@@ -28,7 +28,8 @@ static void hex_write(char *to, const uint8_t *bytes, size_t size)
 
 void spotnik_record_name(struct spotnik_id id, char name[64])
 {
-    snprintf(name, 64, "member-%016llx%016llx", (unsigned long long)id.high, (unsigned long long)id.low);
+    snprintf(name, 64, "member-%016llx%016llx", (unsigned long long)id.high,
+             (unsigned long long)id.low);
 }
 
 /* ---- text ---- */
@@ -36,13 +37,13 @@ void spotnik_record_name(struct spotnik_id id, char name[64])
 typedef unsigned long long number;
 
 /* The lines that every version knows. */
-static int who_format(const struct spotnik_credentials *self, const struct spotnik_member *member, char *text,
-                      size_t size)
+static int who_format(const struct spotnik_credentials *self, const struct spotnik_member *member,
+                      char *text, size_t size)
 {
     char job[33], address[SPOTNIK_ADDRESS_TEXT];
     hex_write(job, self->job, 16);
-    return snprintf(text, size, "spotnik 1\njob %s\nid %016llx %016llx\nhost %016llx\naddress %s\n", job,
-                    (number)member->id.high, (number)member->id.low, (number)member->host,
+    return snprintf(text, size, "spotnik 1\njob %s\nid %016llx %016llx\nhost %016llx\naddress %s\n",
+                    job, (number)member->id.high, (number)member->id.low, (number)member->host,
                     spotnik_address_format(address, member->address, member->port));
 }
 
@@ -50,21 +51,24 @@ static int how_format(const struct spotnik_record *record, char *text, size_t si
 {
     const struct spotnik_process *process = &record->process;
     return snprintf(text, size,
-                    "process %016llx %llu %llu %016llx\nlineage %llu %016llx\nview %llu %llu\nstate %s\ncounter %llu\nroot %016llx %llu\nsize %llu\n",
-                    (number)process->boot, (number)process->pid, (number)process->start, (number)process->space,
-                    (number)record->generation, (number)record->founding, (number)record->epoch,
-                    (number)record->step, standing_names[record->standing], (number)record->counter,
-                    (number)record->root, (number)record->born_ms, (number)record->size);
+                    "process %016llx %llu %llu %016llx\nlineage %llu %016llx\nview %llu "
+                    "%llu\nstate %s\ncounter %llu\nroot %016llx %llu\nsize %llu\n",
+                    (number)process->boot, (number)process->pid, (number)process->start,
+                    (number)process->space, (number)record->generation, (number)record->founding,
+                    (number)record->epoch, (number)record->step, standing_names[record->standing],
+                    (number)record->counter, (number)record->root, (number)record->born_ms,
+                    (number)record->size);
 }
 
-size_t spotnik_record_format(const struct spotnik_credentials *self, const struct spotnik_record *record,
-                             char text[SPOTNIK_RECORD_BYTES])
+size_t spotnik_record_format(const struct spotnik_credentials *self,
+                             const struct spotnik_record *record, char text[SPOTNIK_RECORD_BYTES])
 {
     char hex[2 * SPOTNIK_AUTH_BYTES + 1];
     uint8_t mac[SPOTNIK_AUTH_BYTES];
     size_t size = (size_t)who_format(self, &record->member, text, SPOTNIK_RECORD_BYTES);
     size += (size_t)how_format(record, text + size, SPOTNIK_RECORD_BYTES - size);
-    if (size + MAC_LINE_BYTES >= SPOTNIK_RECORD_BYTES || !spotnik_auth_once(self->key, text, size, mac))
+    if (size + MAC_LINE_BYTES >= SPOTNIK_RECORD_BYTES
+        || !spotnik_auth_once(self->key, text, size, mac))
         return 0;
     hex_write(hex, mac, sizeof mac);
     return size + (size_t)snprintf(text + size, SPOTNIK_RECORD_BYTES - size, "mac %s\n", hex);
@@ -76,8 +80,8 @@ static const char *who_parse(const char *text, char job[33], struct spotnik_memb
     number high, low, host;
     char address[SPOTNIK_ADDRESS_TEXT];
     int length = 0;
-    if (sscanf(text, "spotnik 1\njob %32s\nid %16llx %16llx\nhost %16llx\naddress %63s%n", job, &high, &low,
-               &host, address, &length)
+    if (sscanf(text, "spotnik 1\njob %32s\nid %16llx %16llx\nhost %16llx\naddress %63s%n", job,
+               &high, &low, &host, address, &length)
             != 5
         || text[length] != '\n')
         return NULL;
@@ -85,7 +89,8 @@ static const char *who_parse(const char *text, char job[33], struct spotnik_memb
     member->id = (struct spotnik_id){ .high = high, .low = low };
     member->host = host;
     /* Numbers only, as we write them: a damaged file must not make us ask a name server. */
-    if (strspn(address, "0123456789abcdefABCDEF.:[]") != strlen(address) || spotnik_id_is_none(member->id)
+    if (strspn(address, "0123456789abcdefABCDEF.:[]") != strlen(address)
+        || spotnik_id_is_none(member->id)
         || spotnik_address_parse(address, member->address, &member->port) != 0 || member->port == 0)
         return NULL;
     return text + length + 1;
@@ -104,20 +109,24 @@ static bool standing_parse(const char *word, enum spotnik_standing *ret)
 /* An older version says nothing of this: it may be in a view. */
 static bool how_parse(const char *text, struct spotnik_record *record)
 {
-    number boot, pid, start, space, generation, founding, epoch, step, counter, root = 0, born_ms = 0, view_size = 0;
+    number boot, pid, start, space, generation, founding, epoch, step, counter,
+        root = 0, born_ms = 0, view_size = 0;
     char word[16];
     record->standing = SPOTNIK_STANDING_ENTERED;
     if (strncmp(text, "mac ", 4) == 0)
         return true;
     if (sscanf(text,
-               "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate %15s\ncounter %llu\nroot %16llx %llu\nsize %llu\n",
-               &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter, &root, &born_ms, &view_size)
+               "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate "
+               "%15s\ncounter %llu\nroot %16llx %llu\nsize %llu\n",
+               &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter,
+               &root, &born_ms, &view_size)
         < 10)
         return false;
     record->root = root;
     record->born_ms = born_ms;
     record->size = view_size;
-    record->process = (struct spotnik_process){ .boot = boot, .pid = pid, .start = start, .space = space };
+    record->process =
+        (struct spotnik_process){ .boot = boot, .pid = pid, .start = start, .space = space };
     record->generation = generation;
     record->founding = founding;
     record->epoch = epoch;
@@ -126,8 +135,8 @@ static bool how_parse(const char *text, struct spotnik_record *record)
     return standing_parse(word, &record->standing);
 }
 
-enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
-                                          struct spotnik_record *ret)
+enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text,
+                                          size_t size, struct spotnik_record *ret)
 {
     char copy[SPOTNIK_RECORD_BYTES + 1], job[33], own_job[33], hex[2 * SPOTNIK_AUTH_BYTES + 1];
     uint8_t mac[SPOTNIK_AUTH_BYTES];
@@ -136,8 +145,10 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
         return SPOTNIK_READING_TORN;
     memcpy(copy, text, size);
     copy[size] = '\0';
-    const char *mac_line = copy + size - MAC_LINE_BYTES, *rest = who_parse(copy, job, &record.member);
-    if (rest == NULL || strncmp(mac_line, "mac ", 4) != 0 || copy[size - 1] != '\n' || !how_parse(rest, &record))
+    const char *mac_line = copy + size - MAC_LINE_BYTES,
+               *rest = who_parse(copy, job, &record.member);
+    if (rest == NULL || strncmp(mac_line, "mac ", 4) != 0 || copy[size - 1] != '\n'
+        || !how_parse(rest, &record))
         return SPOTNIK_READING_TORN;
     hex_write(own_job, self->job, 16);
     if (strcmp(job, own_job) != 0)
@@ -145,7 +156,8 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
     if (!spotnik_auth_once(self->key, copy, size - MAC_LINE_BYTES, mac))
         return SPOTNIK_READING_KEY;
     hex_write(hex, mac, sizeof mac);
-    if (!spotnik_auth_equal((const uint8_t *)hex, (const uint8_t *)mac_line + 4, 2 * SPOTNIK_AUTH_BYTES))
+    if (!spotnik_auth_equal((const uint8_t *)hex, (const uint8_t *)mac_line + 4,
+                            2 * SPOTNIK_AUTH_BYTES))
         return SPOTNIK_READING_KEY;
     *ret = record;
     return SPOTNIK_READING_RECORD;
@@ -153,25 +165,28 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
 
 /* ---- files ---- */
 
-int spotnik_record_write(const struct spotnik_credentials *self, const struct spotnik_record *record,
-                         const char *directory, const char *name, bool exclusive)
+int spotnik_record_write(const struct spotnik_credentials *self,
+                         const struct spotnik_record *record, const char *directory,
+                         const char *name, bool exclusive)
 {
     char text[SPOTNIK_RECORD_BYTES];
     size_t size = spotnik_record_format(self, record, text);
-    return size > 0 ? spotnik_file_put(directory, name, self->self.id.low, text, size, exclusive) : -EIO;
+    return size > 0 ? spotnik_file_put(directory, name, self->self.id.low, text, size, exclusive)
+                    : -EIO;
 }
 
 /* Of the bytes alone where they hold a counter; else every new file counts as written anew. */
 static uint64_t print_make(const char *text, ssize_t size, const struct stat *facts, bool counted)
 {
     uint64_t print = size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;
-    uint64_t file[4] = { facts->st_ino, (uint64_t)facts->st_mtim.tv_sec, (uint64_t)facts->st_mtim.tv_nsec,
-                         (uint64_t)facts->st_size };
+    uint64_t file[4] = { facts->st_ino, (uint64_t)facts->st_mtim.tv_sec,
+                         (uint64_t)facts->st_mtim.tv_nsec, (uint64_t)facts->st_size };
     return counted ? print : print ^ spotnik_hash_bytes((const char *)file, sizeof file);
 }
 
-enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self, const char *directory,
-                                         const char *name, struct spotnik_record *ret, uint64_t *ret_print,
+enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
+                                         const char *directory, const char *name,
+                                         struct spotnik_record *ret, uint64_t *ret_print,
                                          int *ret_error)
 {
     char text[SPOTNIK_RECORD_BYTES + 1], path[PATH_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small files in a peers directory: which process this is, where it listens and how it stands in the job,
- * signed with the job key. Text, so that a person can read them. A record of this version is also one for versions
- * that know only its first lines, and theirs are read here. */
+/* The small files in a peers directory: which process this is, where it listens and how it stands
+ * in the job, signed with the job key. Text, so that a person can read them. A record of this
+ * version is also one for versions that know only its first lines, and theirs are read here. */
 #ifndef SPOTNIK_PEERS_RECORD_H
 #define SPOTNIK_PEERS_RECORD_H
 
@@ -24,11 +24,13 @@ enum spotnik_standing {
 struct spotnik_record {
     struct spotnik_member member;
     struct spotnik_process process; /* boot 0: the record does not say */
-    uint64_t counter;               /* another one with every refresh; 0: an older version wrote the record */
-    uint64_t generation, founding;  /* of its lineage; 0: not known yet */
-    uint64_t root, born_ms;         /* of the founding (member/view.h); root 0: an older version wrote the record */
-    uint64_t epoch, step;           /* its view, and the last step it has committed */
-    uint64_t size;                  /* of that view; 0: not known */
+    /* another one with every refresh; 0: an older version wrote the record */
+    uint64_t counter;
+    uint64_t generation, founding; /* of its lineage; 0: not known yet */
+    /* of the founding (member/view.h); root 0: an older version wrote the record */
+    uint64_t root, born_ms;
+    uint64_t epoch, step; /* its view, and the last step it has committed */
+    uint64_t size;        /* of that view; 0: not known */
     enum spotnik_standing standing;
 };
 
@@ -43,21 +45,23 @@ enum spotnik_reading {
 };
 
 /* The text of a record; returns its length, 0 when OpenSSL fails. */
-size_t spotnik_record_format(const struct spotnik_credentials *self, const struct spotnik_record *record,
-                             char text[SPOTNIK_RECORD_BYTES]);
+size_t spotnik_record_format(const struct spotnik_credentials *self,
+                             const struct spotnik_record *record, char text[SPOTNIK_RECORD_BYTES]);
 
 /* RECORD, TORN, KEY or JOB. */
-enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
-                                          struct spotnik_record *ret);
+enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text,
+                                          size_t size, struct spotnik_record *ret);
 
-/* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one. 0
- * or -errno. */
-int spotnik_record_write(const struct spotnik_credentials *self, const struct spotnik_record *record,
-                         const char *directory, const char *name, bool exclusive);
+/* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is
+ * one. 0 or -errno. */
+int spotnik_record_write(const struct spotnik_credentials *self,
+                         const struct spotnik_record *record, const char *directory,
+                         const char *name, bool exclusive);
 
 /* *ret_print differs whenever the file was written anew. *ret_error may be NULL. */
-enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self, const char *directory,
-                                         const char *name, struct spotnik_record *ret, uint64_t *ret_print,
+enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
+                                         const char *directory, const char *name,
+                                         struct spotnik_record *ret, uint64_t *ret_print,
                                          int *ret_error);
 
 /* "member-<id in hex>" */

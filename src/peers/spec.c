@@ -25,7 +25,8 @@ static int address_add(const char *text, size_t length, struct spotnik_peers_spe
 {
     char one[300];
     if (length >= sizeof one)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"%.60s...\" is no address", text);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_PEERS: \"%.60s...\" is no address", text);
     if (spec->count == SPOTNIK_PEERS_LISTED_MAX)
         return spotnik_error_return(SPOTNIK_ERR_LIMIT,
                                     "SPOTNIK_PEERS lists more than %d addresses; a few are enough",
@@ -37,11 +38,13 @@ static int address_add(const char *text, size_t length, struct spotnik_peers_spe
     if (rc != 0)
         return rc;
     if (member->port == 0)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"%s\" needs a port: host:port",
-                                    one);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_PEERS: \"%s\" needs a port: host:port", one);
     for (uint32_t i = 0; i < spec->count; i++)
-        if (memcmp(spec->listed[i].address, member->address, 16) == 0 && spec->listed[i].port == member->port)
-            return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS lists \"%s\" twice", one);
+        if (memcmp(spec->listed[i].address, member->address, 16) == 0
+            && spec->listed[i].port == member->port)
+            return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS lists \"%s\" twice",
+                                        one);
     spec->count++;
     return 0;
 }
@@ -70,8 +73,9 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
         at = comma != NULL ? comma + 1 : NULL;
     }
     if (rc == 0 && ret_spec->count == 0)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                  "SPOTNIK_PEERS is empty; write host:port,... or file:DIR, or unset "
-                                  "it for a job of one");
+        rc = spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_PEERS is empty; write host:port,... or file:DIR, or unset "
+            "it for a job of one");
     return rc;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The witness of a lineage: an empty file in its directory that decides exact ties (docs/design/0024-exact-ties.md). Its name says for which epoch
- * it names which member. The founder makes it before any other process knows of the founding. From then on only the member that the new name
- * names moves it, to a later epoch. So no two members ever have it for one epoch. Opening the new name shows the winner: the result of rename()
- * may be lost at a file server, and a listing may be old. */
+/* The witness of a lineage: an empty file in its directory that decides exact ties
+ * (docs/design/0024-exact-ties.md). Its name says for which epoch it names which member. The
+ * founder makes it before any other process knows of the founding. From then on only the member
+ * that the new name names moves it, to a later epoch. So no two members ever have it for one epoch.
+ * Opening the new name shows the winner: the result of rename() may be lost at a file server, and a
+ * listing may be old. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,10 +54,12 @@ static void prefix_make(uint64_t founding, char prefix[PREFIX_BYTES])
     snprintf(prefix, PREFIX_BYTES, "witness-%016llx.", (unsigned long long)founding);
 }
 
-static void path_make(const char *directory, uint64_t founding, uint64_t epoch, struct spotnik_id id, char path[PATH_MAX])
+static void path_make(const char *directory, uint64_t founding, uint64_t epoch,
+                      struct spotnik_id id, char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/witness-%016llx.%llu.%016llx%016llx", directory, (unsigned long long)founding,
-             (unsigned long long)epoch, (unsigned long long)id.high, (unsigned long long)id.low);
+    snprintf(path, PATH_MAX, "%s/witness-%016llx.%llu.%016llx%016llx", directory,
+             (unsigned long long)founding, (unsigned long long)epoch, (unsigned long long)id.high,
+             (unsigned long long)id.low);
 }
 
 static bool is_there(const char *path)
@@ -111,7 +115,8 @@ static bool epoch_of(const char *name, const char *prefix, uint64_t *ret_epoch)
     return end > name + size && *end == '.';
 }
 
-static void each_named(const char *directory, uint64_t founding, void (*do_it)(const char *path, uint64_t epoch, void *context),
+static void each_named(const char *directory, uint64_t founding,
+                       void (*do_it)(const char *path, uint64_t epoch, void *context),
                        void *context)
 {
     char prefix[PREFIX_BYTES], path[PATH_MAX + NAME_MAX + 2];
@@ -140,7 +145,8 @@ static void move_on(const char *path, uint64_t epoch, void *context)
         errno = 0; /* somebody was first, or the answer was lost: the open will tell */
 }
 
-bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch, struct spotnik_id self)
+bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch,
+                          struct spotnik_id self)
 {
     char target[PATH_MAX];
     path_make(directory, founding, epoch, self, target);
@@ -183,7 +189,8 @@ static void *witness_main(void *context)
     struct spotnik_tie tie;
     while (spotnik_engine_tie_wait(peers->engine, &tie))
         spotnik_engine_tie_tell(peers->engine, &tie,
-                                spotnik_witness_take(peers->spec.directory, tie.founding, tie.epoch, tie.self));
+                                spotnik_witness_take(peers->spec.directory, tie.founding, tie.epoch,
+                                                     tie.self));
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps of the flight recorder: where they go, the copy that a thread writes, and what an assertion writes by itself. */
+/* Dumps of the flight recorder: where they go, the copy that a thread writes, and what an assertion
+ * writes by itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,7 +26,8 @@ struct piece {
 
 /* ---- what is in it ---- */
 
-static void head_fill(const struct spotnik_recorder *recorder, const char *reason, struct spotnik_dump_head *head)
+static void head_fill(const struct spotnik_recorder *recorder, const char *reason,
+                      struct spotnik_dump_head *head)
 {
     memset(head, 0, sizeof *head);
     memcpy(head->magic, SPOTNIK_DUMP_MAGIC, sizeof head->magic);
@@ -42,14 +44,17 @@ static void head_fill(const struct spotnik_recorder *recorder, const char *reaso
     head->limits = recorder->limits;
 }
 
-static uint32_t pieces_of(const struct spotnik_recorder *recorder, const struct spotnik_dump_head *head,
-                          struct spotnik_dump_part part[SPOTNIK_DUMP_PARTS], struct piece piece[PIECES])
+static uint32_t pieces_of(const struct spotnik_recorder *recorder,
+                          const struct spotnik_dump_head *head,
+                          struct spotnik_dump_part part[SPOTNIK_DUMP_PARTS],
+                          struct piece piece[PIECES])
 {
     uint32_t count = 0;
 
     piece[count++] = (struct piece){ head, sizeof *head };
     for (uint32_t i = 0; i < head->parts; i++) {
-        const struct spotnik_half *half = &recorder->half[head->parts == 2 ? i ^ recorder->at ^ 1 : recorder->at];
+        const struct spotnik_half *half =
+            &recorder->half[head->parts == 2 ? i ^ recorder->at ^ 1 : recorder->at];
         part[i] = (struct spotnik_dump_part){ .bytes = half->used, .torn = half->torn };
         piece[count++] = (struct piece){ &part[i], sizeof part[i] };
         piece[count++] = (struct piece){ half->saved, recorder->saved_bytes };
@@ -87,8 +92,8 @@ static void path_make(struct spotnik_recorder *recorder, bool asked, char *path,
 {
     const char *dir = recorder->dir[0] || !asked ? recorder->dir : temporary_dir();
 
-    snprintf(path, size, "%s/spotnik-%08" PRIx32 "-%ld-%u.dump", dir, (uint32_t)(recorder->self.id.high >> 32), (long)getpid(),
-             recorder->dumps);
+    snprintf(path, size, "%s/spotnik-%08" PRIx32 "-%ld-%u.dump", dir,
+             (uint32_t)(recorder->self.id.high >> 32), (long)getpid(), recorder->dumps);
 }
 
 /* Others of the host must not read addresses, nor lay a link in our way. */
@@ -143,14 +148,16 @@ static struct copy *copy_make(const struct spotnik_recorder *recorder, const cha
     return copy;
 }
 
-/* A folder whose server is gone must not hold up the end of the process: the thread has a copy of its own. */
+/* A folder whose server is gone must not hold up the end of the process: the thread has a copy of
+ * its own. */
 void spotnik_recorder_join(struct spotnik_recorder *recorder)
 {
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += PATIENCE_S;
-    if (recorder->writing && pthread_clockjoin_np(recorder->writer, NULL, CLOCK_MONOTONIC, &until) != 0)
+    if (recorder->writing
+        && pthread_clockjoin_np(recorder->writer, NULL, CLOCK_MONOTONIC, &until) != 0)
         pthread_detach(recorder->writer);
     recorder->writing = false;
 }
@@ -163,13 +170,15 @@ static bool is_free(struct spotnik_recorder *recorder)
     return !recorder->writing;
 }
 
-bool spotnik_recorder_dump(struct spotnik_recorder *recorder, const char *reason, bool asked, char *ret_line, size_t size)
+bool spotnik_recorder_dump(struct spotnik_recorder *recorder, const char *reason, bool asked,
+                           char *ret_line, size_t size)
 {
     snprintf(ret_line, size, "keeps no record: SPOTNIK_DUMP is off");
     if (recorder == NULL)
         return false;
     snprintf(ret_line, size, "writes a dump already, or has written enough");
-    if ((!asked && (!recorder->dir[0] || recorder->dumps >= SPOTNIK_DUMPS_MAX)) || !is_free(recorder))
+    if ((!asked && (!recorder->dir[0] || recorder->dumps >= SPOTNIK_DUMPS_MAX))
+        || !is_free(recorder))
         return false;
     struct copy *copy = copy_make(recorder, reason);
     snprintf(ret_line, size, "has no memory for a copy");

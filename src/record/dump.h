@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the flight recorder keeps, and what a dump is made of (docs/design/0033-traces-and-recorder.md). A dump is a head, then parts:
- * a part is a saved core, and the records of what entered it since. Structures as they lie in memory: only a build with
- * the same structures runs them again, and the head says whether this one can. */
+/* What the flight recorder keeps, and what a dump is made of
+ * (docs/design/0033-traces-and-recorder.md). A dump is a head, then parts: a part is a saved core,
+ * and the records of what entered it since. Structures as they lie in memory: only a build with the
+ * same structures runs them again, and the head says whether this one can. */
 #ifndef SPOTNIK_RECORD_DUMP_H
 #define SPOTNIK_RECORD_DUMP_H
 
@@ -21,7 +22,8 @@ struct spotnik_dump_head {
     uint32_t event_bytes, record_bytes, entry_bytes, parts;
     uint64_t saved_bytes, now_ns;
     struct spotnik_member self;
-    uint32_t choice; /* 0: limits.choice was NULL; 1: the measured table; 2: another, which cannot be run again */
+    /* 0: limits.choice was NULL; 1: the measured table; 2: another, which cannot be run again */
+    uint32_t choice;
     struct spotnik_limits limits; /* choice: NULL */
 };
 
@@ -32,8 +34,10 @@ struct spotnik_dump_part {
 
 enum spotnik_record_what {
     SPOTNIK_RECORD_EVENT = 1, /* kind; its arm follows, with pointers that mean nothing any more */
-    SPOTNIK_RECORD_ACTION,  /* as polled: kind, number (spotnik_action_number()), bucket, peer */
-    SPOTNIK_RECORD_PLACED,  /* spotnik_core_place() of a header from `peer`, which may have changed the core; kind: the verdict */
+    SPOTNIK_RECORD_ACTION,    /* as polled: kind, number (spotnik_action_number()), bucket, peer */
+    /* spotnik_core_place() of a header from `peer`, which may have changed the core; kind: the
+     * verdict */
+    SPOTNIK_RECORD_PLACED,
     SPOTNIK_RECORD_SENT,    /* spotnik_core_send_next() to `peer` gave something out */
     SPOTNIK_RECORD_MINIMUM, /* spotnik_core_members_min_set(number) */
     SPOTNIK_RECORD_BAR,     /* spotnik_core_bar(number) */
@@ -46,7 +50,8 @@ enum spotnik_record_with {
     SPOTNIK_WITH_LEDGER = (1 << 2),   /* struct spotnik_ledger */
     SPOTNIK_WITH_FOUNDING = (1 << 3), /* struct spotnik_founding */
     SPOTNIK_WITH_WEIGHTS = (1 << 4),  /* `deal.count` of uint32_t */
-    SPOTNIK_WITH_MESSAGE = (1 << 5),  /* as on the wire, to the end of the record; the last `padding` bytes are none of it */
+    /* as on the wire, to the end of the record; the last `padding` bytes are none of it */
+    SPOTNIK_WITH_MESSAGE = (1 << 5),
 };
 
 struct spotnik_record {

@@ -19,20 +19,22 @@ struct spotnik_half {
 
 struct spotnik_recorder {
     struct spotnik_half half[SPOTNIK_DUMP_PARTS];
-    uint32_t at;     /* the half that is written */
-    bool older;      /* the other one holds what was before */
-    size_t saved_bytes, room; /* of records in a half: more than is used, for what one event brings */
+    uint32_t at; /* the half that is written */
+    bool older;  /* the other one holds what was before */
+    /* of records in a half: more than is used, for what one event brings */
+    size_t saved_bytes, room;
     struct spotnik_limits limits;
     uint32_t choice;
     struct spotnik_member self;
     uint64_t now_ns; /* of the last event */
     uint32_t members_min;
-    uint64_t stall_ns, sealed_ns; /* the running step was sealed then; 0: it is not, or has been told */
+    /* the running step was sealed then; 0: it is not, or has been told */
+    uint64_t stall_ns, sealed_ns;
     uint64_t stalls;
     uint32_t dumps;
     char dir[SPOTNIK_DUMP_DIR_MAX]; /* "": none was named */
     pthread_t writer;
-    bool writing; /* the thread is to be joined */
+    bool writing;                  /* the thread is to be joined */
     struct spotnik_recorder *next; /* of all of this process: for an assertion */
 };
 

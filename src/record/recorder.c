@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording: see recorder.h. The path of a step comes through here a dozen times: each time some hundred bytes are stored. */
+/* Recording: see recorder.h. The path of a step comes through here a dozen times: each time some
+ * hundred bytes are stored. */
 #include "record/recorder.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static size_t burst(const struct spotnik_limits *limits)
 {
     size_t actions = (size_t)8 * limits->members_max + 4 * SPOTNIK_BUCKETS_MAX + 256;
 
-    return spotnik_control_bytes_max(limits) + sizeof(struct spotnik_ledger) + actions * sizeof(struct spotnik_record) + 65536;
+    return spotnik_control_bytes_max(limits) + sizeof(struct spotnik_ledger)
+           + actions * sizeof(struct spotnik_record) + 65536;
 }
 
 static size_t padded(size_t bytes)
@@ -45,14 +47,17 @@ static bool memory_get(struct spotnik_recorder *recorder)
     return true;
 }
 
-int spotnik_recorder_new(const struct spotnik_recorder_config *config, struct spotnik_recorder **ret)
+int spotnik_recorder_new(const struct spotnik_recorder_config *config,
+                         struct spotnik_recorder **ret)
 {
     struct spotnik_recorder *recorder = calloc(1, sizeof *recorder);
 
     if (recorder == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the flight recorder");
     recorder->limits = *config->limits;
-    recorder->choice = config->limits->choice == NULL ? 0 : config->limits->choice == spotnik_choice_measured ? 1 : 2;
+    recorder->choice = config->limits->choice == NULL                      ? 0
+                       : config->limits->choice == spotnik_choice_measured ? 1
+                                                                           : 2;
     recorder->limits.choice = NULL;
     recorder->saved_bytes = padded(spotnik_core_saved_size(config->limits));
     recorder->room = HALF_BYTES + burst(config->limits);
@@ -96,7 +101,8 @@ static void turn(struct spotnik_recorder *recorder, const struct spotnik_core *c
     other->torn = false;
 }
 
-void spotnik_recorder_begin(struct spotnik_recorder *recorder, const struct spotnik_core *core, const struct spotnik_member *self)
+void spotnik_recorder_begin(struct spotnik_recorder *recorder, const struct spotnik_core *core,
+                            const struct spotnik_member *self)
 {
     if (recorder == NULL)
         return;
@@ -109,7 +115,8 @@ void spotnik_recorder_begin(struct spotnik_recorder *recorder, const struct spot
 /* ---- records ---- */
 
 /* Room for a record with `more` bytes behind it; NULL: there is none, and the half ends here. */
-static struct spotnik_record *put(struct spotnik_recorder *recorder, enum spotnik_record_what what, size_t more)
+static struct spotnik_record *put(struct spotnik_recorder *recorder, enum spotnik_record_what what,
+                                  size_t more)
 {
     struct spotnik_half *half = current(recorder);
     size_t bytes = sizeof(struct spotnik_record) + more;
@@ -120,7 +127,9 @@ static struct spotnik_record *put(struct spotnik_recorder *recorder, enum spotni
     }
     struct spotnik_record *record = (struct spotnik_record *)(void *)(half->records + half->used);
     half->used += bytes;
-    *record = (struct spotnik_record){ .bytes = (uint32_t)bytes, .what = (uint8_t)what, .now_ns = recorder->now_ns };
+    *record = (struct spotnik_record){ .bytes = (uint32_t)bytes,
+                                       .what = (uint8_t)what,
+                                       .now_ns = recorder->now_ns };
     return record;
 }
 
@@ -132,7 +141,9 @@ static uint8_t *add(uint8_t *at, const void *bytes, size_t size)
 
 static const struct spotnik_ledger *ledger_of(const struct spotnik_event *event)
 {
-    return event->kind == SPOTNIK_EVENT_FOUND ? event->found.ledger : event->kind == SPOTNIK_EVENT_RESUME ? event->resume.ledger : NULL;
+    return event->kind == SPOTNIK_EVENT_FOUND    ? event->found.ledger
+           : event->kind == SPOTNIK_EVENT_RESUME ? event->resume.ledger
+                                                 : NULL;
 }
 
 static const struct spotnik_founding *founding_of(const struct spotnik_event *event)
@@ -153,15 +164,19 @@ static uint8_t with_of(const struct spotnik_event *event)
 
 static size_t more_of(const struct spotnik_event *event, uint8_t with)
 {
-    return padded(spotnik_event_arm_bytes(event->kind)) + (with & SPOTNIK_WITH_LEDGER ? padded(sizeof(struct spotnik_ledger)) : 0)
+    return padded(spotnik_event_arm_bytes(event->kind))
+           + (with & SPOTNIK_WITH_LEDGER ? padded(sizeof(struct spotnik_ledger)) : 0)
            + (with & SPOTNIK_WITH_FOUNDING ? padded(sizeof(struct spotnik_founding)) : 0)
-           + (with & SPOTNIK_WITH_WEIGHTS ? padded(event->deal.count * sizeof *event->deal.weight_of) : 0)
+           + (with & SPOTNIK_WITH_WEIGHTS
+                  ? padded(event->deal.count * sizeof *event->deal.weight_of)
+                  : 0)
            + (with & SPOTNIK_WITH_MESSAGE ? padded(spotnik_control_size(event->message.body)) : 0);
 }
 
 static void fill(struct spotnik_record *record, const struct spotnik_event *event)
 {
-    uint8_t *at = add((uint8_t *)(record + 1), &event->found, spotnik_event_arm_bytes(event->kind)); /* arms begin at one place */
+    /* arms begin at one place */
+    uint8_t *at = add((uint8_t *)(record + 1), &event->found, spotnik_event_arm_bytes(event->kind));
 
     if (record->with & SPOTNIK_WITH_LEDGER)
         at = add(at, ledger_of(event), sizeof(struct spotnik_ledger));
@@ -204,7 +219,8 @@ static void stall_look(struct spotnik_recorder *recorder, const struct spotnik_e
     spotnik_recorder_dump(recorder, "a step stalled", false, line, sizeof line);
 }
 
-void spotnik_recorder_event(struct spotnik_recorder *recorder, const struct spotnik_core *core, const struct spotnik_event *event)
+void spotnik_recorder_event(struct spotnik_recorder *recorder, const struct spotnik_core *core,
+                            const struct spotnik_event *event)
 {
     if (recorder == NULL)
         return;
@@ -218,7 +234,8 @@ void spotnik_recorder_event(struct spotnik_recorder *recorder, const struct spot
 
 void spotnik_recorder_action(struct spotnik_recorder *recorder, const struct spotnik_action *action)
 {
-    struct spotnik_record *record = recorder != NULL ? put(recorder, SPOTNIK_RECORD_ACTION, 0) : NULL;
+    struct spotnik_record *record =
+        recorder != NULL ? put(recorder, SPOTNIK_RECORD_ACTION, 0) : NULL;
 
     if (record == NULL)
         return;
@@ -231,15 +248,19 @@ void spotnik_recorder_action(struct spotnik_recorder *recorder, const struct spo
         recorder->sealed_ns = 0;
     char line[SPOTNIK_DUMP_DIR_MAX + 128];
     if (action->kind == SPOTNIK_ACTION_EXCLUDED)
-        spotnik_recorder_dump(recorder, "the others went on without this member", false, line, sizeof line);
+        spotnik_recorder_dump(recorder, "the others went on without this member", false, line,
+                              sizeof line);
     if (action->kind == SPOTNIK_ACTION_FAILED)
         spotnik_recorder_dump(recorder, "the core failed", false, line, sizeof line);
 }
 
-void spotnik_recorder_placed(struct spotnik_recorder *recorder, struct spotnik_id from, const struct spotnik_chunk_header *header,
+void spotnik_recorder_placed(struct spotnik_recorder *recorder, struct spotnik_id from,
+                             const struct spotnik_chunk_header *header,
                              enum spotnik_verdict verdict)
 {
-    if (recorder == NULL || (!header->handover && (verdict == SPOTNIK_VERDICT_TAKE || verdict == SPOTNIK_VERDICT_WAIT)))
+    if (recorder == NULL
+        || (!header->handover
+            && (verdict == SPOTNIK_VERDICT_TAKE || verdict == SPOTNIK_VERDICT_WAIT)))
         return; /* it has changed nothing */
     struct spotnik_record *record = put(recorder, SPOTNIK_RECORD_PLACED, padded(sizeof *header));
     if (record == NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks in two rings, one for the caller's thread and one for whoever holds the engine's lock: so each has one writer and needs no
- * lock. A thread makes text of them (tracer_text.c). A killed member's file ends at its last flush; readers do without the bracket. */
+/* Marks in two rings, one for the caller's thread and one for whoever holds the engine's lock: so
+ * each has one writer and needs no lock. A thread makes text of them (tracer_text.c). A killed
+ * member's file ends at its last flush; readers do without the bracket. */
 #include "record/tracer.h"
 
 #include <errno.h>
@@ -52,7 +53,8 @@ struct spotnik_tracer {
     } bucket[SPOTNIK_BUCKETS_MAX];
     uint32_t buckets;
     uint64_t begun_epoch; /* of the running step; 0: it is replayed */
-    uint64_t restarted_ns, restarted_epoch, changes; /* of a view that has not committed yet; 0: none */
+    /* of a view that has not committed yet; 0: none */
+    uint64_t restarted_ns, restarted_epoch, changes;
 };
 
 static void mark(struct ring *ring, const struct spotnik_trace_mark *mark)
@@ -72,22 +74,29 @@ static void mark(struct ring *ring, const struct spotnik_trace_mark *mark)
 void spotnik_tracer_name(struct spotnik_tracer *trace, struct spotnik_id id, uint64_t now_ns)
 {
     if (trace != NULL)
-        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_NAME, .from_ns = now_ns, .peer = id.high });
+        mark(&trace->engine, &(struct spotnik_trace_mark){
+                                 .kind = SPOTNIK_TRACE_NAME, .from_ns = now_ns, .peer = id.high });
 }
 
-void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part next, uint64_t step, uint64_t now_ns)
+void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part next, uint64_t step,
+                         uint64_t now_ns)
 {
     if (trace == NULL)
         return;
     if (trace->part_ns != 0)
-        mark(&trace->caller, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PART, .arg = trace->part, .from_ns = trace->part_ns, .to_ns = now_ns, .step = step });
+        mark(&trace->caller, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PART,
+                                                           .arg = trace->part,
+                                                           .from_ns = trace->part_ns,
+                                                           .to_ns = now_ns,
+                                                           .step = step });
     trace->part_ns = now_ns;
     trace->part = next;
 }
 
 static bool is_death(const struct spotnik_event *event)
 {
-    return event->kind == SPOTNIK_EVENT_DEATH || (event->kind == SPOTNIK_EVENT_LINK_DOWN && event->ended.proof == SPOTNIK_PROOF_GONE);
+    return event->kind == SPOTNIK_EVENT_DEATH
+           || (event->kind == SPOTNIK_EVENT_LINK_DOWN && event->ended.proof == SPOTNIK_PROOF_GONE);
 }
 
 /* The bucket that got on; UINT32_MAX: none did. */
@@ -100,8 +109,8 @@ static uint32_t bucket_of(const struct spotnik_event *event)
 
 static bool is_trouble(const struct spotnik_event *event)
 {
-    return is_death(event) || event->kind == SPOTNIK_EVENT_LINK_DOWN || event->kind == SPOTNIK_EVENT_LANE_DOWN
-           || event->kind == SPOTNIK_EVENT_PATH_DOWN;
+    return is_death(event) || event->kind == SPOTNIK_EVENT_LINK_DOWN
+           || event->kind == SPOTNIK_EVENT_LANE_DOWN || event->kind == SPOTNIK_EVENT_PATH_DOWN;
 }
 
 void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_event *event)
@@ -112,22 +121,31 @@ void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_eve
         return;
     if (event->kind == SPOTNIK_EVENT_BUCKET_START && event->start.bucket < SPOTNIK_BUCKETS_MAX) {
         now_ns = spotnik_clock_ns(); /* for the core no time passes with it */
-        trace->bucket[event->start.bucket] = (struct started){ now_ns, now_ns, event->start.count * event->start.element_bytes };
-        trace->buckets = event->start.bucket >= trace->buckets ? event->start.bucket + 1 : trace->buckets;
+        trace->bucket[event->start.bucket] =
+            (struct started){ now_ns, now_ns, event->start.count * event->start.element_bytes };
+        trace->buckets =
+            event->start.bucket >= trace->buckets ? event->start.bucket + 1 : trace->buckets;
     }
     uint32_t bucket = bucket_of(event);
     if (bucket < trace->buckets)
         trace->bucket[bucket].to_ns = now_ns;
     if (is_trouble(event))
-        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PEER, .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind, .from_ns = now_ns,
-                                    .peer = spotnik_event_peer(event)->id.high });
+        mark(&trace->engine, &(struct spotnik_trace_mark){
+                                 .kind = SPOTNIK_TRACE_PEER,
+                                 .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind,
+                                 .from_ns = now_ns,
+                                 .peer = spotnik_event_peer(event)->id.high });
 }
 
 static void phase(struct spotnik_tracer *trace, uint32_t which, uint64_t from_ns, uint64_t to_ns)
 {
     if (from_ns != 0 && to_ns >= from_ns)
-        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PHASE, .arg = which, .from_ns = from_ns, .to_ns = to_ns,
-                                    .step = trace->restarted_epoch, .more = trace->changes });
+        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PHASE,
+                                                           .arg = which,
+                                                           .from_ns = from_ns,
+                                                           .to_ns = to_ns,
+                                                           .step = trace->restarted_epoch,
+                                                           .more = trace->changes });
 }
 
 static void view(struct spotnik_tracer *trace, const struct spotnik_core *core)
@@ -137,7 +155,8 @@ static void view(struct spotnik_tracer *trace, const struct spotnik_core *core)
     spotnik_core_status(core, &status);
     trace->restarted_epoch = status.epoch;
     trace->restarted_ns = status.restarted_ns;
-    trace->changes = (uint64_t)status.last_lost << 32 | (uint64_t)(status.last_joined & 0xffff) << 16 | (status.last_left & 0xffff);
+    trace->changes = (uint64_t)status.last_lost << 32
+                     | (uint64_t)(status.last_joined & 0xffff) << 16 | (status.last_left & 0xffff);
     if (status.detected_ns == 0)
         return;
     phase(trace, 0, status.detected_ns, status.reconciled_ns);
@@ -152,17 +171,24 @@ static void committed(struct spotnik_tracer *trace, const struct spotnik_core *c
 
     for (uint32_t i = 0; i < trace->buckets; i++)
         if (trace->bucket[i].from_ns != 0)
-            mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_BUCKET, .arg = i, .from_ns = trace->bucket[i].from_ns,
-                                        .to_ns = trace->bucket[i].to_ns > trace->bucket[i].from_ns ? trace->bucket[i].to_ns : now_ns,
-                                        .step = step, .more = trace->bucket[i].bytes,
-                                        .peer = epoch == trace->begun_epoch ? epoch : 0 });
+            mark(&trace->engine, &(struct spotnik_trace_mark){
+                                     .kind = SPOTNIK_TRACE_BUCKET,
+                                     .arg = i,
+                                     .from_ns = trace->bucket[i].from_ns,
+                                     .to_ns = trace->bucket[i].to_ns > trace->bucket[i].from_ns
+                                                  ? trace->bucket[i].to_ns
+                                                  : now_ns,
+                                     .step = step,
+                                     .more = trace->bucket[i].bytes,
+                                     .peer = epoch == trace->begun_epoch ? epoch : 0 });
     memset(trace->bucket, 0, trace->buckets * sizeof *trace->bucket);
     trace->buckets = 0;
     phase(trace, 3, trace->restarted_ns, now_ns);
     trace->restarted_ns = 0;
 }
 
-void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core, const struct spotnik_action *action)
+void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core,
+                           const struct spotnik_action *action)
 {
     if (trace == NULL)
         return;
@@ -173,7 +199,9 @@ void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_co
     if (action->kind == SPOTNIK_ACTION_STEP_BEGUN)
         trace->begun_epoch = !action->begun.replay ? spotnik_core_view(core)->epoch : 0;
     if (action->kind == SPOTNIK_ACTION_PARKED || action->kind >= SPOTNIK_ACTION_EXCLUDED)
-        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_SELF, .arg = action->kind, .from_ns = spotnik_clock_ns() });
+        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_SELF,
+                                                           .arg = action->kind,
+                                                           .from_ns = spotnik_clock_ns() });
 }
 
 /* ---- the file ---- */
@@ -213,7 +241,9 @@ static void lost_add(struct spotnik_tracer *trace, struct ring *ring)
     uint64_t lost = __atomic_load_n(&ring->lost, __ATOMIC_RELAXED);
 
     if (lost != ring->told)
-        text_add(trace, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_LOST, .from_ns = spotnik_clock_ns(), .more = lost - ring->told });
+        text_add(trace, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_LOST,
+                                                      .from_ns = spotnik_clock_ns(),
+                                                      .more = lost - ring->told });
     ring->told = lost;
 }
 
@@ -258,7 +288,8 @@ static void *writer_main(void *context)
     return NULL;
 }
 
-static int head_write(struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t epoch_us)
+static int head_write(struct spotnik_tracer *trace, const struct spotnik_member *self,
+                      uint64_t epoch_us)
 {
     uint64_t now_ns = spotnik_clock_ns();
 
@@ -269,17 +300,21 @@ static int head_write(struct spotnik_tracer *trace, const struct spotnik_member 
     return rc;
 }
 
-static int file_open(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self, uint64_t epoch_us)
+static int file_open(struct spotnik_tracer *trace, const char *dir,
+                     const struct spotnik_member *self, uint64_t epoch_us)
 {
     char path[4096];
 
     mkdir(dir, 0777);
-    snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace.json", dir, self->id.high >> 32, (long)getpid());
+    snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace.json", dir, self->id.high >> 32,
+             (long)getpid());
     trace->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (trace->file >= 0 && head_write(trace, self, epoch_us) == 0)
         return 0;
-    return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the trace %.300s: %s; SPOTNIK_TRACE must name a folder that can be written",
-                                path, strerror(errno));
+    return spotnik_error_return(
+        SPOTNIK_ERR_SYSTEM,
+        "cannot write the trace %.300s: %s; SPOTNIK_TRACE must name a folder that can be written",
+        path, strerror(errno));
 }
 
 static void release(struct spotnik_tracer *trace)
@@ -291,7 +326,8 @@ static void release(struct spotnik_tracer *trace)
     free(trace);
 }
 
-static int begin(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self, uint64_t epoch_us)
+static int begin(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self,
+                 uint64_t epoch_us)
 {
     pthread_condattr_t attributes;
 
@@ -305,10 +341,13 @@ static int begin(struct spotnik_tracer *trace, const char *dir, const struct spo
     if (rc != 0)
         return rc;
     rc = pthread_create(&trace->thread, NULL, writer_main, trace);
-    return rc == 0 ? 0 : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the trace's thread: %s", strerror(rc));
+    return rc == 0 ? 0
+                   : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the trace's thread: %s",
+                                          strerror(rc));
 }
 
-int spotnik_tracer_new(const char *dir, const struct spotnik_member *self, uint64_t epoch_us, struct spotnik_tracer **ret)
+int spotnik_tracer_new(const char *dir, const struct spotnik_member *self, uint64_t epoch_us,
+                       struct spotnik_tracer **ret)
 {
     struct spotnik_tracer *trace = calloc(1, sizeof *trace);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without printf: it took 9 of the 92 µs that the shortest steps of two members take, on processors that both of them fill. */
+/* Without printf: it took 9 of the 92 us that the shortest steps of two members take, on processors
+ * that both of them fill. */
 #include "record/tracer_text.h"
 
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 #include "record/tracer.h"
 #include "spotnik/spotnik.h"
 
-static const char *const part_names[SPOTNIK_TRACER_PARTS] = { "apply", "begin", "compute", "commit" };
+static const char *const part_names[SPOTNIK_TRACER_PARTS] = { "apply", "begin", "compute",
+                                                              "commit" };
 static const char *const phase_names[] = { "reconcile", "accept", "restart", "first commit" };
 
 enum row { ROW_STEP = 1, ROW_VIEW = 2 };
@@ -40,10 +42,26 @@ static inline char *put_pair(char *at, uint64_t below_hundred)
 
 static inline unsigned digits_of(uint64_t number)
 {
-    static const uint64_t powers[20] = { 0,         10,         100,         1000,         10000,         100000,         1000000,
-                                         10000000,  100000000,  1000000000,  10000000000,  100000000000,  1000000000000,  10000000000000,
-                                         100000000000000, 1000000000000000, 10000000000000000, 100000000000000000,
-                                         1000000000000000000, 10000000000000000000u };
+    static const uint64_t powers[20] = { 0,
+                                         10,
+                                         100,
+                                         1000,
+                                         10000,
+                                         100000,
+                                         1000000,
+                                         10000000,
+                                         100000000,
+                                         1000000000,
+                                         10000000000,
+                                         100000000000,
+                                         1000000000000,
+                                         10000000000000,
+                                         100000000000000,
+                                         1000000000000000,
+                                         10000000000000000,
+                                         100000000000000000,
+                                         1000000000000000000,
+                                         10000000000000000000u };
     unsigned bits = 64 - (unsigned)__builtin_clzll(number | 1);
     unsigned least = bits * 1233 >> 12; /* bits times the logarithm of two */
 
@@ -90,14 +108,16 @@ static inline char *put_field(char *at, const char *name, uint64_t number)
 
 /* ---- events ---- */
 
-static inline char *event_begin(char *at, const char *kind, uint32_t pid, enum row row, uint64_t at_ns)
+static inline char *event_begin(char *at, const char *kind, uint32_t pid, enum row row,
+                                uint64_t at_ns)
 {
     at = put_field(put(at, kind), ",\"pid\":", pid);
     at = put(at, row == ROW_STEP ? ",\"tid\":1,\"ts\":" : ",\"tid\":2,\"ts\":");
     return put_us(at, at_ns);
 }
 
-static inline char *span_begin(char *at, uint32_t pid, const struct spotnik_trace_mark *mark, enum row row, const char *name, const char *category)
+static inline char *span_begin(char *at, uint32_t pid, const struct spotnik_trace_mark *mark,
+                               enum row row, const char *name, const char *category)
 {
     at = event_begin(at, "{\"ph\":\"X\"", pid, row, mark->from_ns);
     at = put_us(put(at, ",\"dur\":"), mark->to_ns - mark->from_ns);
@@ -121,12 +141,14 @@ static char *phase_put(char *at, uint32_t pid, const struct spotnik_trace_mark *
     return put(put_field(at, ",\"left\":", mark->more & 0xffff), "}},\n");
 }
 
-static char *bucket_end_put(char *at, uint32_t pid, const struct spotnik_trace_mark *mark, const char *kind, uint64_t at_ns)
+static char *bucket_end_put(char *at, uint32_t pid, const struct spotnik_trace_mark *mark,
+                            const char *kind, uint64_t at_ns)
 {
     at = event_begin(at, kind, pid, ROW_STEP, at_ns);
     at = put_field(put_field(at, ",\"id\":\"", mark->step), ".", mark->arg);
     at = put(at, mark->arg < 250 ? "\",\"name\":\"bucket " : "\",\"name\":\"spotnik's own ");
-    at = put_field(put_number(at, mark->arg), "\",\"cat\":\"bucket\",\"args\":{\"step\":", mark->step);
+    at = put_field(put_number(at, mark->arg),
+                   "\",\"cat\":\"bucket\",\"args\":{\"step\":", mark->step);
     at = put_field(at, ",\"epoch\":", mark->peer);
     return put(put_field(at, ",\"bytes\":", mark->more), "}},\n");
 }
@@ -137,34 +159,41 @@ static char *bucket_put(char *at, uint32_t pid, const struct spotnik_trace_mark 
     return bucket_end_put(at, pid, mark, "{\"ph\":\"e\"", mark->to_ns);
 }
 
-static char *instant_begin(char *at, uint32_t pid, const struct spotnik_trace_mark *mark, enum row row)
+static char *instant_begin(char *at, uint32_t pid, const struct spotnik_trace_mark *mark,
+                           enum row row)
 {
-    return put(event_begin(at, "{\"ph\":\"i\",\"s\":\"p\"", pid, row, mark->from_ns), ",\"cat\":\"event\",\"name\":\"");
+    return put(event_begin(at, "{\"ph\":\"i\",\"s\":\"p\"", pid, row, mark->from_ns),
+               ",\"cat\":\"event\",\"name\":\"");
 }
 
 static char *peer_put(char *at, uint32_t pid, const struct spotnik_trace_mark *mark)
 {
-    at = put(instant_begin(at, pid, mark, ROW_VIEW), spotnik_event_name((enum spotnik_event_kind)mark->arg));
+    at = put(instant_begin(at, pid, mark, ROW_VIEW),
+             spotnik_event_name((enum spotnik_event_kind)mark->arg));
     return put(put_id(put(at, "\",\"args\":{\"peer\":\""), mark->peer), "\"}},\n");
 }
 
 static char *self_put(char *at, uint32_t pid, const struct spotnik_trace_mark *mark)
 {
-    at = put(instant_begin(at, pid, mark, ROW_VIEW), spotnik_action_name((enum spotnik_action_kind)mark->arg));
+    at = put(instant_begin(at, pid, mark, ROW_VIEW),
+             spotnik_action_name((enum spotnik_action_kind)mark->arg));
     return put(at, "\",\"args\":{}},\n");
 }
 
 static char *lost_put(char *at, uint32_t pid, const struct spotnik_trace_mark *mark)
 {
-    return put(put_number(instant_begin(at, pid, mark, ROW_STEP), mark->more), " marks lost\",\"args\":{}},\n");
+    return put(put_number(instant_begin(at, pid, mark, ROW_STEP), mark->more),
+               " marks lost\",\"args\":{}},\n");
 }
 
 static char *name_put(char *at, uint32_t pid, uint64_t id)
 {
-    return at + sprintf(at,
-                        "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"name\":\"process_name\",\"args\":{\"name\":\"member %08" PRIx64
-                        "\",\"member\":\"%016" PRIx64 "\"}},\n",
-                        pid, id >> 32, id);
+    return at
+           + sprintf(at,
+                     "{\"ph\":\"M\",\"pid\":%" PRIu32
+                     ",\"name\":\"process_name\",\"args\":{\"name\":\"member %08" PRIx64
+                     "\",\"member\":\"%016" PRIx64 "\"}},\n",
+                     pid, id >> 32, id);
 }
 
 char *spotnik_trace_text(char *at, uint32_t pid, const struct spotnik_trace_mark *mark)
@@ -192,16 +221,23 @@ char *spotnik_trace_text(char *at, uint32_t pid, const struct spotnik_trace_mark
 
 static char *row_put(char *at, uint32_t pid, enum row row, const char *name)
 {
-    return at + sprintf(at, "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}},\n", pid,
-                        (int)row, name);
+    return at
+           + sprintf(at,
+                     "{\"ph\":\"M\",\"pid\":%" PRIu32
+                     ",\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}},\n",
+                     pid, (int)row, name);
 }
 
-char *spotnik_trace_text_head(char *at, uint32_t pid, const struct spotnik_member *self, uint64_t epoch_us, uint64_t now_ns)
+char *spotnik_trace_text_head(char *at, uint32_t pid, const struct spotnik_member *self,
+                              uint64_t epoch_us, uint64_t now_ns)
 {
     at = name_put(put(at, "[\n"), pid, self->id.high);
     at += sprintf(at,
-                  "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"name\":\"spotnik\",\"args\":{\"version\":\"%s\",\"member\":\"%016" PRIx64
-                  "\",\"host\":\"%016" PRIx64 "\",\"process\":%ld,\"date_us\":%" PRIu64 ",\"clock_us\":%.3f}},\n",
-                  pid, SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(), epoch_us + now_ns / 1000, (double)now_ns / 1e3);
+                  "{\"ph\":\"M\",\"pid\":%" PRIu32
+                  ",\"name\":\"spotnik\",\"args\":{\"version\":\"%s\",\"member\":\"%016" PRIx64
+                  "\",\"host\":\"%016" PRIx64 "\",\"process\":%ld,\"date_us\":%" PRIu64
+                  ",\"clock_us\":%.3f}},\n",
+                  pid, SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(),
+                  epoch_us + now_ns / 1000, (double)now_ns / 1e3);
     return row_put(row_put(at, pid, ROW_STEP, "step"), pid, ROW_VIEW, "view");
 }

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-_Static_assert(SPOTNIK_QUANT_BLOCK_BYTES == SPOTNIK_DTYPE_BYTES_MAX, "a block is one element of SPOTNIK_Q8");
+_Static_assert(SPOTNIK_QUANT_BLOCK_BYTES == SPOTNIK_DTYPE_BYTES_MAX,
+               "a block is one element of SPOTNIK_Q8");
 
 static bool is_half(enum spotnik_dtype dtype)
 {
@@ -38,7 +39,8 @@ size_t spotnik_quant_bytes(size_t count)
 
 void spotnik_quant_pack(void *out, const float *in, size_t count)
 {
-    size_t bytes = spotnik_quant_bytes(count), whole = spotnik_quant_blocks(count) * SPOTNIK_QUANT_BLOCK_BYTES;
+    size_t bytes = spotnik_quant_bytes(count),
+           whole = spotnik_quant_blocks(count) * SPOTNIK_QUANT_BLOCK_BYTES;
 
     spotnik_quant_encode(out, in, count);
     if (whole > bytes)

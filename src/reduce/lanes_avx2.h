@@ -10,11 +10,13 @@
 #define VECTOR_BYTES 32
 #include "reduce/lanes_vector.h"
 
-/* Two lines of each input in turn: see lanes_avx512.h. More than 8 sums would not stay in the 16 registers. */
+/* Two lines of each input in turn: see lanes_avx512.h. More than 8 sums would not stay in the 16
+ * registers. */
 #define UNROLL(held) (128 / sizeof(held) < 8 ? 128 / sizeof(held) : 8)
 #define STREAM_END() _mm_sfence()
 
-/* Past the caches; `to` is aligned. The size is known when this is compiled; small ones are plain stores. */
+/* Past the caches; `to` is aligned. The size is known when this is compiled; small ones are plain
+ * stores. */
 static inline void stream(void *to, const void *vector, size_t size)
 {
     if (size == 32)
@@ -30,8 +32,9 @@ static inline void stream(void *to, const void *vector, size_t size)
 #define MULTIPLY_HIGH(a, b) ((u16_v)_mm256_mulhi_epu16((__m256i)(a), _mm256_set1_epi16((short)(b))))
 
 /* The lower 32 bits of lanes of 64, below these upper ones. */
-#define UNDER(upper, lower)                                                                          \
-    ((u64_v)_mm256_blend_epi32((__m256i)(lower), _mm256_set1_epi64x((long long)(upper) << 32), 0xaa))
+#define UNDER(upper, lower)                                                                        \
+    ((u64_v)_mm256_blend_epi32((__m256i)(lower), _mm256_set1_epi64x((long long)(upper) << 32),     \
+                               0xaa))
 
 static inline f32_v f16_unpack(half_v half)
 {
@@ -54,7 +57,8 @@ static inline half_v bf16_pack(f32_v value)
     u32_v bits = (u32_v)value;
     __m256i wide = (__m256i)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 
-    return (half_v)_mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    return (half_v)_mm_packus_epi32(_mm256_castsi256_si128(wide),
+                                    _mm256_extracti128_si256(wide, 1));
 }
 
 static inline i32_v greater(i32_v a, i32_v b)
@@ -64,13 +68,15 @@ static inline i32_v greater(i32_v a, i32_v b)
 
 static inline int32_t greatest_lane(i32_v a)
 {
-    __m128i four = _mm_max_epi32(_mm256_castsi256_si128((__m256i)a), _mm256_extracti128_si256((__m256i)a, 1));
+    __m128i four =
+        _mm_max_epi32(_mm256_castsi256_si128((__m256i)a), _mm256_extracti128_si256((__m256i)a, 1));
     __m128i two = _mm_max_epi32(four, _mm_unpackhi_epi64(four, four));
 
     return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_srli_epi64(two, 32)));
 }
 
-/* Bytes with sign in memory as F32, and back: whole numbers from -127 to 127 when rounded to nearest, ties to even. */
+/* Bytes with sign in memory as F32, and back: whole numbers from -127 to 127 when rounded to
+ * nearest, ties to even. */
 static inline f32_v f32_of_bytes(const void *from)
 {
     return (f32_v)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from)));

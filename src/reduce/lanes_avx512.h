@@ -10,12 +10,13 @@
 #define VECTOR_BYTES 64
 #include "reduce/lanes_vector.h"
 
-/* Two lines of each input in turn. On Zen 5, with four, F32 sums with streaming stores reach 0.75 to 0.85 of the triad and
- * MIN and MAX lose a tenth; with one, sums of 8 inputs lose a fifth. */
+/* Two lines of each input in turn. On Zen 5, with four, F32 sums with streaming stores reach 0.75
+ * to 0.85 of the triad and MIN and MAX lose a tenth; with one, sums of 8 inputs lose a fifth. */
 #define UNROLL(held) (128 / sizeof(held) < 8 ? 128 / sizeof(held) : 8)
 #define STREAM_END() _mm_sfence()
 
-/* Past the caches; `to` is aligned. The size is known when this is compiled; small ones are plain stores. */
+/* Past the caches; `to` is aligned. The size is known when this is compiled; small ones are plain
+ * stores. */
 static inline void stream(void *to, const void *vector, size_t size)
 {
     if (size == 64)
@@ -30,7 +31,8 @@ static inline void stream(void *to, const void *vector, size_t size)
 /* The upper 16 bits of products of 16 bits. */
 #define MULTIPLY_HIGH(a, b) ((u16_v)_mm512_mulhi_epu16((__m512i)(a), _mm512_set1_epi16((short)(b))))
 
-/* Between 64 bits and F64 (wide_mean.h), rounded to nearest. What is beyond the type comes out as anything. */
+/* Between 64 bits and F64 (wide_mean.h), rounded to nearest. What is beyond the type comes out as
+ * anything. */
 #define I64_F64(x) ((f64_v)_mm512_cvtepi64_pd((__m512i)(x)))
 #define U64_F64(x) ((f64_v)_mm512_cvtepu64_pd((__m512i)(x)))
 #define F64_I64(value) ((u64_v)_mm512_cvtpd_epi64((__m512d)(value)))
@@ -69,7 +71,8 @@ static inline int32_t greatest_lane(i32_v a)
     return _mm512_reduce_max_epi32((__m512i)a);
 }
 
-/* Bytes with sign in memory as F32, and back: whole numbers from -127 to 127 when rounded to nearest, ties to even. */
+/* Bytes with sign in memory as F32, and back: whole numbers from -127 to 127 when rounded to
+ * nearest, ties to even. */
 static inline f32_v f32_of_bytes(const void *from)
 {
     return (f32_v)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from)));

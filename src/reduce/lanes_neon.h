@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16 bytes at a time, on 64-bit ARM. Streaming stores are plain ones: compilers offer no portable way to the
- * paired non-temporal store, and it does not skip the read of a line in general. */
+/* 16 bytes at a time, on 64-bit ARM. Streaming stores are plain ones: compilers offer no portable
+ * way to the paired non-temporal store, and it does not skip the read of a line in general. */
 #ifndef SPOTNIK_REDUCE_LANES_NEON_H
 #define SPOTNIK_REDUCE_LANES_NEON_H
 
@@ -18,7 +18,8 @@
 /* The upper 16 bits of products of 16 bits. */
 static inline u16_v multiply_high(u16_v a, uint16_t b)
 {
-    uint32x4_t low = vmull_n_u16(vget_low_u16((uint16x8_t)a), b), high = vmull_high_n_u16((uint16x8_t)a, b);
+    uint32x4_t low = vmull_n_u16(vget_low_u16((uint16x8_t)a), b),
+               high = vmull_high_n_u16((uint16x8_t)a, b);
 
     return (u16_v)vuzp2q_u16(vreinterpretq_u16_u32(low), vreinterpretq_u16_u32(high));
 }
@@ -60,7 +61,8 @@ static inline int32_t greatest_lane(i32_v a)
     return vmaxvq_s32((int32x4_t)a);
 }
 
-/* Bytes with sign in memory as F32, and back: whole numbers from -127 to 127 when rounded to nearest, ties to even. */
+/* Bytes with sign in memory as F32, and back: whole numbers from -127 to 127 when rounded to
+ * nearest, ties to even. */
 static inline f32_v f32_of_bytes(const void *from)
 {
     uint32_t bytes;

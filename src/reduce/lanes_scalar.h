@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tier that runs everywhere: one element at a time, in C alone; half precision by its definition. */
+/* The tier that runs everywhere: one element at a time, in C alone; half precision by its
+ * definition. */
 #ifndef SPOTNIK_REDUCE_LANES_SCALAR_H
 #define SPOTNIK_REDUCE_LANES_SCALAR_H
 
@@ -36,15 +37,15 @@ typedef uint32_t u32_few;
 #define BITS_OF_F32(value) bits_of(value)
 #define BYTE_MEAN(name, part, few) SMALL_MEAN(name, 1, part, few, 65536, BYTES_F32, F32_BYTES)
 /* One element has no even and odd places. */
-#define WORD_MEAN(name, few)                                                                                 \
-    static inline few name##_snapped(double mean)                                                            \
-    {                                                                                                        \
-        return WHOLE_SNAPPED(mean, few);                                                                     \
-    }                                                                                                        \
-                                                                                                             \
-    FOLD(name##_small, 4, few, double, WIDEN_F64, name##_snapped, 64, FIRST_WEIGHTED, ADD_WEIGHTED,          \
-         SNAPPED_F64)                                                                                        \
-    NARROW_MEAN(name##_any, 4, few, WIDEN_F64)                                                               \
+#define WORD_MEAN(name, few)                                                                       \
+    static inline few name##_snapped(double mean)                                                  \
+    {                                                                                              \
+        return WHOLE_SNAPPED(mean, few);                                                           \
+    }                                                                                              \
+                                                                                                   \
+    FOLD(name##_small, 4, few, double, WIDEN_F64, name##_snapped, 64, FIRST_WEIGHTED,              \
+         ADD_WEIGHTED, SNAPPED_F64)                                                                \
+    NARROW_MEAN(name##_any, 4, few, WIDEN_F64)                                                     \
     EITHER_MEAN(name##_mean, name##_small, SNAPPED64, name##_any_mean)
 #define SHORT_MEAN(name, part, few) SMALL_MEAN(name, 2, part, few, 256, SHORTS_F32, F32_SHORTS)
 #define BRAIN_FLOATS FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
@@ -75,10 +76,12 @@ static inline int64_t bits_of_f64(double value)
     return bits;
 }
 
-/* 5 bits of exponent with bias 15, 10 of fraction. The fraction of denormals counts units of 2^-24. */
+/* 5 bits of exponent with bias 15, 10 of fraction. The fraction of denormals counts units of
+ * 2^-24. */
 static inline float f16_unpack(uint16_t half)
 {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31,
+             fraction = half & 1023;
 
     if (exponent == 0) {
         float tiny = (float)fraction * 0x1p-24f;
@@ -89,8 +92,9 @@ static inline float f16_unpack(uint16_t half)
     return float_of(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* To nearest, ties to even. Adding 2^-14 * 2^13 to a denormal's magnitude leaves its fraction, rounded, in the
- * low bits; for the others the carry of rounding goes up into the exponent, to infinity if need be. */
+/* To nearest, ties to even. Adding 2^-14 * 2^13 to a denormal's magnitude leaves its fraction,
+ * rounded, in the low bits; for the others the carry of rounding goes up into the exponent, to
+ * infinity if need be. */
 static inline uint16_t f16_pack(float value)
 {
     uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
@@ -109,7 +113,8 @@ static inline float bf16_unpack(uint16_t half)
     return float_of((uint32_t)half << 16);
 }
 
-/* The upper half of an F32, to nearest, ties to even. Not for NaN, whose payload might carry into the sign. */
+/* The upper half of an F32, to nearest, ties to even. Not for NaN, whose payload might carry into
+ * the sign. */
 static inline uint16_t bf16_pack(float value)
 {
     uint32_t bits = bits_of(value);

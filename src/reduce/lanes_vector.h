@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tiers with vectors share: types of VECTOR_BYTES, which the tier's own header has set, and choosing
- * between lanes. Arithmetic on them is the compilers' vector extension: `a + b` adds lane by lane. */
+/* What the tiers with vectors share: types of VECTOR_BYTES, which the tier's own header has set,
+ * and choosing between lanes. Arithmetic on them is the compilers' vector extension: `a + b` adds
+ * lane by lane. */
 #ifndef SPOTNIK_REDUCE_LANES_VECTOR_H
 #define SPOTNIK_REDUCE_LANES_VECTOR_H
 
@@ -29,10 +30,11 @@ VECTOR(u16_few, uint16_t, VECTOR_BYTES / 4);
 VECTOR(u32_few, uint32_t, VECTOR_BYTES / 2);
 
 /* A comparison gives all ones or all zeros in every lane. */
-#define SELECT(condition, yes, no)                                                                           \
-    __extension__({                                                                                          \
-        __typeof__(condition) lanes_ = (condition);                                                          \
-        (__typeof__(yes))((lanes_ & (__typeof__(lanes_))(yes)) | (~lanes_ & (__typeof__(lanes_))(no)));      \
+#define SELECT(condition, yes, no)                                                                 \
+    __extension__({                                                                                \
+        __typeof__(condition) lanes_ = (condition);                                                \
+        (__typeof__(yes))((lanes_ & (__typeof__(lanes_))(yes))                                     \
+                          | (~lanes_ & (__typeof__(lanes_))(no)));                                 \
     })
 #define MULTIPLY(a, b) ((a) * (b))
 #define CONVERTED(value, type) __builtin_convertvector(value, type)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of F32 as bytes with one scale; compress.h has the layout and what is promised. Plain loops, from which
- * the compiler makes vectors. */
+/* Blocks of F32 as bytes with one scale; compress.h has the layout and what is promised. Plain
+ * loops, from which the compiler makes vectors. */
 #ifndef SPOTNIK_REDUCE_QUANTISE_H
 #define SPOTNIK_REDUCE_QUANTISE_H
 
@@ -10,8 +10,8 @@
 
 #define QUANTISE_AHEAD 6144
 
-/* As a bit pattern: patterns without sign order as the magnitudes do, so it does not matter in which order the
- * greatest is looked for, and infinity and NaN come out on top. */
+/* As a bit pattern: patterns without sign order as the magnitudes do, so it does not matter in
+ * which order the greatest is looked for, and infinity and NaN come out on top. */
 static inline uint32_t greatest_magnitude(const uint8_t *in, size_t count)
 {
     uint32_t most = 0;
@@ -54,8 +54,9 @@ static inline float scale_of(uint32_t bits, float most)
     return scale;
 }
 
-/* Each block is read twice, the second time from the nearest cache. So that memory is busy meanwhile, what comes a little later is
- * asked for now; beyond the end of an array that does nothing. */
+/* Each block is read twice, the second time from the nearest cache. So that memory is busy
+ * meanwhile, what comes a little later is asked for now; beyond the end of an array that does
+ * nothing. */
 static inline void ask_for(const uint8_t *in)
 {
     for (size_t at = 0; at < SPOTNIK_QUANT_BLOCK * sizeof(float); at += 64)
@@ -63,7 +64,8 @@ static inline void ask_for(const uint8_t *in)
 }
 
 #ifdef VECTOR_BYTES
-/* A whole block is no multiple of four vectors: the last four overlap those before, which finds the same twice. */
+/* A whole block is no multiple of four vectors: the last four overlap those before, which finds the
+ * same twice. */
 enum { QUANT_GROUP = 4 * LANES, QUANT_LAST = SPOTNIK_QUANT_BLOCK - QUANT_GROUP };
 static inline i32_v magnitude(const uint8_t *in)
 {
@@ -101,8 +103,8 @@ static inline f32_v in_units(const uint8_t *in, float units)
 
 static inline void bytes_of_group(uint8_t *out, const uint8_t *in, float units)
 {
-    bytes_of_f32(out, in_units(in, units), in_units(in + sizeof(f32_v), units), in_units(in + 2 * sizeof(f32_v), units),
-                 in_units(in + 3 * sizeof(f32_v), units));
+    bytes_of_f32(out, in_units(in, units), in_units(in + sizeof(f32_v), units),
+                 in_units(in + 2 * sizeof(f32_v), units), in_units(in + 3 * sizeof(f32_v), units));
 }
 
 static inline void bytes_of_block(uint8_t *out, const uint8_t *in, size_t count, float units)
@@ -120,7 +122,8 @@ static inline void bytes_of_block(uint8_t *out, const uint8_t *in, size_t count,
 #define bytes_of_block bytes_of_floats
 #endif
 
-static inline __attribute__((always_inline)) void quantise_block(uint8_t *out, const uint8_t *in, size_t count)
+static inline __attribute__((always_inline)) void quantise_block(uint8_t *out, const uint8_t *in,
+                                                                 size_t count)
 {
     uint32_t bits = greatest_of_block(in, count);
     float most, scale;
@@ -161,7 +164,8 @@ static inline f32_v dequantised(const uint8_t *base, const uint8_t *in, size_t a
     return LAST_F32(x, 1);
 }
 
-static inline void dequantise_few(uint8_t *out, const uint8_t *base, const uint8_t *in, size_t count, float scale)
+static inline void dequantise_few(uint8_t *out, const uint8_t *base, const uint8_t *in,
+                                  size_t count, float scale)
 {
     for (size_t i = 0; i < count; i++) {
         float had = 0, x = (float)(int8_t)in[i] * scale;
@@ -174,10 +178,11 @@ static inline void dequantise_few(uint8_t *out, const uint8_t *base, const uint8
     }
 }
 
-/* Blocks begin anywhere in a line, and a store that crosses lines costs more than two: the first and the last vector overlap
- * others, which are aligned. `out` may be `base`: both are made before anything is stored. */
-static inline __attribute__((always_inline)) void dequantise_block(uint8_t *out, const uint8_t *base,
-                                                                   const uint8_t *in, size_t count)
+/* Blocks begin anywhere in a line, and a store that crosses lines costs more than two: the first
+ * and the last vector overlap others, which are aligned. `out` may be `base`: both are made before
+ * anything is stored. */
+static inline __attribute__((always_inline)) void
+dequantise_block(uint8_t *out, const uint8_t *base, const uint8_t *in, size_t count)
 {
     float scale;
 
@@ -189,7 +194,8 @@ static inline __attribute__((always_inline)) void dequantise_block(uint8_t *out,
     }
     const size_t end = count - LANES;
     f32_v first = dequantised(base, in, 0, scale), last = dequantised(base, in, end, scale);
-    for (size_t at = (-(uintptr_t)out & (sizeof(f32_v) - 1)) / sizeof(float); at < end; at += LANES) {
+    for (size_t at = (-(uintptr_t)out & (sizeof(f32_v) - 1)) / sizeof(float); at < end;
+         at += LANES) {
         f32_v x = dequantised(base, in, at, scale);
         memcpy(out + at * sizeof(float), &x, sizeof x);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the operations of reduce.h to folds of a tier: what weights mean for each type, and the special weights
- * that need no kernel. The bits are made in kernels.c. */
+/* From the operations of reduce.h to folds of a tier: what weights mean for each type, and the
+ * special weights that need no kernel. The bits are made in kernels.c. */
 #include "reduce/reduce.h"
 
 #include "base/assert.h"
@@ -37,7 +37,9 @@ static void clear(void *out, size_t bytes)
 
 static struct spotnik_reduce_input weighted(const void *data, uint64_t weight)
 {
-    return (struct spotnik_reduce_input){ .data = data, .weight64 = (double)weight, .weight32 = (float)weight };
+    return (struct spotnik_reduce_input){ .data = data,
+                                          .weight64 = (double)weight,
+                                          .weight32 = (float)weight };
 }
 
 static void fold(void *out, const struct spotnik_reduce_input *input, size_t inputs, size_t bytes,
@@ -116,8 +118,8 @@ static size_t gather(const struct spotnik_reduce_source *source, size_t sources,
     return inputs;
 }
 
-void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, size_t sources, size_t count,
-                         enum spotnik_dtype dtype, enum spotnik_op op, unsigned flags)
+void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, size_t sources,
+                         size_t count, enum spotnik_dtype dtype, enum spotnik_op op, unsigned flags)
 {
     SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, op));
     SPOTNIK_ASSERT(sources >= 1 && sources <= SPOTNIK_REDUCE_SOURCES_MAX);
@@ -147,25 +149,29 @@ static uint64_t segment_begin(uint64_t count, uint32_t size, uint32_t segment)
     return count / size * segment + (segment < rest ? segment : rest);
 }
 
-void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources, uint64_t count,
-                           enum spotnik_dtype dtype, enum spotnik_op op)
+void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources,
+                           uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
     struct spotnik_reduce_source turned[SPOTNIK_REDUCE_SOURCES_MAX];
     size_t one = spotnik_dtype_size(dtype);
 
     SPOTNIK_ASSERT(sources >= 2 && sources <= SPOTNIK_REDUCE_SOURCES_MAX);
     for (uint32_t segment = 0; segment < sources; segment++) {
-        uint64_t begin = segment_begin(count, sources, segment), end = segment_begin(count, sources, segment + 1);
+        uint64_t begin = segment_begin(count, sources, segment),
+                 end = segment_begin(count, sources, segment + 1);
         for (uint32_t i = 0; i < sources; i++) {
             const struct spotnik_reduce_source *next = &source[(segment + i) % sources];
-            turned[i] = (struct spotnik_reduce_source){ (const uint8_t *)next->data + begin * one, next->weight };
+            turned[i] = (struct spotnik_reduce_source){ (const uint8_t *)next->data + begin * one,
+                                                        next->weight };
         }
         if (begin < end)
-            spotnik_reduce_flat((uint8_t *)out + begin * one, turned, sources, end - begin, dtype, op, 0);
+            spotnik_reduce_flat((uint8_t *)out + begin * one, turned, sources, end - begin, dtype,
+                                op, 0);
     }
 }
 
-void spotnik_reduce_partials(void *out, const struct spotnik_reduce_source *source, uint32_t sources, bool summed, bool last, uint64_t count,
+void spotnik_reduce_partials(void *out, const struct spotnik_reduce_source *source,
+                             uint32_t sources, bool summed, bool last, uint64_t count,
                              enum spotnik_dtype dtype, enum spotnik_op op)
 {
     struct spotnik_reduce_source part[16];
@@ -175,7 +181,9 @@ void spotnik_reduce_partials(void *out, const struct spotnik_reduce_source *sour
     SPOTNIK_ASSERT(sources >= 1 && sources <= sizeof part / sizeof *part);
     for (uint32_t i = 0; i < sources; i++) {
         bool weighted_sum = sums && (i > 0 || summed);
-        part[i] = (struct spotnik_reduce_source){ source[i].data, weighted_sum ? source[i].weight > 0 : source[i].weight };
+        part[i] =
+            (struct spotnik_reduce_source){ source[i].data, weighted_sum ? source[i].weight > 0
+                                                                         : source[i].weight };
         total += source[i].weight;
     }
     spotnik_reduce_flat(out, part, sources, count, dtype, op, SPOTNIK_REDUCE_PARTIAL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instruction tier runs: asks the processor and SPOTNIK_CPU, once. What tiers compute is the same. */
+/* Which instruction tier runs: asks the processor and SPOTNIK_CPU, once. What tiers compute is the
+ * same. */
 #include "reduce/reduce.h"
 #include "reduce/tiers.h"
 
@@ -11,8 +12,8 @@
 #include <cpuid.h>
 #endif
 
-extern const struct spotnik_reduce_kernels spotnik_reduce_kernels_scalar, spotnik_reduce_kernels_avx2,
-    spotnik_reduce_kernels_avx512, spotnik_reduce_kernels_neon;
+extern const struct spotnik_reduce_kernels spotnik_reduce_kernels_scalar,
+    spotnik_reduce_kernels_avx2, spotnik_reduce_kernels_avx512, spotnik_reduce_kernels_neon;
 
 static bool always(void)
 {
@@ -20,8 +21,8 @@ static bool always(void)
 }
 
 #if defined(SPOTNIK_REDUCE_AVX2)
-/* __builtin_cpu_supports() sees to it that the system saves the registers; not every compiler lets it ask for
- * F16C. */
+/* __builtin_cpu_supports() sees to it that the system saves the registers; not every compiler lets
+ * it ask for F16C. */
 static bool has_avx2(void)
 {
     unsigned a, b, c, d;
@@ -51,7 +52,8 @@ const struct spotnik_reduce_tier spotnik_reduce_tiers[] = {
     { "neon", &spotnik_reduce_kernels_neon, always },
 #endif
 };
-const size_t spotnik_reduce_tier_count = sizeof spotnik_reduce_tiers / sizeof spotnik_reduce_tiers[0];
+const size_t spotnik_reduce_tier_count =
+    sizeof spotnik_reduce_tiers / sizeof spotnik_reduce_tiers[0];
 
 static const struct spotnik_reduce_tier *tier_choose(void)
 {

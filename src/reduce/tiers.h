@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam between the operations and the instruction sets: one table of kernels per tier. kernels.c is
- * compiled once per tier, with that tier's flags and its lanes_<tier>.h. A further tier is such a header, a line
- * in meson.build and one in tier.c; a further element type is a row in base/dtype.h and a block in kernels.c. */
+/* The seam between the operations and the instruction sets: one table of kernels per tier.
+ * kernels.c is compiled once per tier, with that tier's flags and its lanes_<tier>.h. A further
+ * tier is such a header, a line in meson.build and one in tier.c; a further element type is a row
+ * in base/dtype.h and a block in kernels.c. */
 #ifndef SPOTNIK_REDUCE_TIERS_H
 #define SPOTNIK_REDUCE_TIERS_H
 
@@ -22,7 +23,8 @@ struct spotnik_reduce_input {
     uint16_t weight16; /* set and read within the kernels of means of integers (reduced.h) */
 };
 
-/* A divisor of means of bytes (byte_mean.h): floor(n / divisor) = (n + more) * multiplier >> 16 + shift. */
+/* A divisor of means of bytes (byte_mean.h): floor(n / divisor) = (n + more) * multiplier >> 16 +
+ * shift. */
 struct spotnik_reduce_divisor16 {
     uint16_t divisor, half, more, multiplier, shift, ties;
 };
@@ -33,7 +35,9 @@ struct spotnik_reduce_inputs {
     size_t inputs; /* at least 1 */
     size_t bytes;  /* of each input and of `out` */
     double
-        divisor64; /* MEAN: divide by it at the end. The sum of the weights; for F32 and F64 also 1, for not yet */
+        /* MEAN: divide by it at the end. The sum of the weights; for F32 and F64 also 1, for not
+         * yet */
+        divisor64;
     float divisor32;
     struct spotnik_reduce_divisor16 divisor16; /* as weight16 */
     bool is_streamed;
@@ -43,8 +47,10 @@ typedef void spotnik_reduce_fold(void *out, const struct spotnik_reduce_inputs *
 
 struct spotnik_reduce_kernels {
     spotnik_reduce_fold
-        *fold[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS]; /* NULL for what is no type or operation */
-    void (*widen[SPOTNIK_REDUCE_DTYPES])(float *out, const void *in, size_t count); /* F16 and BF16 */
+        /* NULL for what is no type or operation */
+        *fold[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS];
+    /* F16 and BF16 */
+    void (*widen[SPOTNIK_REDUCE_DTYPES])(float *out, const void *in, size_t count);
     void (*narrow[SPOTNIK_REDUCE_DTYPES])(void *out, const float *in, size_t count);
     double (*norm2[SPOTNIK_REDUCE_DTYPES])(const void *in, size_t count); /* of floating types */
     void (*quantise)(void *out, const float *in, size_t count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MEAN of integers of 64 bits: computed in F64, rounded to nearest (ties to even), kept within the type. Conversions are rounded
- * as the C ones are; not all tiers have instructions for them. Decides no more than that: above 2^53 a mean is what F64 makes of
- * it, so weights are not brought to smaller ones here. */
+/* MEAN of integers of 64 bits: computed in F64, rounded to nearest (ties to even), kept within the
+ * type. Conversions are rounded as the C ones are; not all tiers have instructions for them.
+ * Decides no more than that: above 2^53 a mean is what F64 makes of it, so weights are not brought
+ * to smaller ones here. */
 #ifndef SPOTNIK_REDUCE_WIDE_MEAN_H
 #define SPOTNIK_REDUCE_WIDE_MEAN_H
 
@@ -10,8 +11,8 @@
 #if defined(I64_F64)
 /* This tier has the instructions. */
 #elif defined(VECTOR_BYTES)
-/* The upper 32 bits are the fraction of 2^84 and 2^32 times as many, the lower ones that of 2^52 and as many. Taking away both
- * powers from the first is exact; only the last addition rounds. */
+/* The upper 32 bits are the fraction of 2^84 and 2^32 times as many, the lower ones that of 2^52
+ * and as many. Taking away both powers from the first is exact; only the last addition rounds. */
 static inline f64_v wide_f64(u64_v x, uint64_t power84, double powers)
 {
     u64_v high = (x >> 32) ^ power84, low = UNDER(0x43300000, x);
@@ -23,8 +24,9 @@ static inline f64_v wide_f64(u64_v x, uint64_t power84, double powers)
 /* The upper bit turned: 2^63 more. */
 #define I64_F64(x) wide_f64(x, 0x4530000080000000, 0x1p84 + 0x1p63 + 0x1p52)
 
-/* Adding 1.5 * 2^84 leaves the nearest multiple of 2^32 in the lowest bits; the rest is exact, and rounded to a whole number as
- * `value` itself would be, since what was taken off is even. Both are in two's complement. */
+/* Adding 1.5 * 2^84 leaves the nearest multiple of 2^32 in the lowest bits; the rest is exact, and
+ * rounded to a whole number as `value` itself would be, since what was taken off is even. Both are
+ * in two's complement. */
 static inline u64_v wide_whole(f64_v value)
 {
     f64_v high = value + 0x1.8p84, rest = value - (high - 0x1.8p84);
@@ -36,7 +38,8 @@ static inline u64_v wide_whole(f64_v value)
 #define U64_F64(x) ((double)(x))
 #define I64_F64(x) ((double)(int64_t)(x))
 
-/* Above 2^52 there are no fractions; below, adding 2^52 rounds them away. What is beyond 64 bits is not looked at. */
+/* Above 2^52 there are no fractions; below, adding 2^52 rounds them away. What is beyond 64 bits is
+ * not looked at. */
 static inline uint64_t wide_whole(double value)
 {
     double magnitude = fabs(value), whole = magnitude + 0x1p52 - 0x1p52;
@@ -52,7 +55,8 @@ static inline uint64_t wide_whole(double value)
 #define F64_U64(value) wide_whole(value)
 #endif
 
-/* 2^63 and 2^64 are doubles, but one more than the types hold. No mean of numbers without sign is below 0. */
+/* 2^63 and 2^64 are doubles, but one more than the types hold. No mean of numbers without sign is
+ * below 0. */
 static inline u64_v i64_kept(f64_v value)
 {
     u64_v whole = SELECT(value >= 0x1p63, (u64_v){ 0 } + INT64_MAX, F64_I64(value));

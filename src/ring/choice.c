@@ -6,10 +6,11 @@
 
 #include "ring/tree.h"
 
-/* On one host a message costs the processors more than its bytes do: HUB, which has the fewest, was the fastest way for up to 256 KiB (a
- * chunk, the most there can be) with 4 and 8 members. Between hosts N - 1 whole inputs on one link cost more than they save from
- * about latency times bandwidth on. With two members DIRECT moves what the ring moves, in half the hops. In larger views a TREE has as
- * few messages as HUB, and hops that hardly grow with the view. */
+/* On one host a message costs the processors more than its bytes do: HUB, which has the fewest, was
+ * the fastest way for up to 256 KiB (a chunk, the most there can be) with 4 and 8 members. Between
+ * hosts N - 1 whole inputs on one link cost more than they save from about latency times bandwidth
+ * on. With two members DIRECT moves what the ring moves, in half the hops. In larger views a TREE
+ * has as few messages as HUB, and hops that hardly grow with the view. */
 const struct spotnik_choice spotnik_choice_measured[] = {
     { 2, 256 * 1024, SPOTNIK_SCHEDULE_DIRECT, false },
     { 8, 256 * 1024, SPOTNIK_SCHEDULE_HUB, true },
@@ -19,7 +20,8 @@ const struct spotnik_choice spotnik_choice_measured[] = {
     { 0, 0, SPOTNIK_SCHEDULE_RING, false },
 };
 
-enum spotnik_schedule spotnik_choice_take(const struct spotnik_choice *table, uint32_t members, bool near, uint64_t bytes)
+enum spotnik_schedule spotnik_choice_take(const struct spotnik_choice *table, uint32_t members,
+                                          bool near, uint64_t bytes)
 {
     for (const struct spotnik_choice *row = table; row != NULL && row->members_max != 0; row++)
         if (members <= row->members_max && bytes <= row->bytes_max && (near || !row->near))
@@ -47,7 +49,8 @@ uint32_t spotnik_choice_places(const struct spotnik_choice *table, uint64_t byte
     uint32_t places = spotnik_choice_members(table, bytes);
 
     for (const struct spotnik_choice *row = table; row != NULL && row->members_max != 0; row++)
-        if (bytes <= row->bytes_max && row->schedule == SPOTNIK_SCHEDULE_TREE && places < SPOTNIK_TREE_FAN_MAX + 1)
+        if (bytes <= row->bytes_max && row->schedule == SPOTNIK_SCHEDULE_TREE
+            && places < SPOTNIK_TREE_FAN_MAX + 1)
             places = SPOTNIK_TREE_FAN_MAX + 1; /* by slots */
     return places;
 }

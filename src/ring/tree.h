@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree over places 0 to size - 1: the way of partial sums (docs/design/0013-tree.md). Place 0 is the root, place p has the children
- * fan p + 1 to fan p + fan, as far as there are. Pure arithmetic: callers decide what is at a place, and what to send.
+/* A tree over places 0 to size - 1: the way of partial sums (docs/design/0013-tree.md). Place 0 is
+ * the root, place p has the children fan p + 1 to fan p + fan, as far as there are. Pure
+ * arithmetic: callers decide what is at a place, and what to send.
  *
- *            0            A place knows its neighbours by slots: 0 is its parent, 1 to `fan` are its children, in the order
+ *            0            A place knows its neighbours by slots: 0 is its parent, 1 to `fan` are
+ *                         its children, in the order
  *          / | \          in which their sums are added.
  *         1  2  3
  *       / | \  ...        fan 3 */
@@ -22,7 +24,8 @@ struct spotnik_tree {
 
 static inline uint32_t spotnik_tree_children(const struct spotnik_tree *tree)
 {
-    uint64_t first = (uint64_t)tree->fan * tree->place + 1, left = first < tree->size ? tree->size - first : 0;
+    uint64_t first = (uint64_t)tree->fan * tree->place + 1,
+             left = first < tree->size ? tree->size - first : 0;
     return left < tree->fan ? (uint32_t)left : tree->fan;
 }
 

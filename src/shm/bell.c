@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* futex calls. A sleeper puts up `waiting` before it looks at bells, and then at tickets; the owner of a ticket looks at `waiting` after
- * putting it up. Both are in one order for all, so the sleeper sees the ticket, or the owner sees the sleeper and rings. */
+/* futex calls. A sleeper puts up `waiting` before it looks at bells, and then at tickets; the owner
+ * of a ticket looks at `waiting` after putting it up. Both are in one order for all, so the sleeper
+ * sees the ticket, or the owner sees the sleeper and rings. */
 #include "shm/bell.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@
 #endif
 
 #define GLANCE 64
-#define SLEEP_BLIND_NS SPOTNIK_MS /* without futex_waitv: how long one bell may keep us from hearing the others */
+/* without futex_waitv: how long one bell may keep us from hearing the others */
+#define SLEEP_BLIND_NS SPOTNIK_MS
 
 static uint64_t clock_ns(void)
 {
@@ -39,9 +41,11 @@ void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret)
 {
     ret->count = 0;
     __atomic_store_n(&flat->peer[flat->rank].board->waiting, 1, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* tickets are looked at after this, by whatever load */
+    /* tickets are looked at after this, by whatever load */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < flat->last && ret->count < SPOTNIK_BELLS_MAX; i++) {
-        uint32_t rank[2], count = spotnik_flat_is_active(flat, i) ? spotnik_flat_awaits(flat, i, rank) : 0;
+        uint32_t rank[2],
+            count = spotnik_flat_is_active(flat, i) ? spotnik_flat_awaits(flat, i, rank) : 0;
         for (uint32_t k = 0; k < count && ret->count < SPOTNIK_BELLS_MAX; k++)
             listen_to(ret, &flat->peer[rank[k]].board->bell);
     }
@@ -105,7 +109,8 @@ bool spotnik_watch_glance(const struct spotnik_watch *watch)
     return false;
 }
 
-bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value, uint64_t spin_ns)
+bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value,
+                        uint64_t spin_ns)
 {
     uint64_t until_ns = clock_ns() + spin_ns;
     do {
@@ -116,7 +121,8 @@ bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word,
 }
 
 /* True: something rang. */
-static bool look(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns)
+static bool look(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value,
+                 uint64_t spin_ns)
 {
     uint64_t until_ns = spin_ns > 0 ? clock_ns() + spin_ns : 0;
     do {
@@ -133,7 +139,8 @@ static bool look(const struct spotnik_bells *bells, const uint32_t *word, uint32
 
 static struct timespec timespec_of(uint64_t ns)
 {
-    return (struct timespec){ .tv_sec = (time_t)(ns / SPOTNIK_S), .tv_nsec = (long)(ns % SPOTNIK_S) };
+    return (struct timespec){ .tv_sec = (time_t)(ns / SPOTNIK_S),
+                              .tv_nsec = (long)(ns % SPOTNIK_S) };
 }
 
 /* One futex only: the first bell, or the word; and not for long. */
@@ -142,19 +149,21 @@ static void sleep_blind(const struct spotnik_bells *bells, const uint32_t *word,
     struct timespec most = timespec_of(SLEEP_BLIND_NS);
     const uint32_t *futex = bells->count > 0 ? bells->of[0].bell : word;
     uint32_t seen = bells->count > 0 ? bells->of[0].heard : value;
-    syscall(SYS_futex, futex, bells->count > 0 ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
+    syscall(SYS_futex, futex, bells->count > 0 ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, &most, NULL,
+            0);
 }
 
-bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
-                        uint64_t until_ns)
+bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value,
+                        uint64_t spin_ns, uint64_t until_ns)
 {
     struct futex_waitv waiter[SPOTNIK_BELLS_MAX + 1];
     struct timespec until = timespec_of(until_ns);
     uint32_t count = 0;
     if (look(bells, word, value, spin_ns))
         return true;
-    waiter[count++] =
-        (struct futex_waitv){ .val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG };
+    waiter[count++] = (struct futex_waitv){ .val = value,
+                                            .uaddr = (uintptr_t)word,
+                                            .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG };
     for (uint32_t i = 0; i < bells->count; i++)
         waiter[count++] = (struct futex_waitv){ .val = bells->of[i].heard,
                                                 .uaddr = (uintptr_t)bells->of[i].bell,
@@ -170,7 +179,8 @@ void spotnik_bells_wake(const struct spotnik_flat *flat)
     uint32_t *bell = &flat->peer[flat->rank].board->bell;
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* tickets were put up before it */
     for (uint32_t rank = 0; rank < flat->size; rank++)
-        if (rank != flat->rank && __atomic_load_n(&flat->peer[rank].board->waiting, __ATOMIC_RELAXED) != 0) {
+        if (rank != flat->rank
+            && __atomic_load_n(&flat->peer[rank].board->waiting, __ATOMIC_RELAXED) != 0) {
             __atomic_add_fetch(bell, 1, __ATOMIC_SEQ_CST);
             syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
             return;

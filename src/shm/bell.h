@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for others in shared memory: a short spin if every member has a processor, then sleep, on the bells of the awaited
- * members and on a word of our own process. No waiter burns a processor that another thread needs.
+/* Waiting for others in shared memory: a short spin if every member has a processor, then sleep, on
+ * the bells of the awaited members and on a word of our own process. No waiter burns a processor
+ * that another thread needs.
  *
- * A spinning member watches the very tickets that it waits for, and tells no other. A sleeping member says so first (`waiting`), and
- * only then do others ring bells: a bell is one more cache line that travels between processors, and ringing it a system call. */
+ * A spinning member watches the very tickets that it waits for, and tells no other. A sleeping
+ * member says so first (`waiting`), and only then do others ring bells: a bell is one more cache
+ * line that travels between processors, and ringing it a system call. */
 #ifndef SPOTNIK_SHM_BELL_H
 #define SPOTNIK_SHM_BELL_H
 
@@ -41,7 +43,8 @@ bool spotnik_watch_take(const struct spotnik_flat *flat, struct spotnik_watch *r
 bool spotnik_watch_glance(const struct spotnik_watch *watch);
 
 /* For `spin_ns` at most. True: one of them is up, or `word` is not `value` any more. */
-bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value, uint64_t spin_ns);
+bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value,
+                        uint64_t spin_ns);
 
 /* Say that we are about to wait: from now on others wake us. Look at tickets again after it. */
 void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret);
@@ -50,9 +53,10 @@ void spotnik_bells_ignore(struct spotnik_board *own);
 /* Did any of them ring, or `word` change from `value`? */
 bool spotnik_bells_rang(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value);
 
-/* Look for `spin_ns` at most, then sleep until `until_ns` at most (CLOCK_MONOTONIC). True: looking was enough. */
-bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
-                        uint64_t until_ns);
+/* Look for `spin_ns` at most, then sleep until `until_ns` at most (CLOCK_MONOTONIC). True: looking
+ * was enough. */
+bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value,
+                        uint64_t spin_ns, uint64_t until_ns);
 
 /* We have put up a ticket: ring our bell for sleepers. */
 void spotnik_bells_wake(const struct spotnik_flat *flat);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board of a member, for the members that share its memory. It lies at the start of the member's segment. Only its
- * owner can write it; all others can only read. So a stopped, excluded or dying member changes only its own memory.
+/* The board of a member, for the members that share its memory. It lies at the start of the
+ * member's segment. Only its owner can write it; all others can only read. So a stopped, excluded
+ * or dying member changes only its own memory.
  *
- * A ticket names one step of one view. A slot's ticket says to which step the bytes at its offset belong; 0: to none. The
- * owner takes a ticket down before it changes the bytes and puts one up after. A reader checks the ticket before and after
- * it reads: if it still hangs there, the bytes read in between belong to it. Members of another
- * epoch have other tickets, so nothing they do is mistaken for ours.
+ * A ticket names one step of one view. A slot's ticket says to which step the bytes at its offset
+ * belong; 0: to none. The owner takes a ticket down before it changes the bytes and puts one up
+ * after. A reader checks the ticket before and after it reads: if it still hangs there, the bytes
+ * read in between belong to it. Members of another epoch have other tickets, so nothing they do is
+ * mistaken for ours.
  *
  * Decides only this order of loads and stores; flat.h decides the readers. */
 #ifndef SPOTNIK_SHM_BOARD_H
@@ -20,12 +22,16 @@
 
 /* Of one bucket, in the steps of one parity. */
 struct spotnik_board_slot {
-    uint64_t input;  /* ticket: our input lies at input_offset */
-    uint64_t result; /* ticket: our share of the result lies at result_offset; of a holder: some of the result of all hosts in whole[] */
+    uint64_t input; /* ticket: our input lies at input_offset */
+    /* ticket: our share of the result lies at result_offset; of a holder: some of the result of all
+     * hosts in whole[] */
+    uint64_t result;
     uint64_t input_offset, result_offset; /* from the start of the segment */
     uint64_t count, weight;
     uint8_t dtype, op, spare[6];
-    uint32_t inputs, results; /* pipelined (pipeline.c): how many pieces of them lie there so far; of a holder: final chunks (show.c) */
+    /* pipelined (pipeline.c): how many pieces of them lie there so far; of a holder: final chunks
+     * (show.c) */
+    uint32_t inputs, results;
 };
 
 /* The result of all hosts, in the memory of the one that holds the stream of its host. */
@@ -36,7 +42,8 @@ struct spotnik_board_whole {
 struct spotnik_board {
     uint64_t magic, version;
     uint64_t id_high, id_low; /* member_id of the owner */
-    uint64_t kernels;         /* hash of its instruction tier: members that add the same inputs must add alike */
+    /* hash of its instruction tier: members that add the same inputs must add alike */
+    uint64_t kernels;
     uint8_t spare[24];
     uint64_t sealed; /* ticket of the last step whose buckets have all been put up */
     uint8_t spare_sealed[56];
@@ -59,7 +66,8 @@ static inline uint64_t spotnik_board_epoch_of(uint64_t ticket)
     return ticket >> 40;
 }
 
-/* Pieces of what a ticket names; put up after they are written, and set back only while the ticket is down. */
+/* Pieces of what a ticket names; put up after they are written, and set back only while the ticket
+ * is down. */
 static inline void spotnik_board_count_up(uint32_t *pieces, uint32_t value)
 {
     __atomic_store_n(pieces, value, __ATOMIC_RELEASE);

@@ -17,7 +17,8 @@ static int map(int fd, size_t bytes, void **ret_base)
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (base == MAP_FAILED)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map %zu bytes of shared memory: %m", bytes);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map %zu bytes of shared memory: %m",
+                                    bytes);
     madvise(base, bytes, MADV_DONTFORK);
     *ret_base = base;
     return 0;
@@ -31,7 +32,8 @@ int spotnik_common_new(size_t bytes, int *ret_fd, void **ret_base)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make shared memory: %m");
     /* Pages now: later there is nobody to tell that memory has run out but a signal. */
     int rc = fallocate(fd, 0, 0, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)
-                 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot have %zu bytes of shared memory: %m", bytes)
+                 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                        "cannot have %zu bytes of shared memory: %m", bytes)
                  : map(fd, bytes, ret_base);
     if (rc) {
         close(fd);
@@ -46,8 +48,10 @@ int spotnik_common_map(int fd, size_t bytes, void **ret_base)
     struct stat status;
     int seals = fcntl(fd, F_GET_SEALS);
 
-    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &status) != 0 || (uint64_t)status.st_size != bytes)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member offered memory of another size, or that can change");
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &status) != 0
+        || (uint64_t)status.st_size != bytes)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a member offered memory of another size, or that can change");
     return map(fd, bytes, ret_base);
 }
 

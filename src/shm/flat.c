@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of a flat all-reduce, and when each may go on. Every read of another member's memory stands between two looks at the
- * ticket that names it. */
+/* The phases of a flat all-reduce, and when each may go on. Every read of another member's memory
+ * stands between two looks at the ticket that names it. */
 #include "shm/slices.h"
 
 #include <string.h>
@@ -13,12 +13,14 @@ static struct spotnik_board *own(const struct spotnik_flat *flat)
     return flat->peer[flat->rank].board;
 }
 
-static struct spotnik_board_slot *slot_of(struct spotnik_board *board, uint32_t number, uint64_t step)
+static struct spotnik_board_slot *slot_of(struct spotnik_board *board, uint32_t number,
+                                          uint64_t step)
 {
     return &board->slot[number][step & 1];
 }
 
-static struct spotnik_board_whole *whole_of(struct spotnik_board *board, uint32_t number, uint64_t step)
+static struct spotnik_board_whole *whole_of(struct spotnik_board *board, uint32_t number,
+                                            uint64_t step)
 {
     return &board->whole[number][step & 1];
 }
@@ -28,7 +30,8 @@ void spotnik_flat_ring_bell(struct spotnik_flat *flat)
     flat->rung = true;
 }
 
-void spotnik_board_init(struct spotnik_board *board, uint64_t id_high, uint64_t id_low, uint64_t kernels)
+void spotnik_board_init(struct spotnik_board *board, uint64_t id_high, uint64_t id_low,
+                        uint64_t kernels)
 {
     memset(board, 0, sizeof *board);
     board->magic = SPOTNIK_BOARD_MAGIC;
@@ -67,8 +70,8 @@ static size_t edge(const struct spotnik_flat *flat, size_t bytes, uint32_t rank)
     return at < bytes ? at : bytes;
 }
 
-void spotnik_flat_share(const struct spotnik_flat *flat, size_t bytes, uint32_t rank, size_t *ret_begin,
-                        size_t *ret_end)
+void spotnik_flat_share(const struct spotnik_flat *flat, size_t bytes, uint32_t rank,
+                        size_t *ret_begin, size_t *ret_end)
 {
     *ret_begin = edge(flat, bytes, rank);
     *ret_end = edge(flat, bytes, rank + 1);
@@ -85,29 +88,36 @@ static void seal_try(struct spotnik_flat *flat)
     spotnik_flat_ring_bell(flat);
 }
 
-static void input_put_up(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static void input_put_up(struct spotnik_flat *flat, uint32_t number,
+                         struct spotnik_flat_bucket *bucket)
 {
     struct spotnik_board_slot *slot = slot_of(own(flat), number, bucket->order.step);
     spotnik_board_put_up(&slot->input, bucket->order.ticket);
     spotnik_flat_ring_bell(flat);
-    bool alone = bucket->small && bucket->order.part == SPOTNIK_FLAT_SERVED; /* the holder adds up all of it */
+    /* the holder adds up all of it */
+    bool alone = bucket->small && bucket->order.part == SPOTNIK_FLAT_SERVED;
     bucket->phase = alone ? SPOTNIK_FLAT_AWAIT : SPOTNIK_FLAT_GATHER;
     bucket->seen = 0;
 }
 
 /* No member that could still commit an earlier step reads its bytes there (0007, Overwriting). */
-static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+static void slot_clear(struct spotnik_flat *flat, uint32_t number,
+                       const struct spotnik_flat_bucket *bucket)
 {
     const struct spotnik_flat_order *order = &bucket->order;
     struct spotnik_board_slot *slot = slot_of(own(flat), number, order->step);
     struct spotnik_board_whole *whole = whole_of(own(flat), number, order->step);
     uint64_t *ticket[] = { &slot->input, &slot->result, &whole->ticket };
     spotnik_board_take_down_all(ticket, 3);
-    slot->input_offset = (uint64_t)((const uint8_t *)order->input_area - spotnik_flat_memory(flat, flat->rank));
-    slot->result_offset =
-        order->result_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->result_area - spotnik_flat_memory(flat, flat->rank));
-    whole->offset =
-        order->whole_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->whole_area - spotnik_flat_memory(flat, flat->rank));
+    slot->input_offset =
+        (uint64_t)((const uint8_t *)order->input_area - spotnik_flat_memory(flat, flat->rank));
+    slot->result_offset = order->result_area == NULL
+                              ? 0
+                              : (uint64_t)((const uint8_t *)order->result_area
+                                           - spotnik_flat_memory(flat, flat->rank));
+    whole->offset = order->whole_area == NULL ? 0
+                                              : (uint64_t)((const uint8_t *)order->whole_area
+                                                           - spotnik_flat_memory(flat, flat->rank));
     slot->count = order->count;
     slot->weight = order->weight;
     slot->dtype = order->dtype;
@@ -116,15 +126,18 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct 
     spotnik_board_count_up(&slot->results, 0);
 }
 
-/* After a recovery the area still holds what we copied, and lacks only what was our own share then. */
-static bool is_copied(const struct spotnik_flat_bucket *before, const struct spotnik_flat_order *order)
+/* After a recovery the area still holds what we copied, and lacks only what was our own share
+ * then. */
+static bool is_copied(const struct spotnik_flat_bucket *before,
+                      const struct spotnik_flat_order *order)
 {
-    return order->again && before->copied && before->order.step == order->step && before->order.in == order->in
-           && before->order.input_area == order->input_area && before->order.count == order->count
-           && before->order.dtype == order->dtype;
+    return order->again && before->copied && before->order.step == order->step
+           && before->order.in == order->in && before->order.input_area == order->input_area
+           && before->order.count == order->count && before->order.dtype == order->dtype;
 }
 
-void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_order *order)
+void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number,
+                        const struct spotnik_flat_order *order)
 {
     struct spotnik_flat_bucket *bucket = &flat->bucket[number], before = *bucket;
     SPOTNIK_ASSERT(number < SPOTNIK_BOARD_BUCKETS && order->ticket != 0);
@@ -143,7 +156,8 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
         flat->last = number + 1;
     bool copied = is_copied(&before, order);
     if (!bucket->small && order->part != SPOTNIK_FLAT_ALL) {
-        spotnik_flat_pipeline_start(flat, number, bucket, copied && before.gap_begin == before.gap_end);
+        spotnik_flat_pipeline_start(flat, number, bucket,
+                                    copied && before.gap_begin == before.gap_end);
         return;
     }
     if (bucket->small || order->in == order->input_area) {
@@ -163,12 +177,15 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
 void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket)
 {
     if (flat->sealing == ticket || __atomic_load_n(&own(flat)->sealed, __ATOMIC_RELAXED) == ticket)
-        return; /* a recovery took the seal down; a caller that asks again need not know whether there was one */
+        /* a recovery took the seal down; a caller that asks again need not know whether there was
+         * one */
+        return;
     flat->sealing = ticket;
     seal_try(flat);
 }
 
-/* What the others read of our input, which is all but our own share, and what is needed to put it back. */
+/* What the others read of our input, which is all but our own share, and what is needed to put it
+ * back. */
 static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t number,
                                             struct spotnik_flat_bucket *bucket)
 {
@@ -182,7 +199,8 @@ static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t 
     uint8_t *to = (uint8_t *)bucket->order.input_area + bucket->at;
     const uint8_t *from = (const uint8_t *)bucket->order.in + bucket->at;
     if (some > 0)
-        spotnik_copy(to, from, some, spotnik_flat_is_streamed(flat, bucket->bytes) ? SPOTNIK_COPY_PAST_CACHES : 0);
+        spotnik_copy(to, from, some,
+                     spotnik_flat_is_streamed(flat, bucket->bytes) ? SPOTNIK_COPY_PAST_CACHES : 0);
     bucket->at += some;
     if (bucket->at < bucket->copy_end)
         return SPOTNIK_FLAT_MORE;
@@ -195,11 +213,11 @@ static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t 
 
 /* ---- the others ---- */
 
-static bool fits(const struct spotnik_flat *flat, uint32_t rank, const struct spotnik_flat_bucket *bucket,
-                 const struct spotnik_board_slot *slot)
+static bool fits(const struct spotnik_flat *flat, uint32_t rank,
+                 const struct spotnik_flat_bucket *bucket, const struct spotnik_board_slot *slot)
 {
-    return slot->count == bucket->order.count && slot->dtype == bucket->order.dtype && slot->op == bucket->order.op
-           && slot->input_offset <= flat->peer[rank].bytes_max
+    return slot->count == bucket->order.count && slot->dtype == bucket->order.dtype
+           && slot->op == bucket->order.op && slot->input_offset <= flat->peer[rank].bytes_max
            && bucket->bytes <= flat->peer[rank].bytes_max - slot->input_offset;
 }
 
@@ -209,8 +227,9 @@ static bool is_sealed(const struct spotnik_board *board, uint64_t ticket)
     return spotnik_board_epoch_of(sealed) == spotnik_board_epoch_of(ticket) && sealed >= ticket;
 }
 
-/* It has put up all it ever will in this step, and this bucket is not among it. The seal is looked at on both sides of the ticket:
- * before, because it follows the inputs up; after, because a recovery takes it down before them. */
+/* It has put up all it ever will in this step, and this bucket is not among it. The seal is looked
+ * at on both sides of the ticket: before, because it follows the inputs up; after, because a
+ * recovery takes it down before them. */
 static bool lacks(const struct spotnik_board *board, const uint64_t *input, uint64_t ticket)
 {
     if (!is_sealed(board, ticket) || spotnik_board_hangs(input, ticket))
@@ -223,7 +242,8 @@ static uint32_t awaited(const struct spotnik_flat *flat, const struct spotnik_fl
     return (flat->rank + 1 + bucket->seen) % flat->size;
 }
 
-enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uint32_t number,
+                                                  struct spotnik_flat_bucket *bucket)
 {
     bool gathering = bucket->phase != SPOTNIK_FLAT_SPREAD;
     for (; bucket->seen + 1 < flat->size; bucket->seen++) {
@@ -241,10 +261,12 @@ enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uin
     return SPOTNIK_FLAT_MORE;
 }
 
-bool spotnik_flat_inputs_stood(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+bool spotnik_flat_inputs_stood(const struct spotnik_flat *flat, uint32_t number,
+                               const struct spotnik_flat_bucket *bucket)
 {
     for (uint32_t rank = 0; rank < flat->size; rank++) {
-        const struct spotnik_board_slot *slot = slot_of(flat->peer[rank].board, number, bucket->order.step);
+        const struct spotnik_board_slot *slot =
+            slot_of(flat->peer[rank].board, number, bucket->order.step);
         if (!spotnik_board_still_hangs(&slot->input, bucket->order.ticket))
             return false;
     }
@@ -257,7 +279,8 @@ bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint6
     if (bucket->order.step != step || bucket->small)
         return false;
     for (uint32_t rank = 0; rank < flat->size; rank++)
-        if (!spotnik_board_hangs(&slot_of(flat->peer[rank].board, number, step)->result, bucket->order.ticket))
+        if (!spotnik_board_hangs(&slot_of(flat->peer[rank].board, number, step)->result,
+                                 bucket->order.ticket))
             return false;
     return true;
 }
@@ -274,25 +297,29 @@ static uint32_t segment_of(uint64_t count, uint32_t size, uint64_t at)
 }
 
 /* Elements [from, to) lie in one segment. */
-static void sum(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket, uint8_t *out,
-                uint32_t segment, uint64_t from, uint64_t to)
+static void sum(struct spotnik_flat *flat, uint32_t number,
+                const struct spotnik_flat_bucket *bucket, uint8_t *out, uint32_t segment,
+                uint64_t from, uint64_t to)
 {
     for (uint32_t i = 0; i < flat->size; i++) {
         uint32_t rank = (segment + i) % flat->size;
-        const struct spotnik_board_slot *slot = slot_of(flat->peer[rank].board, number, bucket->order.step);
-        const uint8_t *input =
-            rank == flat->rank ? bucket->order.in : spotnik_flat_memory(flat, rank) + slot->input_offset;
+        const struct spotnik_board_slot *slot =
+            slot_of(flat->peer[rank].board, number, bucket->order.step);
+        const uint8_t *input = rank == flat->rank
+                                   ? bucket->order.in
+                                   : spotnik_flat_memory(flat, rank) + slot->input_offset;
         flat->source[i].data = input + from * bucket->one;
         flat->source[i].weight = slot->weight;
     }
-    spotnik_reduce_flat(out, flat->source, flat->size, to - from, (enum spotnik_dtype)bucket->order.dtype,
-                        (enum spotnik_op)bucket->order.op,
-                        bucket->order.part != SPOTNIK_FLAT_ALL                  ? SPOTNIK_REDUCE_PARTIAL
+    spotnik_reduce_flat(out, flat->source, flat->size, to - from,
+                        (enum spotnik_dtype)bucket->order.dtype, (enum spotnik_op)bucket->order.op,
+                        bucket->order.part != SPOTNIK_FLAT_ALL          ? SPOTNIK_REDUCE_PARTIAL
                         : spotnik_flat_is_streamed(flat, bucket->bytes) ? SPOTNIK_REDUCE_STREAM
-                                                                                : 0);
+                                                                        : 0);
 }
 
-void spotnik_flat_add(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket, uint8_t *out, uint64_t from,
+void spotnik_flat_add(struct spotnik_flat *flat, uint32_t number,
+                      const struct spotnik_flat_bucket *bucket, uint8_t *out, uint64_t from,
                       uint64_t to)
 {
     for (uint64_t at = from; at < to;) {
@@ -305,7 +332,8 @@ void spotnik_flat_add(struct spotnik_flat *flat, uint32_t number, const struct s
     }
 }
 
-static void sum_slice(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static void sum_slice(struct spotnik_flat *flat, uint32_t number,
+                      struct spotnik_flat_bucket *bucket)
 {
     const struct spotnik_flat_order *order = &bucket->order;
     uint64_t from = bucket->at / bucket->one, to = bucket->end / bucket->one;
@@ -317,7 +345,8 @@ static void sum_slice(struct spotnik_flat *flat, uint32_t number, struct spotnik
     bucket->at = to * bucket->one;
 }
 
-static enum spotnik_flat_verdict finished(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict finished(struct spotnik_flat *flat,
+                                          struct spotnik_flat_bucket *bucket)
 {
     bucket->phase = SPOTNIK_FLAT_DONE;
     flat->active--;
@@ -330,7 +359,8 @@ enum spotnik_flat_verdict spotnik_flat_stale(struct spotnik_flat_bucket *bucket)
     return SPOTNIK_FLAT_BLOCKED;
 }
 
-uint64_t spotnik_flat_weights(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+uint64_t spotnik_flat_weights(const struct spotnik_flat *flat, uint32_t number,
+                              const struct spotnik_flat_bucket *bucket)
 {
     uint64_t sum = 0;
     for (uint32_t rank = 0; rank < flat->size; rank++)
@@ -338,18 +368,21 @@ uint64_t spotnik_flat_weights(const struct spotnik_flat *flat, uint32_t number, 
     return sum;
 }
 
-enum spotnik_flat_verdict spotnik_flat_summed(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
+enum spotnik_flat_verdict spotnik_flat_summed(struct spotnik_flat *flat,
+                                              struct spotnik_flat_bucket *bucket)
 {
     bucket->phase = SPOTNIK_FLAT_SUMMED;
     flat->active--;
     return SPOTNIK_FLAT_READY;
 }
 
-static enum spotnik_flat_verdict share_done(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict share_done(struct spotnik_flat *flat, uint32_t number,
+                                            struct spotnik_flat_bucket *bucket)
 {
     bucket->phase = SPOTNIK_FLAT_SPREAD;
     bucket->seen = 0;
-    spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result, bucket->order.ticket);
+    spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result,
+                         bucket->order.ticket);
     spotnik_flat_ring_bell(flat);
     return SPOTNIK_FLAT_MORE;
 }
@@ -365,7 +398,8 @@ static enum spotnik_flat_verdict reduce_slice(struct spotnik_flat *flat, uint32_
     if (!spotnik_flat_inputs_stood(flat, number, bucket))
         return spotnik_flat_stale(bucket);
     if (bucket->small)
-        return bucket->order.part == SPOTNIK_FLAT_HOLDER ? spotnik_flat_summed(flat, bucket) : finished(flat, bucket);
+        return bucket->order.part == SPOTNIK_FLAT_HOLDER ? spotnik_flat_summed(flat, bucket)
+                                                         : finished(flat, bucket);
     return share_done(flat, number, bucket);
 }
 
@@ -395,13 +429,15 @@ void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void 
     SPOTNIK_ASSERT(bucket->phase == SPOTNIK_FLAT_SUMMED);
     if (bucket->bytes > 0 && result != bucket->order.whole_area)
         memcpy(bucket->order.whole_area, result, bucket->bytes);
-    spotnik_board_put_up(&whole_of(own(flat), number, bucket->order.step)->ticket, bucket->order.ticket);
+    spotnik_board_put_up(&whole_of(own(flat), number, bucket->order.step)->ticket,
+                         bucket->order.ticket);
     spotnik_flat_ring_bell(flat);
     bucket->phase = SPOTNIK_FLAT_DONE;
 }
 
 /* Small: copied out of the holder's memory, and looked at again. Large: stays there. */
-static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t number,
+                                       struct spotnik_flat_bucket *bucket)
 {
     struct spotnik_board *holder = flat->peer[0].board;
     const struct spotnik_board_whole *whole = whole_of(holder, number, bucket->order.step);
@@ -411,14 +447,16 @@ static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t numbe
         return SPOTNIK_FLAT_PART;
     if (!is_whole)
         return lacks(holder, &slot_of(holder, number, bucket->order.step)->input, ticket)
-                       && !spotnik_board_hangs(&whole->ticket, ticket) /* it has committed, and taken its input down */
+                       /* it has committed, and taken its input down */
+                       && !spotnik_board_hangs(&whole->ticket, ticket)
                    ? SPOTNIK_FLAT_MISMATCH
                    : SPOTNIK_FLAT_BLOCKED;
     if (!spotnik_flat_is_within(&flat->peer[0], whole->offset, bucket->bytes))
         return SPOTNIK_FLAT_MISMATCH;
     if (bucket->small && bucket->bytes > 0)
         memcpy(bucket->order.out, spotnik_flat_memory(flat, 0) + whole->offset, bucket->bytes);
-    return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket) : spotnik_flat_stale(bucket);
+    return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket)
+                                                             : spotnik_flat_stale(bucket);
 }
 
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large buckets on one host of several, in pieces (docs/design/0010-hierarchy.md, Pieces): while the first of them are on the wire, the last ones
- * are still being copied. A piece is a few chunks of every segment of the ring of hosts, since at every hop that ring needs the first
- * chunks first; its chunks go round among the members of the host, each of which adds up every n-th.
+/* Large buckets on one host of several, in pieces (docs/design/0010-hierarchy.md, Pieces): while
+ * the first of them are on the wire, the last ones are still being copied. A piece is a few chunks
+ * of every segment of the ring of hosts, since at every hop that ring needs the first chunks first;
+ * its chunks go round among the members of the host, each of which adds up every n-th.
  *
- * A ticket goes up with nothing behind it, and a count beside it says how many pieces there are. Nobody waits for anything but pieces of the
- * same number or lower, and copying waits for nobody, so somebody can always go on. Decides which slice is next; says nothing of the order of
+ * A ticket goes up with nothing behind it, and a count beside it says how many pieces there are.
+ * Nobody waits for anything but pieces of the same number or lower, and copying waits for nobody,
+ * so somebody can always go on. Decides which slice is next; says nothing of the order of
  * additions, which is that of flat.c. */
 #include <string.h>
 
@@ -45,12 +47,14 @@ static uint64_t stride_of(const struct spotnik_ring *ring)
     return longest < ring->chunk_count ? longest : ring->chunk_count;
 }
 
-static size_t sum_offset(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket, uint64_t chunk)
+static size_t sum_offset(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket,
+                         uint64_t chunk)
 {
     return chunk / flat->size * stride_of(&bucket->ring) * bucket->one;
 }
 
-size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, uint64_t chunk_count, uint32_t size)
+size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, uint64_t chunk_count,
+                                  uint32_t size)
 {
     struct spotnik_ring ring = spotnik_ring_make(hosts, 0, count, chunk_count);
     uint64_t chunks = ring.chunks * ring.size;
@@ -59,8 +63,8 @@ size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, ui
 
 /* ---- cursors ---- */
 
-static size_t slice_bytes(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket, const struct spotnik_flat_cursor *cursor,
-                          size_t *ret_begin)
+static size_t slice_bytes(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket,
+                          const struct spotnik_flat_cursor *cursor, size_t *ret_begin)
 {
     struct spotnik_ring_chunk chunk = chunk_at(bucket, cursor->chunk);
     size_t left = chunk.count * bucket->one - cursor->at;
@@ -68,7 +72,8 @@ static size_t slice_bytes(const struct spotnik_flat *flat, const struct spotnik_
     return left < flat->limits.slice_bytes ? left : flat->limits.slice_bytes;
 }
 
-static void chunk_advance(const struct spotnik_flat_bucket *bucket, struct spotnik_flat_cursor *cursor, size_t some)
+static void chunk_advance(const struct spotnik_flat_bucket *bucket,
+                          struct spotnik_flat_cursor *cursor, size_t some)
 {
     cursor->at += some;
     if (cursor->at < chunk_at(bucket, cursor->chunk).count * bucket->one)
@@ -87,7 +92,8 @@ static bool piece_ends(const struct spotnik_flat_bucket *bucket, struct spotnik_
 
 /* ---- our input ---- */
 
-void spotnik_flat_pipeline_start(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket, bool copied)
+void spotnik_flat_pipeline_start(struct spotnik_flat *flat, uint32_t number,
+                                 struct spotnik_flat_bucket *bucket, bool copied)
 {
     const struct spotnik_flat_order *order = &bucket->order;
     struct spotnik_board_slot *slot = spotnik_flat_slot(flat, flat->rank, number, order->step);
@@ -103,15 +109,18 @@ void spotnik_flat_pipeline_start(struct spotnik_flat *flat, uint32_t number, str
     spotnik_flat_ring_bell(flat);
 }
 
-static enum spotnik_flat_verdict copy_some(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict copy_some(struct spotnik_flat *flat, uint32_t number,
+                                           struct spotnik_flat_bucket *bucket)
 {
     size_t begin, some = slice_bytes(flat, bucket, &bucket->copy, &begin);
     if (some > 0)
-        memcpy((uint8_t *)bucket->order.input_area + begin, (const uint8_t *)bucket->order.in + begin, some);
+        memcpy((uint8_t *)bucket->order.input_area + begin,
+               (const uint8_t *)bucket->order.in + begin, some);
     chunk_advance(bucket, &bucket->copy, some);
     if (!piece_ends(bucket, &bucket->copy))
         return SPOTNIK_FLAT_MORE;
-    spotnik_board_count_up(&spotnik_flat_slot(flat, flat->rank, number, bucket->order.step)->inputs, bucket->copy.pieces);
+    spotnik_board_count_up(&spotnik_flat_slot(flat, flat->rank, number, bucket->order.step)->inputs,
+                           bucket->copy.pieces);
     spotnik_flat_ring_bell(flat);
     bucket->copied = bucket->copy.pieces == bucket->pieces;
     return SPOTNIK_FLAT_MORE;
@@ -120,12 +129,15 @@ static enum spotnik_flat_verdict copy_some(struct spotnik_flat *flat, uint32_t n
 /* ---- sums ---- */
 
 /* The first whose input of the next piece is not there; flat->size: nobody's is missing. */
-static uint32_t lacking(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+static uint32_t lacking(const struct spotnik_flat *flat, uint32_t number,
+                        const struct spotnik_flat_bucket *bucket)
 {
     uint32_t rank = 0;
     for (; rank < flat->size; rank++) {
-        const struct spotnik_board_slot *slot = spotnik_flat_slot(flat, rank, number, bucket->order.step);
-        bool there = rank == flat->rank || spotnik_board_counted(&slot->inputs) > bucket->add.pieces;
+        const struct spotnik_board_slot *slot =
+            spotnik_flat_slot(flat, rank, number, bucket->order.step);
+        bool there =
+            rank == flat->rank || spotnik_board_counted(&slot->inputs) > bucket->add.pieces;
         if (!there)
             break;
     }
@@ -133,9 +145,11 @@ static uint32_t lacking(const struct spotnik_flat *flat, uint32_t number, const 
 }
 
 /* Our sums of a piece are there, if it was the inputs of this view that we read. */
-static enum spotnik_flat_verdict piece_added(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict piece_added(struct spotnik_flat *flat, uint32_t number,
+                                             struct spotnik_flat_bucket *bucket)
 {
-    struct spotnik_board_slot *slot = spotnik_flat_slot(flat, flat->rank, number, bucket->order.step);
+    struct spotnik_board_slot *slot =
+        spotnik_flat_slot(flat, flat->rank, number, bucket->order.step);
     if (!spotnik_flat_inputs_stood(flat, number, bucket))
         return spotnik_flat_stale(bucket);
     if (is_holder(bucket))
@@ -156,11 +170,13 @@ static void skip_to_ours(const struct spotnik_flat *flat, struct spotnik_flat_bu
 /* Nobody waits for us any more: so the step may be over before we look, and inputs taken down. */
 static bool all_added(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket)
 {
-    uint64_t from = bucket->add.chunk, ahead = (flat->rank + flat->size - from % flat->size) % flat->size;
+    uint64_t from = bucket->add.chunk,
+             ahead = (flat->rank + flat->size - from % flat->size) % flat->size;
     return from + ahead >= bucket->ring.chunks * bucket->ring.size;
 }
 
-static enum spotnik_flat_verdict add_some(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict add_some(struct spotnik_flat *flat, uint32_t number,
+                                          struct spotnik_flat_bucket *bucket)
 {
     struct spotnik_flat_cursor *cursor = &bucket->add;
     skip_to_ours(flat, bucket);
@@ -168,7 +184,8 @@ static enum spotnik_flat_verdict add_some(struct spotnik_flat *flat, uint32_t nu
         return SPOTNIK_FLAT_MORE; /* none of it is ours */
     size_t begin, some = slice_bytes(flat, bucket, cursor, &begin);
     uint8_t *out = is_holder(bucket) ? (uint8_t *)bucket->order.out + begin
-                                     : (uint8_t *)bucket->order.result_area + sum_offset(flat, bucket, cursor->chunk) + cursor->at;
+                                     : (uint8_t *)bucket->order.result_area
+                                           + sum_offset(flat, bucket, cursor->chunk) + cursor->at;
     some -= some % bucket->one;
     spotnik_flat_add(flat, number, bucket, out, begin / bucket->one, (begin + some) / bucket->one);
     chunk_advance(bucket, cursor, some);
@@ -179,33 +196,43 @@ static enum spotnik_flat_verdict add_some(struct spotnik_flat *flat, uint32_t nu
 /* ---- the holder ---- */
 
 /* The sum of the next chunk is there, wherever it was made. */
-static bool is_added(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+static bool is_added(const struct spotnik_flat *flat, uint32_t number,
+                     const struct spotnik_flat_bucket *bucket)
 {
     uint32_t rank = owner_of(flat, bucket->collect.chunk);
-    const struct spotnik_board_slot *slot = spotnik_flat_slot(flat, rank, number, bucket->order.step);
+    const struct spotnik_board_slot *slot =
+        spotnik_flat_slot(flat, rank, number, bucket->order.step);
     if (rank == flat->rank)
         return bucket->add.pieces > bucket->collect.pieces;
-    return spotnik_board_hangs(&slot->result, bucket->order.ticket) && spotnik_board_counted(&slot->results) > bucket->collect.pieces;
+    return spotnik_board_hangs(&slot->result, bucket->order.ticket)
+           && spotnik_board_counted(&slot->results) > bucket->collect.pieces;
 }
 
-static enum spotnik_flat_verdict piece_collected(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
+static enum spotnik_flat_verdict piece_collected(struct spotnik_flat *flat,
+                                                 struct spotnik_flat_bucket *bucket)
 {
-    return bucket->collect.pieces == bucket->pieces ? spotnik_flat_summed(flat, bucket) : SPOTNIK_FLAT_PART;
+    return bucket->collect.pieces == bucket->pieces ? spotnik_flat_summed(flat, bucket)
+                                                    : SPOTNIK_FLAT_PART;
 }
 
-/* Each is looked at again when it is here: until then its owner may have gone on to another view. */
-static enum spotnik_flat_verdict collect_some(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+/* Each is looked at again when it is here: until then its owner may have gone on to another
+ * view. */
+static enum spotnik_flat_verdict collect_some(struct spotnik_flat *flat, uint32_t number,
+                                              struct spotnik_flat_bucket *bucket)
 {
     struct spotnik_flat_cursor *cursor = &bucket->collect;
     uint32_t rank = owner_of(flat, cursor->chunk);
-    const struct spotnik_board_slot *slot = spotnik_flat_slot(flat, rank, number, bucket->order.step);
-    size_t begin, some = slice_bytes(flat, bucket, cursor, &begin), from = sum_offset(flat, bucket, cursor->chunk) + cursor->at;
+    const struct spotnik_board_slot *slot =
+        spotnik_flat_slot(flat, rank, number, bucket->order.step);
+    size_t begin, some = slice_bytes(flat, bucket, cursor, &begin),
+                  from = sum_offset(flat, bucket, cursor->chunk) + cursor->at;
     if (rank == flat->rank)
         some = chunk_at(bucket, cursor->chunk).count * bucket->one;
     else if (!spotnik_flat_is_within(&flat->peer[rank], slot->result_offset, from + some))
         return SPOTNIK_FLAT_MISMATCH;
     else if (some > 0)
-        memcpy((uint8_t *)bucket->order.out + begin, spotnik_flat_memory(flat, rank) + slot->result_offset + from, some);
+        memcpy((uint8_t *)bucket->order.out + begin,
+               spotnik_flat_memory(flat, rank) + slot->result_offset + from, some);
     if (rank != flat->rank && !spotnik_board_still_hangs(&slot->result, bucket->order.ticket))
         return spotnik_flat_stale(bucket);
     chunk_advance(bucket, cursor, some);
@@ -215,7 +242,9 @@ static enum spotnik_flat_verdict collect_some(struct spotnik_flat *flat, uint32_
 uint64_t spotnik_flat_collected(const struct spotnik_flat *flat, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
-    return bucket->small || bucket->collect.pieces == bucket->pieces ? UINT64_MAX : bucket->collect.pieces * bucket->grain;
+    return bucket->small || bucket->collect.pieces == bucket->pieces
+               ? UINT64_MAX
+               : bucket->collect.pieces * bucket->grain;
 }
 
 /* ---- what next ---- */
@@ -226,17 +255,21 @@ static bool are_inputs_up(const struct spotnik_flat *flat, const struct spotnik_
 }
 
 /* Of the lowest piece, whatever is furthest. */
-enum spotnik_flat_verdict spotnik_flat_pipeline_run(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+enum spotnik_flat_verdict spotnik_flat_pipeline_run(struct spotnik_flat *flat, uint32_t number,
+                                                    struct spotnik_flat_bucket *bucket)
 {
-    bool adding = bucket->add.pieces < bucket->pieces && (is_holder(bucket) || !all_added(flat, bucket));
+    bool adding =
+        bucket->add.pieces < bucket->pieces && (is_holder(bucket) || !all_added(flat, bucket));
     if (adding && !are_inputs_up(flat, bucket)) {
         if (spotnik_flat_look_round(flat, number, bucket) == SPOTNIK_FLAT_MISMATCH)
             return SPOTNIK_FLAT_MISMATCH;
-        bucket->weight_sum = are_inputs_up(flat, bucket) ? spotnik_flat_weights(flat, number, bucket) : 0;
+        bucket->weight_sum =
+            are_inputs_up(flat, bucket) ? spotnik_flat_weights(flat, number, bucket) : 0;
     }
     if (is_holder(bucket) && are_inputs_up(flat, bucket) && is_added(flat, number, bucket))
         return collect_some(flat, number, bucket);
-    if (adding && are_inputs_up(flat, bucket) && bucket->copy.pieces > bucket->add.pieces && lacking(flat, number, bucket) == flat->size)
+    if (adding && are_inputs_up(flat, bucket) && bucket->copy.pieces > bucket->add.pieces
+        && lacking(flat, number, bucket) == flat->size)
         return add_some(flat, number, bucket);
     if (bucket->copy.pieces < bucket->pieces)
         return copy_some(flat, number, bucket);
@@ -259,7 +292,8 @@ bool spotnik_flat_is_ahead(const struct spotnik_flat *flat)
 }
 
 /* A holder waits for the next piece of somebody's input, and of somebody's sums. */
-uint32_t spotnik_flat_pipeline_awaits(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket,
+uint32_t spotnik_flat_pipeline_awaits(const struct spotnik_flat *flat, uint32_t number,
+                                      const struct spotnik_flat_bucket *bucket,
                                       uint32_t ret_rank[2])
 {
     uint32_t count = 0;

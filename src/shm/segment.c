@@ -24,8 +24,8 @@
 /* Of address space, in every member for every other on its host. */
 #define RESERVED ((size_t)1 << 36)
 
-/* Otherwise identical areas would begin at equal offsets from a power of two, in all members: the caches would have
- * them compete for the same few lines. */
+/* Otherwise identical areas would begin at equal offsets from a power of two, in all members: the
+ * caches would have them compete for the same few lines. */
 #define GAP SPOTNIK_SEGMENT_PAGE
 
 /* Of memory, asked for at once. */
@@ -46,13 +46,15 @@ static int seal(int fd)
 {
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
         return -1;
-    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* Linux before 5.1 has none: then good manners must do */
+    /* Linux before 5.1 has none: then good manners must do */
+    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
 }
 
 int spotnik_segment_new(struct spotnik_segment *segment)
 {
-    *segment = (struct spotnik_segment){ .fd = memfd_create("spotnik", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
+    *segment =
+        (struct spotnik_segment){ .fd = memfd_create("spotnik", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
     if (segment->fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make shared memory: %m");
     void *base =
@@ -113,12 +115,14 @@ static bool pages_get(int fd, off_t at, off_t size)
 
 bool spotnik_segment_fill(const struct spotnik_segment *segment, void *area, size_t bytes)
 {
-    size_t size = whole_pages(bytes > 0 ? bytes : 1), begin = (size_t)((uint8_t *)area - segment->base);
+    size_t size = whole_pages(bytes > 0 ? bytes : 1),
+           begin = (size_t)((uint8_t *)area - segment->base);
     for (size_t at = 0; at < size; at += PIECE) {
         size_t some = size - at < PIECE ? size - at : PIECE;
         if (!pages_get(segment->fd, (off_t)(begin + at), (off_t)some))
             return false;
-        madvise((uint8_t *)area + at, some, MADV_POPULATE_WRITE); /* one call, not a fault a page; Linux before 5.14 has none */
+        /* one call, not a fault a page; Linux before 5.14 has none */
+        madvise((uint8_t *)area + at, some, MADV_POPULATE_WRITE);
     }
     return true;
 }
@@ -137,14 +141,16 @@ void spotnik_segment_give(struct spotnik_segment *segment, void *area, size_t by
     struct spotnik_segment_hole *hole = malloc(sizeof *hole);
     if (hole == NULL)
         return; /* lost until the segment goes */
-    *hole = (struct spotnik_segment_hole){ segment->holes, area, whole_pages(bytes > 0 ? bytes : 1) };
+    *hole =
+        (struct spotnik_segment_hole){ segment->holes, area, whole_pages(bytes > 0 ? bytes : 1) };
     segment->holes = hole;
 }
 
 bool spotnik_segment_holds(const struct spotnik_segment *segment, const void *data, size_t bytes)
 {
     uintptr_t at = (uintptr_t)data, base = (uintptr_t)segment->base;
-    return segment->base != NULL && at >= base && at - base <= segment->used && bytes <= segment->used - (at - base);
+    return segment->base != NULL && at >= base && at - base <= segment->used
+           && bytes <= segment->used - (at - base);
 }
 
 void spotnik_segment_free(struct spotnik_segment *segment)
@@ -165,7 +171,8 @@ int spotnik_segment_map(int fd, void **ret_base, size_t *ret_bytes)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member offered memory that it could take away again");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a member offered memory that it could take away again");
     void *base = mmap(NULL, RESERVED, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map shared memory: %m");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding shares and copying them out. A share is told from others by the rank of its member, never by where it begins:
- * an empty share begins where the next one does. */
+/* Finding shares and copying them out. A share is told from others by the rank of its member, never
+ * by where it begins: an empty share begins where the next one does. */
 #include "shm/shares.h"
 
 #include "base/copy.h"
@@ -10,7 +10,8 @@ uint32_t spotnik_shares_count(const struct spotnik_flat *flat, uint32_t number)
     return flat->bucket[number].order.part == SPOTNIK_FLAT_SERVED ? 1 : flat->size;
 }
 
-static struct spotnik_share_place place_of(const struct spotnik_shares *shares, const struct spotnik_flat *flat, uint32_t rank)
+static struct spotnik_share_place place_of(const struct spotnik_shares *shares,
+                                           const struct spotnik_flat *flat, uint32_t rank)
 {
     const struct spotnik_board *board = flat->peer[rank].board;
     struct spotnik_share_place place = { .board = board, .end = shares->bytes };
@@ -23,7 +24,8 @@ static struct spotnik_share_place place_of(const struct spotnik_shares *shares, 
     return place;
 }
 
-void spotnik_shares_find(struct spotnik_shares *shares, const struct spotnik_flat *flat, uint32_t number)
+void spotnik_shares_find(struct spotnik_shares *shares, const struct spotnik_flat *flat,
+                         uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
     shares->ticket = bucket->order.ticket;
@@ -63,8 +65,9 @@ bool spotnik_shares_stand(const struct spotnik_shares *shares)
 {
     for (uint32_t rank = 0; rank < shares->size; rank++) {
         const struct spotnik_board *board = shares->place[rank].board;
-        const uint64_t *ticket = shares->whole ? &board->whole[shares->number][shares->parity].ticket
-                                               : &board->slot[shares->number][shares->parity].result;
+        const uint64_t *ticket = shares->whole
+                                     ? &board->whole[shares->number][shares->parity].ticket
+                                     : &board->slot[shares->number][shares->parity].result;
         if (!spotnik_board_still_hangs(ticket, shares->ticket))
             return false;
     }

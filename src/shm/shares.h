@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the result of a large bucket lies: every member's share in that member's memory. A served member finds the whole
- * of it in the memory of its holder instead. Decides which bytes a member copies out, and whether they still were the
- * result. Loads and stores only; window.c maps the shares, and the simulator reads them through this very code. */
+/* Where the result of a large bucket lies: every member's share in that member's memory. A served
+ * member finds the whole of it in the memory of its holder instead. Decides which bytes a member
+ * copies out, and whether they still were the result. Loads and stores only; window.c maps the
+ * shares, and the simulator reads them through this very code. */
 #ifndef SPOTNIK_SHM_SHARES_H
 #define SPOTNIK_SHM_SHARES_H
 
@@ -32,8 +33,10 @@ struct spotnik_shares {
 /* How many places the result of a bucket has. */
 uint32_t spotnik_shares_count(const struct spotnik_flat *flat, uint32_t number);
 
-/* Fill in the places of a bucket that is READY. `shares->place` has room for spotnik_shares_count() of them. */
-void spotnik_shares_find(struct spotnik_shares *shares, const struct spotnik_flat *flat, uint32_t number);
+/* Fill in the places of a bucket that is READY. `shares->place` has room for spotnik_shares_count()
+ * of them. */
+void spotnik_shares_find(struct spotnik_shares *shares, const struct spotnik_flat *flat,
+                         uint32_t number);
 
 /* Copy the shares of all other members to their places in `to`, which has `bytes` bytes. */
 void spotnik_shares_copy(const struct spotnik_shares *shares, uint8_t *to);
@@ -41,7 +44,8 @@ void spotnik_shares_copy(const struct spotnik_shares *shares, uint8_t *to);
 /* Copy our own share. */
 void spotnik_shares_copy_own(const struct spotnik_shares *shares, uint8_t *to);
 
-/* Is what lies there still that result? A member asks after it has copied. The boards must be mapped. */
+/* Is what lies there still that result? A member asks after it has copied. The boards must be
+ * mapped. */
 bool spotnik_shares_stand(const struct spotnik_shares *shares);
 
 static inline const uint8_t *spotnik_share_data(const struct spotnik_share_place *place)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The result of all hosts, shown to the members of one before it is whole (docs/design/0010-hierarchy.md, Shown in pieces). Chunks of the ring of
- * hosts become final at the holder one after the other; in its slot, where other members tell of their sums, it says how many of them lie in its
- * memory. A member that copies some of them checks the ticket again afterwards. No member waits for this or commits by it: a commit takes
- * the whole result (flat.c). */
+/* The result of all hosts, shown to the members of one before it is whole
+ * (docs/design/0010-hierarchy.md, Shown in pieces). Chunks of the ring of hosts become final at the
+ * holder one after the other; in its slot, where other members tell of their sums, it says how many
+ * of them lie in its memory. A member that copies some of them checks the ticket again afterwards.
+ * No member waits for this or commits by it: a commit takes the whole result (flat.c). */
 #include <string.h>
 
 #include "base/assert.h"
@@ -28,7 +29,8 @@ static struct spotnik_ring ring_here(const struct spotnik_flat_bucket *bucket)
     return ring;
 }
 
-struct spotnik_ring_chunk spotnik_flat_shown_chunk(const struct spotnik_flat *flat, uint32_t number, uint64_t index)
+struct spotnik_ring_chunk spotnik_flat_shown_chunk(const struct spotnik_flat *flat, uint32_t number,
+                                                   uint64_t index)
 {
     struct spotnik_ring ring = ring_here(&flat->bucket[number]);
     return spotnik_ring_received(&ring, partial_chunks(&ring) + index);
@@ -37,28 +39,33 @@ struct spotnik_ring_chunk spotnik_flat_shown_chunk(const struct spotnik_flat *fl
 /* ---- the holder ---- */
 
 /* To where the others read, unless they were made there. */
-static void put_there(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket, uint64_t until,
+static void put_there(const struct spotnik_flat *flat, uint32_t number,
+                      const struct spotnik_flat_bucket *bucket, uint64_t until,
                       const uint8_t *result)
 {
     uint8_t *area = bucket->order.whole_area;
     for (uint64_t i = bucket->shown; i < until && result != area; i++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(flat, number, i);
         if (chunk.count > 0)
-            memcpy(area + chunk.offset * bucket->one, result + chunk.offset * bucket->one, chunk.count * bucket->one);
+            memcpy(area + chunk.offset * bucket->one, result + chunk.offset * bucket->one,
+                   chunk.count * bucket->one);
     }
 }
 
-void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t received, const void *result)
+void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t received,
+                       const void *result)
 {
     struct spotnik_flat_bucket *bucket = &flat->bucket[number];
     bool running = bucket->phase == SPOTNIK_FLAT_PIPELINE || bucket->phase == SPOTNIK_FLAT_SUMMED;
-    if (!running || bucket->small || bucket->order.part != SPOTNIK_FLAT_HOLDER || received <= partial_chunks(&bucket->ring))
+    if (!running || bucket->small || bucket->order.part != SPOTNIK_FLAT_HOLDER
+        || received <= partial_chunks(&bucket->ring))
         return;
     uint64_t all = final_chunks(&bucket->ring), there = received - partial_chunks(&bucket->ring);
     uint64_t grain = (all + SHOWS_MAX - 1) / SHOWS_MAX;
     if (there - bucket->shown < grain || there >= all || there > UINT32_MAX)
         return; /* when all are there they are spread at once */
-    struct spotnik_board_slot *slot = spotnik_flat_slot(flat, flat->rank, number, bucket->order.step);
+    struct spotnik_board_slot *slot =
+        spotnik_flat_slot(flat, flat->rank, number, bucket->order.step);
     put_there(flat, number, bucket, there, result);
     bucket->shown = there;
     spotnik_board_count_up(&slot->results, (uint32_t)there);
@@ -68,7 +75,8 @@ void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t rece
 
 /* ---- the others ---- */
 
-bool spotnik_flat_more_is_shown(const struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+bool spotnik_flat_more_is_shown(const struct spotnik_flat *flat, uint32_t number,
+                                struct spotnik_flat_bucket *bucket)
 {
     const struct spotnik_board_slot *slot = spotnik_flat_slot(flat, 0, number, bucket->order.step);
     if (bucket->small || !spotnik_board_hangs(&slot->result, bucket->order.ticket))
@@ -76,7 +84,8 @@ bool spotnik_flat_more_is_shown(const struct spotnik_flat *flat, uint32_t number
     uint64_t there = spotnik_board_counted(&slot->results);
     uint64_t offset = flat->peer[0].board->whole[number][bucket->order.step & 1].offset;
     if (!spotnik_board_still_hangs(&slot->result, bucket->order.ticket) || there <= bucket->shown
-        || there > final_chunks(&bucket->ring) || !spotnik_flat_is_within(&flat->peer[0], offset, bucket->bytes))
+        || there > final_chunks(&bucket->ring)
+        || !spotnik_flat_is_within(&flat->peer[0], offset, bucket->bytes))
         return false;
     bucket->shown = there;
     bucket->shown_offset = offset;
@@ -96,5 +105,7 @@ const void *spotnik_flat_shown_result(const struct spotnik_flat *flat, uint32_t 
 bool spotnik_flat_shown_stands(const struct spotnik_flat *flat, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
-    return spotnik_board_still_hangs(&spotnik_flat_slot(flat, 0, number, bucket->order.step)->result, bucket->order.ticket);
+    return spotnik_board_still_hangs(&spotnik_flat_slot(flat, 0, number, bucket->order.step)
+                                          ->result,
+                                     bucket->order.ticket);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapping shares side by side: mremap() of nothing makes another mapping of the same shared pages. */
+/* Mapping shares side by side: mremap() of nothing makes another mapping of the same shared
+ * pages. */
 #include "shm/window.h"
 
 #include <stdlib.h>
@@ -17,14 +18,16 @@ static size_t whole_pages(size_t bytes)
 
 static bool is_same_place(const struct spotnik_share_place *a, const struct spotnik_share_place *b)
 {
-    return a->board == b->board && a->offset == b->offset && a->begin == b->begin && a->end == b->end;
+    return a->board == b->board && a->offset == b->offset && a->begin == b->begin
+           && a->end == b->end;
 }
 
 /* The same pages at the same places as the last time? Then there is nothing to map. */
 static bool is_mapped(const struct spotnik_window *window, const struct spotnik_shares *now)
 {
     const struct spotnik_shares *last = &window->shares;
-    if (window->base == NULL || window->bytes != now->bytes || last->size != now->size || last->whole != now->whole)
+    if (window->base == NULL || window->bytes != now->bytes || last->size != now->size
+        || last->whole != now->whole)
         return false;
     for (uint32_t rank = 0; rank < now->size; rank++)
         if (!is_same_place(&now->place[rank], &last->place[rank]))
@@ -34,10 +37,11 @@ static bool is_mapped(const struct spotnik_window *window, const struct spotnik_
 
 static int space_get(struct spotnik_window *window, size_t bytes)
 {
-    if (window->base != NULL && window->reserved >= bytes) /* all old shares at once: each alone would cost a flush */
+    /* all old shares at once: each alone would cost a flush */
+    if (window->base != NULL && window->reserved >= bytes)
         return mmap(window->base, window->reserved, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
-                       == MAP_FAILED
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                    0) == MAP_FAILED
                    ? SPOTNIK_ERR_SYSTEM
                    : 0;
     if (window->base != NULL)
@@ -49,7 +53,8 @@ static int space_get(struct spotnik_window *window, size_t bytes)
     return window->base != NULL ? 0 : SPOTNIK_ERR_SYSTEM;
 }
 
-static int share_map(const struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t rank)
+static int share_map(const struct spotnik_window *window, const struct spotnik_flat *flat,
+                     uint32_t rank)
 {
     const struct spotnik_share_place *place = &window->shares.place[rank];
     if (place->begin == place->end)
@@ -57,9 +62,10 @@ static int share_map(const struct spotnik_window *window, const struct spotnik_f
     size_t pages = whole_pages(place->end - place->begin);
     if (place->offset % SPOTNIK_SEGMENT_PAGE != 0 || place->offset > flat->peer[rank].bytes_max
         || pages > flat->peer[rank].bytes_max - place->offset)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member's share of a result lies outside its memory");
-    void *got = mremap((uint8_t *)place->board + place->offset, 0, pages, MREMAP_MAYMOVE | MREMAP_FIXED,
-                       window->base + place->begin);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a member's share of a result lies outside its memory");
+    void *got = mremap((uint8_t *)place->board + place->offset, 0, pages,
+                       MREMAP_MAYMOVE | MREMAP_FIXED, window->base + place->begin);
     if (got == MAP_FAILED)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map a result: %m");
     if (rank == flat->rank)
@@ -76,7 +82,8 @@ static int shares_map(struct spotnik_window *window, const struct spotnik_flat *
     return rc;
 }
 
-/* Places are found in the second half of the array, and compared with those that are mapped, in the first. */
+/* Places are found in the second half of the array, and compared with those that are mapped, in the
+ * first. */
 static int places_get(struct spotnik_window *window, uint32_t size)
 {
     if (window->places_max >= size)
@@ -89,7 +96,8 @@ static int places_get(struct spotnik_window *window, uint32_t size)
     return 0;
 }
 
-int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t number)
+int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat,
+                        uint32_t number)
 {
     struct spotnik_shares *shares = &window->shares;
     if (places_get(window, spotnik_shares_count(flat, number)) != 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The result of a large bucket as one piece of memory: the members' shares, which lie in their segments, mapped one behind
- * the other. The mapping keeps the pages, whatever becomes of their owners. */
+/* The result of a large bucket as one piece of memory: the members' shares, which lie in their
+ * segments, mapped one behind the other. The mapping keeps the pages, whatever becomes of their
+ * owners. */
 #ifndef SPOTNIK_SHM_WINDOW_H
 #define SPOTNIK_SHM_WINDOW_H
 
@@ -11,17 +12,19 @@
 #include "shm/shares.h"
 
 struct spotnik_window {
-    uint8_t *base; /* NULL: none */
-    size_t bytes;  /* that are mapped as they should be; 0: none */
+    uint8_t *base;   /* NULL: none */
+    size_t bytes;    /* that are mapped as they should be; 0: none */
     size_t reserved; /* bytes of address space at base */
     struct spotnik_shares shares;
     uint32_t places_max; /* of shares.place */
 };
 
 /* Show the result of a bucket that is READY. 0, SPOTNIK_ERR_MEMORY, _PEERS or _SYSTEM. */
-int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t number);
+int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat,
+                        uint32_t number);
 
-/* The whole result, where it lies in its holder's memory: of a window that shows one (`shares.whole`). */
+/* The whole result, where it lies in its holder's memory: of a window that shows one
+ * (`shares.whole`). */
 const uint8_t *spotnik_window_shared(const struct spotnik_window *window);
 
 void spotnik_window_free(struct spotnik_window *window);

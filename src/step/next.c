@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which chunk to send next: the remainder of the committed step, then the running step, lowest bucket first; and the
- * handover of a finished step. Order matters to nobody but the receiver's patience: frames name what they carry. */
+/* Which chunk to send next: the remainder of the committed step, then the running step, lowest
+ * bucket first; and the handover of a finished step. Order matters to nobody but the receiver's
+ * patience: frames name what they carry. */
 #include "base/assert.h"
 #include "step/step.h"
 
@@ -24,7 +25,8 @@ static bool next_round(struct spotnik_bucket *bucket, uint64_t *ret_sequence)
     return true;
 }
 
-static bool next_of(struct spotnik_transaction *step, uint64_t number, const struct spotnik_towards *towards, uint32_t *ret_bucket,
+static bool next_of(struct spotnik_transaction *step, uint64_t number,
+                    const struct spotnik_towards *towards, uint32_t *ret_bucket,
                     uint64_t *ret_sequence)
 {
     for (uint32_t i = 0; i < step->last[number & 1]; i++) {
@@ -32,14 +34,16 @@ static bool next_of(struct spotnik_transaction *step, uint64_t number, const str
         bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING;
         bool round = bucket->hosts ? towards->next_host : towards->successor;
         *ret_bucket = i;
-        if (bucket->used && small ? next_small(bucket, bucket->hosts ? towards->to_host : towards->to, ret_sequence)
-                                  : bucket->used && round && next_round(bucket, ret_sequence))
+        if (bucket->used && small
+                ? next_small(bucket, bucket->hosts ? towards->to_host : towards->to, ret_sequence)
+                : bucket->used && round && next_round(bucket, ret_sequence))
             return true;
     }
     return false;
 }
 
-bool spotnik_transaction_next(struct spotnik_transaction *step, const struct spotnik_towards *towards, uint64_t *ret_step,
+bool spotnik_transaction_next(struct spotnik_transaction *step,
+                              const struct spotnik_towards *towards, uint64_t *ret_step,
                               uint32_t *ret_bucket, uint64_t *ret_sequence)
 {
     for (uint64_t number = step->committed; number <= step->committed + step->begun; number++)
@@ -50,8 +54,9 @@ bool spotnik_transaction_next(struct spotnik_transaction *step, const struct spo
     return false;
 }
 
-bool spotnik_transaction_next_handover(struct spotnik_transaction *step, uint64_t number, uint32_t chunk_bytes,
-                                uint32_t *ret_bucket, uint64_t *ret_sequence)
+bool spotnik_transaction_next_handover(struct spotnik_transaction *step, uint64_t number,
+                                       uint32_t chunk_bytes, uint32_t *ret_bucket,
+                                       uint64_t *ret_sequence)
 {
     SPOTNIK_ASSERT(number == step->committed || number == step->committed + 1);
     if (number == step->committed + 1 && !step->begun)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets too small for the ring: whole inputs to the adding members, and the result from the hub (docs/design/0011-small-buckets.md), or
- * sums up a tree, and the result down (0013-tree.md). Decides the open transfers. A bucket's progress is two sets: of ranks, in a tree of
- * slots. */
+/* Buckets too small for the ring: whole inputs to the adding members, and the result from the hub
+ * (docs/design/0011-small-buckets.md), or sums up a tree, and the result down (0013-tree.md).
+ * Decides the open transfers. A bucket's progress is two sets: of ranks, in a tree of slots. */
 #include "base/assert.h"
 #include "step/step.h"
 
@@ -22,8 +22,8 @@ static uint64_t bit(uint32_t rank)
     return UINT64_C(1) << rank;
 }
 
-static void start(struct spotnik_transaction *step, struct spotnik_bucket *bucket, enum spotnik_schedule schedule, uint32_t size,
-                  uint32_t rank)
+static void start(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
+                  enum spotnik_schedule schedule, uint32_t size, uint32_t rank)
 {
     SPOTNIK_ASSERT(size >= 2);
     spotnik_transaction_start_flat(step, bucket); /* nothing of it goes round */
@@ -33,15 +33,17 @@ static void start(struct spotnik_transaction *step, struct spotnik_bucket *bucke
     bucket->rank = rank;
 }
 
-void spotnik_transaction_start_small(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
-                                     enum spotnik_schedule schedule, uint32_t size, uint32_t rank)
+void spotnik_transaction_start_small(struct spotnik_transaction *step,
+                                     struct spotnik_bucket *bucket, enum spotnik_schedule schedule,
+                                     uint32_t size, uint32_t rank)
 {
     SPOTNIK_ASSERT(size <= SPOTNIK_SMALL_MEMBERS_MAX);
     start(step, bucket, schedule, size, rank);
     bucket->heard = bucket->told = bit(rank);
 }
 
-void spotnik_transaction_start_tree(struct spotnik_transaction *step, struct spotnik_bucket *bucket, const struct spotnik_tree *tree)
+void spotnik_transaction_start_tree(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
+                                    const struct spotnik_tree *tree)
 {
     SPOTNIK_ASSERT(tree->fan >= 1 && tree->fan <= SPOTNIK_TREE_FAN_MAX);
     start(step, bucket, SPOTNIK_SCHEDULE_TREE, tree->size, tree->place);
@@ -96,7 +98,8 @@ bool spotnik_transaction_awaits(const struct spotnik_bucket *bucket, uint32_t fr
     return from == HUB && !bucket->complete;
 }
 
-uint64_t spotnik_transaction_small_sequence(const struct spotnik_bucket *bucket, uint32_t from, uint32_t to)
+uint64_t spotnik_transaction_small_sequence(const struct spotnik_bucket *bucket, uint32_t from,
+                                            uint32_t to)
 {
     if (is_tree(bucket))
         return from < to ? 0 : spotnik_tree_order(&bucket->tree, from);
@@ -127,7 +130,8 @@ static bool is_last(struct spotnik_bucket *bucket, uint32_t from)
     return !adds_up(bucket, bucket->rank) || bucket->heard == bit(bucket->size) - 1;
 }
 
-bool spotnik_transaction_receive_small(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t from)
+bool spotnik_transaction_receive_small(struct spotnik_transaction *step,
+                                       struct spotnik_bucket *bucket, uint32_t from)
 {
     SPOTNIK_ASSERT(spotnik_transaction_awaits(bucket, from));
     if (!is_last(bucket, from))

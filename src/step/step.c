@@ -25,8 +25,9 @@ void spotnik_transaction_begin(struct spotnik_transaction *step)
     step->sealed = false;
 }
 
-struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step, uint32_t bucket, uint64_t count,
-                                        uint8_t dtype, uint8_t op, uint32_t element_bytes, uint64_t weight)
+struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step, uint32_t bucket,
+                                               uint64_t count, uint8_t dtype, uint8_t op,
+                                               uint32_t element_bytes, uint64_t weight)
 {
     uint64_t generation = (step->committed + 1) & 1;
     struct spotnik_bucket *added = &step->bucket[generation][bucket];
@@ -35,8 +36,12 @@ struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step,
     SPOTNIK_ASSERT(!step->sealed);
     SPOTNIK_ASSERT(bucket < SPOTNIK_STEP_BUCKETS);
     SPOTNIK_ASSERT(!added->used);
-    *added = (struct spotnik_bucket){.used = true, .dtype = dtype, .op = op, .element_bytes = element_bytes,
-                                     .count = count, .weight = weight};
+    *added = (struct spotnik_bucket){ .used = true,
+                                      .dtype = dtype,
+                                      .op = op,
+                                      .element_bytes = element_bytes,
+                                      .count = count,
+                                      .weight = weight };
     added->ring = spotnik_ring_make(1, 0, count, 1); /* until it is started on the view's ring */
     step->started++;
     if (bucket >= step->last[generation])
@@ -49,14 +54,15 @@ uint64_t spotnik_transaction_chunk_count(uint32_t chunk_bytes, uint32_t element_
     return chunk_bytes > element_bytes ? chunk_bytes / element_bytes : 1;
 }
 
-void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t size,
-                        uint32_t rank, uint32_t chunk_bytes)
+void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
+                               uint32_t size, uint32_t rank, uint32_t chunk_bytes)
 {
     SPOTNIK_ASSERT(bucket->used);
     if (bucket->complete)
         step->completed--;
-    bucket->ring = spotnik_ring_make(size, rank, bucket->count,
-                                     spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes));
+    bucket->ring =
+        spotnik_ring_make(size, rank, bucket->count,
+                          spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes));
     bucket->flat = bucket->hosts = bucket->summed = false;
     bucket->ring_weight = bucket->weight;
     bucket->ready = UINT64_MAX;
@@ -75,15 +81,17 @@ void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spo
     step->completed--;
 }
 
-void spotnik_transaction_start_hosts(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
-                        uint32_t index, uint32_t chunk_bytes)
+void spotnik_transaction_start_hosts(struct spotnik_transaction *step,
+                                     struct spotnik_bucket *bucket, uint32_t hosts, uint32_t index,
+                                     uint32_t chunk_bytes)
 {
     spotnik_transaction_start(step, bucket, hosts, index, chunk_bytes);
     bucket->hosts = true;
 }
 
-void spotnik_transaction_start_summed(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
-                        uint32_t index, uint32_t chunk_bytes, uint64_t weight)
+void spotnik_transaction_start_summed(struct spotnik_transaction *step,
+                                      struct spotnik_bucket *bucket, uint32_t hosts, uint32_t index,
+                                      uint32_t chunk_bytes, uint64_t weight)
 {
     spotnik_transaction_start_hosts(step, bucket, hosts, index, chunk_bytes);
     bucket->summed = true;
@@ -132,14 +140,15 @@ bool spotnik_transaction_receive(struct spotnik_transaction *step, struct spotni
     return completed(step, bucket, bucket->received == spotnik_ring_total(&bucket->ring));
 }
 
-void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket)
+void spotnik_transaction_receive_flat(struct spotnik_transaction *step,
+                                      struct spotnik_bucket *bucket)
 {
     SPOTNIK_ASSERT(bucket->flat);
     completed(step, bucket, true);
 }
 
-bool spotnik_transaction_receive_handover(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
-                                   uint32_t chunk_bytes)
+bool spotnik_transaction_receive_handover(struct spotnik_transaction *step,
+                                          struct spotnik_bucket *bucket, uint32_t chunk_bytes)
 {
     uint64_t total = spotnik_transaction_handover_total(bucket, chunk_bytes);
     SPOTNIK_ASSERT(bucket->handover_received < total);
@@ -147,19 +156,23 @@ bool spotnik_transaction_receive_handover(struct spotnik_transaction *step, stru
     return completed(step, bucket, bucket->handover_received == total);
 }
 
-uint64_t spotnik_transaction_handover_total(const struct spotnik_bucket *bucket, uint32_t chunk_bytes)
+uint64_t spotnik_transaction_handover_total(const struct spotnik_bucket *bucket,
+                                            uint32_t chunk_bytes)
 {
     uint64_t elements = spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes);
     uint64_t total = (bucket->count + elements - 1) / elements;
-    return total ? total : 1; /* an empty bucket is handed over as one empty chunk, or nobody would notice it */
+    /* an empty bucket is handed over as one empty chunk, or nobody would notice it */
+    return total ? total : 1;
 }
 
-struct spotnik_ring_chunk spotnik_transaction_handover_chunk(const struct spotnik_bucket *bucket, uint32_t chunk_bytes,
-                                                      uint64_t sequence)
+struct spotnik_ring_chunk spotnik_transaction_handover_chunk(const struct spotnik_bucket *bucket,
+                                                             uint32_t chunk_bytes,
+                                                             uint64_t sequence)
 {
     uint64_t elements = spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes);
     uint64_t offset = sequence * elements;
     uint64_t left = offset < bucket->count ? bucket->count - offset : 0;
-    return (struct spotnik_ring_chunk){
-        .offset = offset, .count = left < elements ? left : elements, .kind = SPOTNIK_RING_COPY};
+    return (struct spotnik_ring_chunk){ .offset = offset,
+                                        .count = left < elements ? left : elements,
+                                        .kind = SPOTNIK_RING_COPY };
 }

@@ -31,8 +31,8 @@ const struct spotnik_blob *spotnik_blobs_find(const struct spotnik_blobs *blobs,
     return NULL;
 }
 
-static int check(const struct spotnik_blobs *blobs, const struct spotnik_blob *before, const char *name,
-                 const void *bytes, size_t size)
+static int check(const struct spotnik_blobs *blobs, const struct spotnik_blob *before,
+                 const char *name, const void *bytes, size_t size)
 {
     size_t others = blobs->bytes - (before ? before->size : 0);
 
@@ -40,13 +40,14 @@ static int check(const struct spotnik_blobs *blobs, const struct spotnik_blob *b
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "blob %s: no bytes given", name);
     if (!before && blobs->count == SPOTNIK_BLOBS_MAX)
         return spotnik_error_return(SPOTNIK_ERR_LIMIT,
-                                    "blob %s: at most %d blobs can be kept; pack some together", name,
-                                    SPOTNIK_BLOBS_MAX);
+                                    "blob %s: at most %d blobs can be kept; pack some together",
+                                    name, SPOTNIK_BLOBS_MAX);
     if (size > SPOTNIK_BLOBS_BYTES_MAX - others)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
-                                    "blob %s: %zu bytes are too many; blobs hold at most %zu MiB together: "
-                                    "register large arrays with spotnik_state_add()",
-                                    name, size, SPOTNIK_BLOBS_BYTES_MAX >> 20);
+        return spotnik_error_return(
+            SPOTNIK_ERR_LIMIT,
+            "blob %s: %zu bytes are too many; blobs hold at most %zu MiB together: "
+            "register large arrays with spotnik_state_add()",
+            name, size, SPOTNIK_BLOBS_BYTES_MAX >> 20);
     return 0;
 }
 
@@ -62,7 +63,8 @@ int spotnik_blobs_set(struct spotnik_blobs *blobs, const char *name, const void 
         return rc;
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "blob %s: no memory for %zu bytes", name, size);
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "blob %s: no memory for %zu bytes", name,
+                                    size);
     if (size)
         memcpy(copy, bytes, size);
     if (!blob) {
@@ -131,8 +133,9 @@ int spotnik_blobs_read(struct spotnik_blobs *blobs, struct spotnik_reader *reade
     } else {
         if (fresh)
             spotnik_blobs_done(fresh);
-        rc = spotnik_error_return(rc, rc == SPOTNIK_ERR_MEMORY ? "no memory for the blobs of the state"
-                                                               : "the blobs of the state cannot be read");
+        rc = spotnik_error_return(rc, rc == SPOTNIK_ERR_MEMORY
+                                          ? "no memory for the blobs of the state"
+                                          : "the blobs of the state cannot be read");
     }
     free(fresh);
     return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named runs of bytes that belong to a replica beside its tensors: what a program keeps in objects (the
- * state of a scheduler, of a random generator) and hands to us packed. Their lengths may change between
- * steps. Unlike tensors they need not be the same bytes on every member, since packing the same object
- * twice may give different bytes: a receiver takes all of them from one donor. Owns copies; decides nothing
- * about when they are read. */
+/* Named runs of bytes that belong to a replica beside its tensors: what a program keeps in objects
+ * (the state of a scheduler, of a random generator) and hands to us packed. Their lengths may
+ * change between steps. Unlike tensors they need not be the same bytes on every member, since
+ * packing the same object twice may give different bytes: a receiver takes all of them from one
+ * donor. Owns copies; decides nothing about when they are read. */
 #ifndef SPOTNIK_TRANSFER_BLOBS_H
 #define SPOTNIK_TRANSFER_BLOBS_H
 
@@ -31,9 +31,10 @@ struct spotnik_blobs {
 
 void spotnik_blobs_done(struct spotnik_blobs *blobs);
 
-/* Put a copy under `name`, in place of what was there. Errors: ARGUMENT (name, or no bytes given), LIMIT,
- * MEMORY; nothing is changed then. */
-int spotnik_blobs_set(struct spotnik_blobs *blobs, const char *name, const void *bytes, size_t size);
+/* Put a copy under `name`, in place of what was there. Errors: ARGUMENT (name, or no bytes given),
+ * LIMIT, MEMORY; nothing is changed then. */
+int spotnik_blobs_set(struct spotnik_blobs *blobs, const char *name, const void *bytes,
+                      size_t size);
 
 /* NULL: no such name. */
 const struct spotnik_blob *spotnik_blobs_find(const struct spotnik_blobs *blobs, const char *name);
@@ -42,7 +43,8 @@ const struct spotnik_blob *spotnik_blobs_find(const struct spotnik_blobs *blobs,
 size_t spotnik_blobs_packed_size(const struct spotnik_blobs *blobs);
 void spotnik_blobs_write(const struct spotnik_blobs *blobs, struct spotnik_writer *writer);
 
-/* Replace all by what the reader holds. Errors: PEERS (not such bytes), MEMORY; nothing is changed then. */
+/* Replace all by what the reader holds. Errors: PEERS (not such bytes), MEMORY; nothing is changed
+ * then. */
 int spotnik_blobs_read(struct spotnik_blobs *blobs, struct spotnik_reader *reader);
 
 #endif

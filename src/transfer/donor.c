@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks of a donor: snapshots at boundaries and the log of committed results. The conversation with
- * each joiner is in session.c. */
+/* The hooks of a donor: snapshots at boundaries and the log of committed results. The conversation
+ * with each joiner is in session.c. */
 #include "transfer/donor.h"
 
 #include <stdlib.h>
@@ -114,8 +114,7 @@ void spotnik_donor_accept(struct spotnik_donor *donor, int fd)
         close(fd); /* to the joiner we are a donor that died: it turns to another */
 }
 
-/* --- memory of snapshots
- * ---------------------------------------------------------------------------------------- */
+/* ---- memory of snapshots ---- */
 
 static size_t mapped_bytes(const struct spotnik_donor *donor)
 {
@@ -139,7 +138,8 @@ bool spotnik_donor_provide(struct spotnik_donor *donor)
     return memory != NULL;
 }
 
-struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor, struct spotnik_snapshot *snapshot)
+struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor,
+                                               struct spotnik_snapshot *snapshot)
 {
     SPOTNIK_ASSERT(snapshot->references);
     if (--snapshot->references)
@@ -179,8 +179,7 @@ void spotnik_donor_prune(struct spotnik_donor *donor)
     }
 }
 
-/* --- the boundary hook
- * ------------------------------------------------------------------------------------------- */
+/* ---- the boundary hook ---- */
 
 static bool is_due(const struct spotnik_donor *donor, const struct spotnik_session *session)
 {
@@ -223,9 +222,8 @@ static bool take_extra(const struct spotnik_registry *registry, struct spotnik_s
     return true;
 }
 
-/* Copy the state into the spare memory. The lock is given up meanwhile: only this thread changes the
- * state.
- * */
+/* Copy the state into the spare memory. The lock is given up meanwhile: only this thread changes
+ * the state. */
 static struct spotnik_snapshot *take(struct spotnik_donor *donor)
 {
     struct spotnik_snapshot *snapshot = NULL;
@@ -315,8 +313,7 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
     spotnik_snapshot_free(untaken);
 }
 
-/* --- the commit hook
- * --------------------------------------------------------------------------------------------- */
+/* ---- the commit hook ---- */
 
 static bool is_attached(const struct spotnik_session *session)
 {
@@ -390,7 +387,8 @@ void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_
     donor->committed = step;
     if (step > donor->stable + 1)
         donor->stable =
-            step - 1; /* everybody has contributed to this step, and so has committed the one before */
+            /* everybody has contributed to this step, and so has committed the one before */
+            step - 1;
     if (wanted && has_joiners(donor)) {
         keep(donor, entry);
         limit(donor);
@@ -414,8 +412,7 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
     pthread_mutex_unlock(&donor->lock);
 }
 
-/* --- the end
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the end ---- */
 
 void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_status *ret)
 {

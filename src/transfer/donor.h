@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a member gives to joiners: a snapshot of the registered state at one boundary, in pieces, and from
- * then on every committed result until the joiner is in. Training goes on meanwhile; the only pause is the
- * copy of the snapshot, inside step_begin.
+/* What a member gives to joiners: a snapshot of the registered state at one boundary, in pieces,
+ * and from then on every committed result until the joiner is in. Training goes on meanwhile; the
+ * only pause is the copy of the snapshot, inside step_begin.
  *
  *     session (thread per joiner) --wants--> boundary hook: copy --> snapshot --pieces--> joiner
  *                                            committed hook: copy --> log -----results---> joiner
  *
- * Only what is stable leaves the process: a snapshot is announced, and a result streamed, once no later
- * view can commit that step differently (P3 allows one step that is not). Otherwise a joiner could enter
- * with bits that are nobody's.
+ * Only what is stable leaves the process: a snapshot is announced, and a result streamed, once no
+ * later view can commit that step differently (P3 allows one step that is not). Otherwise a joiner
+ * could enter with bits that are nobody's.
  *
- * All sessions share the log; a joiner so slow that the log outgrows its bound is dropped and starts over.
- * When the last session ends, snapshot and log are freed. A joiner's death costs nothing but that. */
+ * All sessions share the log; a joiner so slow that the log outgrows its bound is dropped and
+ * starts over. When the last session ends, snapshot and log are freed. A joiner's death costs
+ * nothing but that. */
 #ifndef SPOTNIK_TRANSFER_DONOR_H
 #define SPOTNIK_TRANSFER_DONOR_H
 
@@ -42,7 +43,8 @@ void spotnik_donor_seal(struct spotnik_donor *donor);
 /* [progress thread] A STATE connection; owns `fd` from now on. Does not block. */
 void spotnik_donor_accept(struct spotnik_donor *donor, int fd);
 
-/* [any, under the engine's lock] No later view can commit the steps up to this one differently: they may be streamed. */
+/* [any, under the engine's lock] No later view can commit the steps up to this one differently:
+ * they may be streamed. */
 void spotnik_donor_stable(struct spotnik_donor *donor, uint64_t step);
 
 /* [caller, inside step_begin] */
@@ -52,17 +54,19 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
 void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_t bucket_count,
                              const struct spotnik_bucket_result *result);
 
-/* [caller] The state is about to be replaced (we were excluded and join again): nobody may build on it any
- * more. */
+/* [caller] The state is about to be replaced (we were excluded and join again): nobody may build on
+ * it any more. */
 void spotnik_donor_reset(struct spotnik_donor *donor);
 
 /* [any] */
 void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_status *ret);
 
-/* [caller] End all sessions, wait for their threads, refuse new ones: before the engine is freed. */
+/* [caller] End all sessions, wait for their threads, refuse new ones: before the engine is
+ * freed. */
 void spotnik_donor_stop(struct spotnik_donor *donor);
 
-/* After _stop, and after the engine was freed: it may still call _accept until then. Accepts NULL. */
+/* After _stop, and after the engine was freed: it may still call _accept until then. Accepts
+ * NULL. */
 void spotnik_donor_free(struct spotnik_donor *donor);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by donor.c (hooks, snapshots, log) and session.c (one joiner's conversation). Not for others. */
+/* Shared by donor.c (hooks, snapshots, log) and session.c (one joiner's conversation). Not for
+ * others. */
 #ifndef SPOTNIK_TRANSFER_DONOR_INSIDE_H
 #define SPOTNIK_TRANSFER_DONOR_INSIDE_H
 
@@ -30,10 +31,12 @@ struct spotnik_session {
     bool wants_snapshot;
     uint64_t at_least; /* not before this step, unless the member waits in step_begin */
     struct spotnik_snapshot *snapshot;
-    uint64_t needed; /* the first step whose result the joiner may still ask for; valid with a snapshot */
-    bool dropped;    /* too slow: the connection is shut down */
-    bool following;  /* it has its copy, and we stream to it */
-    /* for donor_wait.c: since when, and from where, we look whether it comes nearer (0: not yet); */
+    /* the first step whose result the joiner may still ask for; valid with a snapshot */
+    uint64_t needed;
+    bool dropped;   /* too slow: the connection is shut down */
+    bool following; /* it has its copy, and we stream to it */
+    /* for donor_wait.c: since when, and from where, we look whether it comes nearer (0: not
+     * yet); */
     uint64_t window_ns, window_step, window_behind;
     uint64_t rest_until_ns; /* no wait for it before; */
     uint32_t waits;         /* and how many there were in vain */
@@ -47,8 +50,9 @@ struct spotnik_donor {
     const struct spotnik_registry *registry;
     uint32_t chunk_bytes;
     pthread_mutex_t lock;
-    pthread_cond_t ended;  /* a session has ended */
-    pthread_cond_t nearer; /* a joiner has acknowledged a step, or a session has ended; monotonic clock */
+    pthread_cond_t ended; /* a session has ended */
+    /* a joiner has acknowledged a step, or a session has ended; monotonic clock */
+    pthread_cond_t nearer;
     /* under the lock */
     struct spotnik_engine *engine;
     bool sealed, stopping;
@@ -56,13 +60,16 @@ struct spotnik_donor {
     uint32_t session_count;
     struct spotnik_snapshot *snapshot;
     uint32_t snapshot_count;
-    uint8_t *spare; /* memory for the next snapshot, touched already so that the copy finds it warm */
+    /* memory for the next snapshot, touched already so that the copy finds it warm */
+    uint8_t *spare;
     bool spare_coming;
     struct spotnik_log log;
     uint64_t log_bytes_max, dropped;
     uint64_t committed; /* position of the caller's thread */
     uint64_t
-        stable; /* no later view can commit this step differently; what comes after it stays in this process */
+        /* no later view can commit this step differently; what comes after it stays in this
+         * process */
+        stable;
     bool outside; /* excluded, and not a member again yet: nothing to give */
     bool waiting;
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
@@ -71,8 +78,8 @@ struct spotnik_donor {
 /* How long we look at least whether a joiner comes nearer by itself. */
 #define SPOTNIK_DONOR_WINDOW_NS (500 * UINT64_C(1000000))
 
-/* Under the lock, which is given up meanwhile, in the caller's thread at a boundary: wait for a joiner that is far behind
- * and comes no nearer. */
+/* Under the lock, which is given up meanwhile, in the caller's thread at a boundary: wait for a
+ * joiner that is far behind and comes no nearer. */
 void spotnik_donor_await(struct spotnik_donor *donor);
 
 /* Thread of one session; frees it. */
@@ -83,8 +90,8 @@ void spotnik_session_wake(struct spotnik_session *session);
 /* Under the lock: drop what no session needs any more. */
 void spotnik_donor_prune(struct spotnik_donor *donor);
 
-/* Under the lock: one reference less. Returns the snapshot when it was the last: free it after the lock is
- * given up, since giving memory back takes long. */
+/* Under the lock: one reference less. Returns the snapshot when it was the last: free it after the
+ * lock is given up, since giving memory back takes long. */
 struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor,
                                                struct spotnik_snapshot *snapshot);
 void spotnik_snapshot_free(struct spotnik_snapshot *snapshot);

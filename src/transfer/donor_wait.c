@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner that replays no faster than the members step stays as far behind as its copy of the state took, for ever.
- * Decides when the member that streams to it waits at a boundary, which holds up all of them, until it is near: once,
- * for about as long as replaying takes; then rarely. What becomes of one that is near is the core's (src/core/enter.c),
- * which does the same for the last steps (docs/design/0003-state-transfer.md, catching up). */
+/* A joiner that replays no faster than the members step stays as far behind as its copy of the
+ * state took, for ever. Decides when the member that streams to it waits at a boundary, which holds
+ * up all of them, until it is near: once, for about as long as replaying takes; then rarely. What
+ * becomes of one that is near is the core's (src/core/enter.c), which does the same for the last
+ * steps (docs/design/0003-state-transfer.md, catching up). */
 #include <time.h>
 
 #include "base/time.h"
@@ -11,8 +12,9 @@
 
 #define FAR_STEPS 64 /* behind; fewer are the core's */
 #define NEAR_STEPS 2
-#define WINDOW_STEPS 64 /* over which it is seen whether it comes nearer; not less than SPOTNIK_DONOR_WINDOW_NS */
-#define GAIN_SHIFT 3    /* left to itself while it makes an eighth more steps than we */
+/* over which it is seen whether it comes nearer; not less than SPOTNIK_DONOR_WINDOW_NS */
+#define WINDOW_STEPS 64
+#define GAIN_SHIFT 3     /* left to itself while it makes an eighth more steps than we */
 #define PATIENCE_SHIFT 1 /* times our own time for the steps it is behind, */
 #define WAITS_MAX 3      /* maximum number of doublings after waits in vain */
 #define WAIT_MAX_NS (5 * SPOTNIK_S)
@@ -29,14 +31,16 @@ static bool is_far(const struct spotnik_donor *donor, const struct spotnik_sessi
 }
 
 /* At the end of a window: has it made too few steps in it? */
-static bool is_stalled(const struct spotnik_donor *donor, struct spotnik_session *session, uint64_t now_ns)
+static bool is_stalled(const struct spotnik_donor *donor, struct spotnik_session *session,
+                       uint64_t now_ns)
 {
     uint64_t far = behind(donor, session), made = donor->committed - session->window_step;
     bool open = session->window_ns != 0;
 
     if (open && (now_ns - session->window_ns < SPOTNIK_DONOR_WINDOW_NS || made < WINDOW_STEPS))
         return false;
-    bool stalled = open && far + (made >> GAIN_SHIFT) > session->window_behind && now_ns >= session->rest_until_ns;
+    bool stalled = open && far + (made >> GAIN_SHIFT) > session->window_behind
+                   && now_ns >= session->rest_until_ns;
 
     session->window_ns = now_ns;
     session->window_step = donor->committed;
@@ -55,9 +59,11 @@ static bool is_there(const struct spotnik_donor *donor, const struct spotnik_ses
 
 static void await(struct spotnik_donor *donor, struct spotnik_session *session, uint64_t begun_ns)
 {
-    uint64_t patience_ns = (behind(donor, session) * donor->step_ns) << (PATIENCE_SHIFT + session->waits);
+    uint64_t patience_ns = (behind(donor, session) * donor->step_ns)
+                           << (PATIENCE_SHIFT + session->waits);
     uint64_t until_ns = begun_ns + spotnik_time_min(patience_ns, WAIT_MAX_NS);
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     bool there, late = false;
 
     while ((there = is_there(donor, session)) && behind(donor, session) > NEAR_STEPS && !late)

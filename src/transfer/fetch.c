@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetching the pieces of a snapshot: one thread per donor takes the next piece nobody has, and gives back
- * what it could not deliver. Each thread keeps two requests under way, so that the donor reads ahead while
- * we hash. */
+/* Fetching the pieces of a snapshot: one thread per donor takes the next piece nobody has, and
+ * gives back what it could not deliver. Each thread keeps two requests under way, so that the donor
+ * reads ahead while we hash. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ static uint64_t first_wanted(struct spotnik_joiner *joiner)
     return NO_PIECE;
 }
 
-/* The next piece for a thread that has `under_way` requests out. Waits only when it has none: a piece that
- * another donor fails to deliver may yet come back. */
+/* The next piece for a thread that has `under_way` requests out. Waits only when it has none: a
+ * piece that another donor fails to deliver may yet come back. */
 static uint64_t take(struct spotnik_joiner *joiner, uint32_t under_way)
 {
     pthread_mutex_lock(&joiner->lock);
@@ -71,7 +71,8 @@ static bool is_complete(struct spotnik_joiner *joiner)
     return complete;
 }
 
-static void arrive(struct spotnik_joiner *joiner, uint64_t piece, const uint8_t *bytes, uint64_t size)
+static void arrive(struct spotnik_joiner *joiner, uint64_t piece, const uint8_t *bytes,
+                   uint64_t size)
 {
     spotnik_registry_write(joiner->config.registry, piece * SPOTNIK_PIECE_BYTES, bytes, size);
     pthread_mutex_lock(&joiner->lock);
@@ -120,8 +121,8 @@ static bool receive(struct spotnik_giver *source, uint64_t piece)
     return true;
 }
 
-/* Two requests under way: `first` is answered before `second`. Ends when all pieces are here or the donor
- * fails. */
+/* Two requests under way: `first` is answered before `second`. Ends when all pieces are here or the
+ * donor fails. */
 static void fetch(struct spotnik_giver *source)
 {
     struct spotnik_joiner *joiner = source->joiner;
@@ -129,7 +130,8 @@ static void fetch(struct spotnik_giver *source)
 
     do {
         second = take(joiner, first != NO_PIECE);
-        if (second != NO_PIECE && spotnik_packet_send_u64(source->fd, SPOTNIK_PACKET_FETCH, second)) {
+        if (second != NO_PIECE
+            && spotnik_packet_send_u64(source->fd, SPOTNIK_PACKET_FETCH, second)) {
             put_back(joiner, first);
             break;
         }
@@ -199,6 +201,7 @@ int spotnik_joiner_fetch(struct spotnik_joiner *joiner)
     free(joiner->piece);
     joiner->piece = NULL;
     if (left)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "all donors were lost while the state was copied");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "all donors were lost while the state was copied");
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following the job: committed results go from one donor into the engine until the members have let us in.
- * The caller runs its own loop meanwhile; the engine makes this thread wait when the caller is not that
- * far yet, and TCP passes that on to the donor. */
+/* Following the job: committed results go from one donor into the engine until the members have let
+ * us in. The caller runs its own loop meanwhile; the engine makes this thread wait when the caller
+ * is not that far yet, and TCP passes that on to the donor. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static void enter(struct spotnik_joiner *joiner, struct spotnik_giver *source)
     spotnik_engine_enter(joiner->config.engine, &source->member);
 }
 
-/* The caller has started step `step`, so the ones before are applied: all donors may forget them. */
+/* The caller has started step `step`, so the ones before are applied: all donors may forget
+ * them. */
 static void acknowledge(struct spotnik_joiner *joiner, uint64_t step)
 {
     if (step <= joiner->next_step)
@@ -112,22 +113,25 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
             if (on_packet(joiner, source))
                 return is_stopping(joiner) || is_in(joiner);
             heard_ns = spotnik_thread_now_ns();
-        } else if (spotnik_time_since(spotnik_thread_now_ns(), heard_ns) > SPOTNIK_DONOR_PATIENCE_NS) {
+        } else if (spotnik_time_since(spotnik_thread_now_ns(), heard_ns)
+                   > SPOTNIK_DONOR_PATIENCE_NS) {
             return false;
         }
     }
     return true;
 }
 
-/* All donors are lost. The members may have let us in already, or be about to: were we to go now, they would lose a
- * member whose death nobody can prove. The result of the last step comes from our predecessor in the ring, so a joiner
- * that is near needs no donor. One that is not let in by then starts over. */
+/* All donors are lost. The members may have let us in already, or be about to: were we to go now,
+ * they would lose a member whose death nobody can prove. The result of the last step comes from our
+ * predecessor in the ring, so a joiner that is near needs no donor. One that is not let in by then
+ * starts over. */
 static bool comes_in(struct spotnik_joiner *joiner)
 {
     uint64_t lost_ns = spotnik_thread_now_ns();
 
     while (joiner->entered_by != 0 && !is_in(joiner)) {
-        if (is_stopping(joiner) || spotnik_time_since(spotnik_thread_now_ns(), lost_ns) > COMING_IN_NS)
+        if (is_stopping(joiner)
+            || spotnik_time_since(spotnik_thread_now_ns(), lost_ns) > COMING_IN_NS)
             return false;
         poll(NULL, 0, LOOK_MS);
     }

@@ -17,10 +17,12 @@
 #include "transfer/thread.h"
 
 #define DIAL_TIMEOUT_NS (2 * SPOTNIK_S)
-#define MEET_NS (20 * SPOTNIK_MS) /* how far ahead of the members' steps the common boundary is chosen */
+/* how far ahead of the members' steps the common boundary is chosen */
+#define MEET_NS (20 * SPOTNIK_MS)
 #define MEET_STEPS_MAX 1000
 
-int spotnik_joiner_new(const struct spotnik_joiner_config *config, struct spotnik_joiner **ret_joiner)
+int spotnik_joiner_new(const struct spotnik_joiner_config *config,
+                       struct spotnik_joiner **ret_joiner)
 {
     struct spotnik_joiner *joiner = calloc(1, sizeof *joiner);
 
@@ -67,24 +69,30 @@ static int hear(struct spotnik_joiner *joiner, struct spotnik_giver *source, uin
         if (rc || source->packet.kind == kind)
             return rc;
         if (is_stopped(joiner))
-            return spotnik_error_return(SPOTNIK_ERR_LEAVING, "a notice came while the state was copied");
+            return spotnik_error_return(SPOTNIK_ERR_LEAVING,
+                                        "a notice came while the state was copied");
         if (source->packet.kind == SPOTNIK_PACKET_SORRY)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member cannot be our donor: %.*s",
-                                        (int)source->packet.size, (const char *)source->packet.body);
+                                        (int)source->packet.size,
+                                        (const char *)source->packet.body);
         if (source->packet.kind != SPOTNIK_PACKET_WAIT)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member sent packet %u out of order",
                                         source->packet.kind);
     }
 }
 
-/* Connect to a member and hear what it knows. On success it is one more source, joiner->answer its words. */
+/* Connect to a member and hear what it knows. On success it is one more source, joiner->answer its
+ * words. */
 static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *member)
 {
     struct spotnik_giver *source = &joiner->source[joiner->source_count];
     struct spotnik_reader reader;
-    const struct spotnik_credentials *credentials = spotnik_engine_credentials(joiner->config.engine);
-    int rc = (joiner->config.narrow ? spotnik_net_dial_narrow : spotnik_net_dial)(
-        credentials, member->address, member->port, SPOTNIK_PURPOSE_STATE, DIAL_TIMEOUT_NS, &source->fd, &source->member);
+    const struct spotnik_credentials *credentials =
+        spotnik_engine_credentials(joiner->config.engine);
+    int rc = (joiner->config.narrow ? spotnik_net_dial_narrow
+                                    : spotnik_net_dial)(credentials, member->address, member->port,
+                                                        SPOTNIK_PURPOSE_STATE, DIAL_TIMEOUT_NS,
+                                                        &source->fd, &source->member);
 
     if (rc) {
         source->fd = -1;
@@ -99,7 +107,8 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
         rc = spotnik_standing_read(&joiner->answer, joiner->config.registry, &reader);
     }
     if (!rc && !joiner->answer.serving)
-        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "the member that answered is not in the job yet itself");
+        rc = spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                  "the member that answered is not in the job yet itself");
     if (rc) {
         spotnik_giver_close(source);
         return rc;
@@ -121,7 +130,8 @@ static bool is_asked(const struct spotnik_joiner *joiner, struct spotnik_id id)
 
 /* The sponsor and up to two others, from a random place in the ring so that joiners spread over the
  * members. A steps' worth of margin lets all donors copy at the same boundary. */
-static int choose(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor, uint64_t *ret_at_least)
+static int choose(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor,
+                  uint64_t *ret_at_least)
 {
     int rc = ask(joiner, sponsor);
 
@@ -134,10 +144,11 @@ static int choose(struct spotnik_joiner *joiner, const struct spotnik_member *sp
     memcpy(member, joiner->answer.member, count * sizeof *member);
     uint64_t committed = joiner->answer.committed, step_ns = joiner->answer.step_ns;
     uint32_t first =
-        count ? (uint32_t)(spotnik_engine_credentials(joiner->config.engine)->self.id.low % count) : 0;
+        count ? (uint32_t)(spotnik_engine_credentials(joiner->config.engine)->self.id.low % count)
+              : 0;
 
-    for (uint32_t i = 0; i < count && joiner->source_count < SPOTNIK_DONORS_MAX && rc != SPOTNIK_ERR_LEAVING;
-         i++) {
+    for (uint32_t i = 0;
+         i < count && joiner->source_count < SPOTNIK_DONORS_MAX && rc != SPOTNIK_ERR_LEAVING; i++) {
         const struct spotnik_member *candidate = &member[(first + i) % count];
 
         if (is_asked(joiner, candidate->id))
@@ -163,12 +174,14 @@ static int hear_taken(struct spotnik_joiner *joiner, struct spotnik_giver *sourc
     source->step = spotnik_reader_u64(&reader);
     uint64_t bytes = spotnik_reader_u64(&reader);
     if (!spotnik_reader_is_done(&reader) || bytes != joiner->config.registry->bytes)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor's snapshot has another size than it said");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a donor's snapshot has another size than it said");
     return 0;
 }
 
-/* All sources copy at their first boundary from `at_least` on. Those that copied at an earlier one than
- * others (they happened to wait there) are let go: results are streamed from one boundary only. */
+/* All sources copy at their first boundary from `at_least` on. Those that copied at an earlier one
+ * than others (they happened to wait there) are let go: results are streamed from one boundary
+ * only. */
 static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
 {
     int rc = 0;

@@ -2,11 +2,12 @@
 /* How a joiner comes by the state: a copy of one boundary from up to three donors at once, then the
  * committed results since, from one of them, until the members have let it in.
  *
- *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces, each checked by its hash
+ *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces, each checked by its
+ *             hash
  *     follow  a thread: STREAM from one donor -> engine; within one step -> ask to be let in
  *
- * The pieces of a donor that dies are asked of the others, and so is the stream. When none is left the
- * joiner starts over with others. Until it is in, the members owe it nothing. */
+ * The pieces of a donor that dies are asked of the others, and so is the stream. When none is left
+ * the joiner starts over with others. Until it is in, the members owe it nothing. */
 #ifndef SPOTNIK_TRANSFER_JOINER_H
 #define SPOTNIK_TRANSFER_JOINER_H
 
@@ -24,26 +25,28 @@ struct spotnik_joiner_config {
     struct spotnik_registry *registry; /* borrowed; _copy writes the memory it names */
     struct spotnik_engine *engine;     /* borrowed */
     bool narrow; /* dial donors in small segments: larger packets may vanish on the way */
-    bool (*stop)(void *context);       /* asked now and then by _copy; true ends it. May be NULL */
+    bool (*stop)(void *context); /* asked now and then by _copy; true ends it. May be NULL */
     /* follow's thread: no donor is left and we are not in; the caller must join anew. */
     void (*lost)(void *context);
     void *context;
 };
 
 /* Errors: MEMORY. */
-int spotnik_joiner_new(const struct spotnik_joiner_config *config, struct spotnik_joiner **ret_joiner);
+int spotnik_joiner_new(const struct spotnik_joiner_config *config,
+                       struct spotnik_joiner **ret_joiner);
 
-/* [caller, inside step_begin] Fill the registered memory with the state after *ret_step. Blocking. Errors:
- * PEERS (no donor could serve: find another sponsor and call again), MISMATCH (names the tensor), MEMORY,
- * LEAVING (`stop` said so). */
+/* [caller, inside step_begin] Fill the registered memory with the state after *ret_step. Blocking.
+ * Errors: PEERS (no donor could serve: find another sponsor and call again), MISMATCH (names the
+ * tensor), MEMORY, LEAVING (`stop` said so). */
 int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor,
                         uint64_t *ret_step);
 
-/* [caller] Has _copy begun to fill the registered memory? Before that it is as the program left it. */
+/* [caller] Has _copy begun to fill the registered memory? Before that it is as the program left
+ * it. */
 bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner);
 
-/* [caller] Did a donor that had accepted our connection say nothing for longer than our patience? The way from it may be too narrow for
- * its packets. */
+/* [caller] Did a donor that had accepted our connection say nothing for longer than our patience?
+ * The way from it may be too narrow for its packets. */
 bool spotnik_joiner_was_silent(const struct spotnik_joiner *joiner);
 
 /* [caller] After spotnik_engine_join(): feed the engine. Errors: SYSTEM. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by joiner.c (donors, snapshot), fetch.c (pieces) and follow.c (the stream). Not for others. */
+/* Shared by joiner.c (donors, snapshot), fetch.c (pieces) and follow.c (the stream). Not for
+ * others. */
 #ifndef SPOTNIK_TRANSFER_JOINER_INSIDE_H
 #define SPOTNIK_TRANSFER_JOINER_INSIDE_H
 
@@ -30,7 +31,8 @@ struct spotnik_joiner {
     struct spotnik_standing answer; /* scratch of _copy: what the donor asked last said */
     uint64_t step;                  /* of the copied state */
     bool silent;                    /* a donor was */
-    bool wrote;                     /* the registered memory may no longer be as the program left it */
+    /* the registered memory may no longer be as the program left it */
+    bool wrote;
     /* pieces, under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -47,7 +49,8 @@ struct spotnik_joiner {
 
 void spotnik_giver_close(struct spotnik_giver *source);
 
-/* Fetch all pieces of the snapshot at joiner->step from all open sources. 0, PEERS, MEMORY or LEAVING. */
+/* Fetch all pieces of the snapshot at joiner->step from all open sources. 0, PEERS, MEMORY or
+ * LEAVING. */
 int spotnik_joiner_fetch(struct spotnik_joiner *joiner);
 
 #endif

@@ -18,8 +18,8 @@ static uint64_t bytes_of(const struct spotnik_bucket_result *result)
     return result->count * spotnik_registry_element_bytes(result->dtype);
 }
 
-static void measure(uint32_t bucket_count, const struct spotnik_bucket_result *result, uint32_t *ret_used,
-                    uint64_t *ret_bytes)
+static void measure(uint32_t bucket_count, const struct spotnik_bucket_result *result,
+                    uint32_t *ret_used, uint64_t *ret_bytes)
 {
     *ret_used = 0;
     *ret_bytes = 0;
@@ -37,7 +37,8 @@ struct spotnik_log_entry *spotnik_log_entry_new(uint64_t step, uint32_t bucket_c
     uint64_t bytes;
 
     measure(bucket_count, result, &used, &bytes);
-    struct spotnik_log_entry *entry = malloc(sizeof *entry + used * sizeof entry->bucket[0] + bytes);
+    struct spotnik_log_entry *entry =
+        malloc(sizeof *entry + used * sizeof entry->bucket[0] + bytes);
     if (!entry)
         return NULL;
     *entry = (struct spotnik_log_entry){ .step = step, .bytes = bytes, .references = 1 };

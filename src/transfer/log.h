@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The committed results that joiners still have to replay: an unbroken run of steps, oldest first. A donor
- * appends at every commit while joiners are attached and drops from the front what all of them have
- * acknowledged.
+/* The committed results that joiners still have to replay: an unbroken run of steps, oldest first.
+ * A donor appends at every commit while joiners are attached and drops from the front what all of
+ * them have acknowledged.
  *
- * An entry may be read without the donor's lock while a reference is held. No locking of its own. */
+ * An entry may be read without the donor's lock while a reference is held. No locking of its
+ * own. */
 #ifndef SPOTNIK_TRANSFER_LOG_H
 #define SPOTNIK_TRANSFER_LOG_H
 

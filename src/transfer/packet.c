@@ -49,7 +49,7 @@ static int send_all(int fd, struct iovec *parts, int count)
 }
 
 int spotnik_packet_send(int fd, enum spotnik_packet_kind kind, const void *head, size_t head_bytes,
-                       const void *payload, size_t payload_bytes)
+                        const void *payload, size_t payload_bytes)
 {
     uint8_t front[HEAD_BYTES];
     struct spotnik_writer writer;
@@ -88,7 +88,8 @@ static int receive_all(int fd, uint8_t *out, size_t size, bool *silent)
         if (got < 0)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "state connection: %m");
         if (got == 0)
-            return spotnik_error_return(SPOTNIK_ERR_PEERS, "state connection: closed by the other side");
+            return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                        "state connection: closed by the other side");
         out += got;
         size -= (size_t)got;
     }
@@ -119,8 +120,9 @@ int spotnik_packet_receive(int fd, struct spotnik_packet *packet, uint32_t size_
     spotnik_reader_init(&reader, front, sizeof front);
     uint32_t size = spotnik_reader_u32(&reader);
     if (size > size_max)
-        return spotnik_error_return(
-            SPOTNIK_ERR_PEERS, "state connection: a packet of %u bytes, at most %u expected", size, size_max);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "state connection: a packet of %u bytes, at most %u expected",
+                                    size, size_max);
     rc = reserve(packet, size);
     if (!rc)
         rc = receive_all(fd, packet->body, size, &packet->silent);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets on a STATE connection, between a joiner and a donor, after the handshake has proved the job key.
+/* Packets on a STATE connection, between a joiner and a donor, after the handshake has proved the
+ * job key.
  *
  *     u32 body bytes | u8 kind | body                    all numbers little-endian
  *
  *     joiner -> donor                                    donor -> joiner
- *     ASK       nothing                                  VIEW    where the job stands, members, tensors
+ *     ASK       nothing                                  VIEW    where the job stands, members,
+ *               tensors
  *     SNAPSHOT  u64 step: not before it                  TAKEN   u64 step, u64 bytes
  *     FETCH     u64 piece                                PIECE   u64 piece, u64 hash, bytes
- *     EXTRA     nothing                                  EXTRA   u64 hash, what travels beside the tensors
+ *     EXTRA     nothing                                  EXTRA   u64 hash, what travels beside the
+ *               tensors
  *     STREAM    u64 first step                           RESULT  see spotnik_result; bytes
- *     ACK       u64 step: no more needed                 DRY     u64 step: all results up to it were sent
+ *     ACK       u64 step: no more needed                 DRY     u64 step: all results up to it
+ *               were sent
  *                                                        WAIT    nothing: still there
  *                                                        SORRY   words: why this cannot be had here
  *
@@ -64,7 +68,7 @@ void spotnik_packet_done(struct spotnik_packet *packet);
 
 /* Send head and payload as one packet. 0 or SPOTNIK_ERR_PEERS. */
 int spotnik_packet_send(int fd, enum spotnik_packet_kind kind, const void *head, size_t head_bytes,
-                       const void *payload, size_t payload_bytes);
+                        const void *payload, size_t payload_bytes);
 
 /* A packet whose body is one number. */
 int spotnik_packet_send_u64(int fd, enum spotnik_packet_kind kind, uint64_t value);
@@ -76,7 +80,8 @@ int spotnik_packet_receive(int fd, struct spotnik_packet *packet, uint32_t size_
 void spotnik_result_write(const struct spotnik_result *result, uint8_t out[SPOTNIK_RESULT_BYTES]);
 void spotnik_result_read(struct spotnik_reader *reader, struct spotnik_result *ret);
 
-/* Make reads give up after timeout_ns without a byte, and notice a vanished host while nothing is said. */
+/* Make reads give up after timeout_ns without a byte, and notice a vanished host while nothing is
+ * said. */
 void spotnik_packet_patience(int fd, uint64_t timeout_ns);
 
 #endif

@@ -28,7 +28,8 @@ uint32_t spotnik_registry_element_bytes(int dtype)
     return spotnik_dtype_bytes((uint64_t)dtype);
 }
 
-static int check(const struct spotnik_registry *registry, const char *name, uint64_t count, int dtype)
+static int check(const struct spotnik_registry *registry, const char *name, uint64_t count,
+                 int dtype)
 {
     uint32_t element_bytes = spotnik_registry_element_bytes(dtype);
 
@@ -36,16 +37,19 @@ static int check(const struct spotnik_registry *registry, const char *name, uint
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a tensor needs a name of 1 to %d bytes",
                                     SPOTNIK_TENSOR_NAME_MAX);
     if (!element_bytes || dtype == SPOTNIK_Q8)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: no element type of tensors: %d", name, dtype);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "tensor %s: no element type of tensors: %d", name, dtype);
     if (count > (UINT64_MAX / 2 - registry->bytes) / element_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: %llu elements are too many", name,
-                                    (unsigned long long)count);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: %llu elements are too many",
+                                    name, (unsigned long long)count);
     for (uint32_t i = 0; i < registry->count; i++)
         if (!strcmp(registry->tensor[i].name, name))
-            return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s is registered already", name);
+            return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s is registered already",
+                                        name);
     if (registry->count == SPOTNIK_TENSORS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "tensor %s: at most %d tensors can be registered",
-                                    name, SPOTNIK_TENSORS_MAX);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "tensor %s: at most %d tensors can be registered", name,
+                                    SPOTNIK_TENSORS_MAX);
     return 0;
 }
 
@@ -64,7 +68,8 @@ static int grow(struct spotnik_registry *registry)
     return 0;
 }
 
-int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *name, uint64_t count, int dtype)
+int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *name, uint64_t count,
+                               int dtype)
 {
     int rc = check(registry, name, count, dtype);
 
@@ -84,8 +89,8 @@ int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *na
     return 0;
 }
 
-int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data, size_t count,
-                         int dtype)
+int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data,
+                         size_t count, int dtype)
 {
     if (!data && count && name)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: no memory given", name);
@@ -113,8 +118,8 @@ static uint32_t find(const struct spotnik_registry *registry, uint64_t offset)
 }
 
 /* Visit the pieces of [offset, offset + size); exactly one of `out` and `in` is given. */
-static void move(const struct spotnik_registry *registry, uint64_t offset, uint8_t *out, const uint8_t *in,
-                 size_t size)
+static void move(const struct spotnik_registry *registry, uint64_t offset, uint8_t *out,
+                 const uint8_t *in, size_t size)
 {
     SPOTNIK_ASSERT(offset <= registry->bytes && size <= registry->bytes - offset);
     for (uint32_t i = find(registry, offset); size; i++) {
@@ -134,13 +139,14 @@ static void move(const struct spotnik_registry *registry, uint64_t offset, uint8
     }
 }
 
-void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out, size_t size)
+void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out,
+                           size_t size)
 {
     move(registry, offset, out, NULL, size);
 }
 
-void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset, const void *bytes,
-                            size_t size)
+void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset,
+                            const void *bytes, size_t size)
 {
     move(registry, offset, NULL, bytes, size);
 }
@@ -156,7 +162,8 @@ size_t spotnik_registry_extra_size(const struct spotnik_registry *registry)
     return 8 + spotnik_blobs_packed_size(&registry->blobs);
 }
 
-void spotnik_registry_extra_write(const struct spotnik_registry *registry, struct spotnik_writer *writer)
+void spotnik_registry_extra_write(const struct spotnik_registry *registry,
+                                  struct spotnik_writer *writer)
 {
     spotnik_writer_u64(writer, registry->founding);
     spotnik_blobs_write(&registry->blobs, writer);
@@ -192,7 +199,8 @@ size_t spotnik_registry_schema_size(const struct spotnik_registry *registry)
     return size;
 }
 
-void spotnik_registry_schema_write(const struct spotnik_registry *registry, struct spotnik_writer *writer)
+void spotnik_registry_schema_write(const struct spotnik_registry *registry,
+                                   struct spotnik_writer *writer)
 {
     spotnik_writer_u32(writer, registry->count);
     for (uint32_t i = 0; i < registry->count; i++) {
@@ -206,15 +214,17 @@ void spotnik_registry_schema_write(const struct spotnik_registry *registry, stru
     }
 }
 
-static int compare(const struct spotnik_tensor *ours, const char *name, uint8_t dtype, uint64_t count)
+static int compare(const struct spotnik_tensor *ours, const char *name, uint8_t dtype,
+                   uint64_t count)
 {
     if (strcmp(ours->name, name))
-        return spotnik_error_return(
-            SPOTNIK_ERR_MISMATCH, "this program registers tensor %s where the job has %s", ours->name, name);
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                    "this program registers tensor %s where the job has %s",
+                                    ours->name, name);
     if (ours->dtype != dtype)
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
-                                    "tensor %s has element type %u here and %u in the job", name, ours->dtype,
-                                    dtype);
+                                    "tensor %s has element type %u here and %u in the job", name,
+                                    ours->dtype, dtype);
     if (ours->count != count)
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
                                     "tensor %s has %llu elements here and %llu in the job", name,
@@ -222,25 +232,28 @@ static int compare(const struct spotnik_tensor *ours, const char *name, uint8_t 
     return 0;
 }
 
-int spotnik_registry_compare(const struct spotnik_registry *registry, const struct spotnik_registry *other)
+int spotnik_registry_compare(const struct spotnik_registry *registry,
+                             const struct spotnik_registry *other)
 {
     for (uint32_t i = 0; i < other->count; i++) {
         const struct spotnik_tensor *theirs = &other->tensor[i];
 
         if (i >= registry->count)
-            return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "it has a tensor %s that this program lacks",
-                                        theirs->name);
+            return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                        "it has a tensor %s that this program lacks", theirs->name);
         int rc = compare(&registry->tensor[i], theirs->name, theirs->dtype, theirs->count);
         if (rc)
             return rc;
     }
     if (other->count < registry->count)
-        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "it has no tensor %s, which this program registers",
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                    "it has no tensor %s, which this program registers",
                                     registry->tensor[other->count].name);
     return 0;
 }
 
-int spotnik_registry_schema_check(const struct spotnik_registry *registry, struct spotnik_reader *reader)
+int spotnik_registry_schema_check(const struct spotnik_registry *registry,
+                                  struct spotnik_reader *reader)
 {
     uint32_t count = spotnik_reader_u32(reader);
 
@@ -261,7 +274,8 @@ int spotnik_registry_schema_check(const struct spotnik_registry *registry, struc
             return rc;
     }
     if (reader->failed)
-        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "the list of tensors of the job cannot be read");
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                    "the list of tensors of the job cannot be read");
     if (count < registry->count)
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
                                     "the job has no tensor %s, which this program registers",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes up a replica: the tensors, in order of registration, seen as one run of bytes (what a joiner
- * receives, what a digest covers), and beside them the blobs. Knows names, types and places; it never owns
- * the memory of tensors and decides nothing about when it may be read (the caller's thread at a boundary)
- * or written (a joiner inside step_begin).
+/* What makes up a replica: the tensors, in order of registration, seen as one run of bytes (what a
+ * joiner receives, what a digest covers), and beside them the blobs. Knows names, types and places;
+ * it never owns the memory of tensors and decides nothing about when it may be read (the caller's
+ * thread at a boundary) or written (a joiner inside step_begin).
  *
- * Invariant: tensor[i].offset is the sum of the sizes before it; `bytes` the sum of all. Sealed: no more
- * tensors. */
+ * Invariant: tensor[i].offset is the sum of the sizes before it; `bytes` the sum of all. Sealed: no
+ * more tensors. */
 #ifndef SPOTNIK_TRANSFER_REGISTRY_H
 #define SPOTNIK_TRANSFER_REGISTRY_H
 
@@ -31,8 +31,10 @@ struct spotnik_registry {
     uint32_t count, capacity;
     uint64_t bytes;
     struct spotnik_blobs blobs;
-    uint64_t founding; /* random number of the founding of the job, 0: not known yet; travels with the state */
-    void (*refresh)(void *context); /* the program brings tensors and blobs up to date; NULL: they are */
+    /* random number of the founding of the job, 0: not known yet; travels with the state */
+    uint64_t founding;
+    /* the program brings tensors and blobs up to date; NULL: they are */
+    void (*refresh)(void *context);
     void *refresh_context;
 };
 
@@ -42,24 +44,29 @@ void spotnik_registry_done(struct spotnik_registry *registry);
 /* Bytes of one element, 0 for an unknown dtype. */
 uint32_t spotnik_registry_element_bytes(int dtype);
 
-/* Errors: ARGUMENT (name, type, duplicate, overflow), LIMIT, MEMORY; the detail names the tensor. */
-int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data, size_t count,
-                         int dtype);
+/* Errors: ARGUMENT (name, type, duplicate, overflow), LIMIT, MEMORY; the detail names the
+ * tensor. */
+int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data,
+                         size_t count, int dtype);
 
-/* The same for a tensor that only has a shape, as a file describes it: its bytes can be neither read nor written. */
-int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *name, uint64_t count, int dtype);
+/* The same for a tensor that only has a shape, as a file describes it: its bytes can be neither
+ * read nor written. */
+int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *name, uint64_t count,
+                               int dtype);
 
 /* Copy bytes [offset, offset + size) of the replica out or in. The range must lie inside. */
-void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out, size_t size);
-void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset, const void *bytes,
-                            size_t size);
+void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out,
+                           size_t size);
+void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset,
+                            const void *bytes, size_t size);
 
 /* [caller, at a boundary] Before a copy is taken. */
 void spotnik_registry_refresh(const struct spotnik_registry *registry);
 
 /* What travels beside the tensors, as bytes: u64 founding, and the blobs. */
 size_t spotnik_registry_extra_size(const struct spotnik_registry *registry);
-void spotnik_registry_extra_write(const struct spotnik_registry *registry, struct spotnik_writer *writer);
+void spotnik_registry_extra_write(const struct spotnik_registry *registry,
+                                  struct spotnik_writer *writer);
 
 /* Replace ours. Errors: PEERS (unreadable), MEMORY; nothing is changed then. */
 int spotnik_registry_extra_read(struct spotnik_registry *registry, struct spotnik_reader *reader);
@@ -69,12 +76,17 @@ uint64_t spotnik_registry_digest(const struct spotnik_registry *registry);
 
 /* Names, types and counts as bytes: what both sides of a copy must agree on. */
 size_t spotnik_registry_schema_size(const struct spotnik_registry *registry);
-void spotnik_registry_schema_write(const struct spotnik_registry *registry, struct spotnik_writer *writer);
+void spotnik_registry_schema_write(const struct spotnik_registry *registry,
+                                   struct spotnik_writer *writer);
 
-/* Compare ours with those of a checkpoint. 0, or SPOTNIK_ERR_MISMATCH with a detail that names the tensor. */
-int spotnik_registry_compare(const struct spotnik_registry *registry, const struct spotnik_registry *other);
+/* Compare ours with those of a checkpoint. 0, or SPOTNIK_ERR_MISMATCH with a detail that names the
+ * tensor. */
+int spotnik_registry_compare(const struct spotnik_registry *registry,
+                             const struct spotnik_registry *other);
 
-/* Compare ours with the schema of a donor. 0, or SPOTNIK_ERR_MISMATCH with a detail that names the tensor. */
-int spotnik_registry_schema_check(const struct spotnik_registry *registry, struct spotnik_reader *reader);
+/* Compare ours with the schema of a donor. 0, or SPOTNIK_ERR_MISMATCH with a detail that names the
+ * tensor. */
+int spotnik_registry_schema_check(const struct spotnik_registry *registry,
+                                  struct spotnik_reader *reader);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One joiner's conversation with a donor: a thread that answers requests and, once streaming, sends every
- * committed result. It waits for the joiner and for the hooks of donor.c at once, and never makes either
- * of them wait.
- * */
+/* One joiner's conversation with a donor: a thread that answers requests and, once streaming, sends
+ * every committed result. It waits for the joiner and for the hooks of donor.c at once, and never
+ * makes either of them wait. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -33,8 +32,7 @@ static int sorry(struct spotnik_session *session, const char *why)
     return SPOTNIK_ERR_PEERS;
 }
 
-/* --- what the joiner asks
- * ----------------------------------------------------------------------------------------- */
+/* ---- what the joiner asks ---- */
 
 static int on_snapshot(struct spotnik_session *session, uint64_t at_least)
 {
@@ -57,16 +55,17 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
     uint8_t head[16];
     struct spotnik_writer writer;
 
-    if (!session->told_taken || piece > snapshot->bytes / SPOTNIK_PIECE_BYTES || offset >= snapshot->bytes)
+    if (!session->told_taken || piece > snapshot->bytes / SPOTNIK_PIECE_BYTES
+        || offset >= snapshot->bytes)
         return sorry(session, "no such piece");
-    uint64_t size =
-        snapshot->bytes - offset < SPOTNIK_PIECE_BYTES ? snapshot->bytes - offset : SPOTNIK_PIECE_BYTES;
+    uint64_t size = snapshot->bytes - offset < SPOTNIK_PIECE_BYTES ? snapshot->bytes - offset
+                                                                   : SPOTNIK_PIECE_BYTES;
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, piece);
     spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->data + offset, size));
     spotnik_shape_wait(sizeof head + size);
-    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_PIECE, head, sizeof head, snapshot->data + offset,
-                              size);
+    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_PIECE, head, sizeof head,
+                               snapshot->data + offset, size);
 }
 
 static int on_extra(struct spotnik_session *session)
@@ -80,8 +79,8 @@ static int on_extra(struct spotnik_session *session)
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->extra, snapshot->extra_bytes));
     spotnik_shape_wait(sizeof head + snapshot->extra_bytes);
-    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_EXTRA, head, sizeof head, snapshot->extra,
-                              snapshot->extra_bytes);
+    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_EXTRA, head, sizeof head,
+                               snapshot->extra, snapshot->extra_bytes);
 }
 
 static int on_stream(struct spotnik_session *session, uint64_t first_step)
@@ -144,8 +143,7 @@ static int on_request(struct spotnik_session *session)
     return sorry(session, "an unknown request");
 }
 
-/* --- what we owe it
- * ----------------------------------------------------------------------------------------------- */
+/* ---- what we owe it ---- */
 
 static int tell_view(struct spotnik_session *session, struct spotnik_engine *engine)
 {
@@ -158,8 +156,8 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
         return SPOTNIK_ERR_MEMORY;
     spotnik_engine_status(engine, &status);
     answer->serving = !status.joining && !status.parked && status.size > 0;
-    answer->member_count =
-        spotnik_engine_members(engine, answer->member, SPOTNIK_STANDING_MEMBERS_MAX, &answer->epoch);
+    answer->member_count = spotnik_engine_members(engine, answer->member,
+                                                  SPOTNIK_STANDING_MEMBERS_MAX, &answer->epoch);
     pthread_mutex_lock(&donor->lock);
     answer->serving &= !donor->outside;
     answer->committed = donor->committed;
@@ -182,8 +180,8 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
     return rc;
 }
 
-/* Memory for the snapshot is got here, not in the caller's thread. Another session may have used what
- * there was, so this is asked again until we have ours. */
+/* Memory for the snapshot is got here, not in the caller's thread. Another session may have used
+ * what there was, so this is asked again until we have ours. */
 static int prepare(struct spotnik_session *session, struct spotnik_engine *engine)
 {
     if (!spotnik_donor_provide(session->donor))
@@ -204,12 +202,14 @@ static int tell_taken(struct spotnik_session *session)
     return spotnik_packet_send(session->fd, SPOTNIK_PACKET_TAKEN, body, sizeof body, NULL, 0);
 }
 
-/* Handover cuts a bucket in chunks of chunk_bytes; an empty bucket is one empty chunk (src/step). */
+/* Handover cuts a bucket in chunks of chunk_bytes; an empty bucket is one empty chunk
+ * (src/step). */
 static int send_bucket(struct spotnik_session *session, const struct spotnik_log_bucket *bucket,
                        uint64_t step, uint64_t latest)
 {
     uint32_t element_bytes = spotnik_registry_element_bytes(bucket->dtype);
-    uint64_t whole = element_bytes ? session->donor->chunk_bytes / element_bytes * element_bytes : 0;
+    uint64_t whole =
+        element_bytes ? session->donor->chunk_bytes / element_bytes * element_bytes : 0;
     struct spotnik_result result = { .latest = latest };
     uint64_t offset = 0;
 
@@ -227,7 +227,7 @@ static int send_bucket(struct spotnik_session *session, const struct spotnik_log
         spotnik_result_write(&result, head);
         spotnik_shape_wait(sizeof head + size);
         int rc = spotnik_packet_send(session->fd, SPOTNIK_PACKET_RESULT, head, sizeof head,
-                                    bucket->data + offset, size);
+                                     bucket->data + offset, size);
         if (rc)
             return rc;
         offset += size;
@@ -236,7 +236,8 @@ static int send_bucket(struct spotnik_session *session, const struct spotnik_log
     return 0;
 }
 
-static int send_step(struct spotnik_session *session, const struct spotnik_log_entry *entry, uint64_t latest)
+static int send_step(struct spotnik_session *session, const struct spotnik_log_entry *entry,
+                     uint64_t latest)
 {
     /* A step without buckets is a barrier: the core counts it as one empty bucket of its own. */
     struct spotnik_log_bucket barrier = { .bucket = SPOTNIK_BUCKET_BARRIER,
@@ -259,7 +260,8 @@ static int stream(struct spotnik_session *session, bool *ret_more)
     pthread_mutex_lock(&donor->lock);
     uint64_t stable = donor->stable;
     bool ready = session->stream_next <= stable;
-    struct spotnik_log_entry *entry = ready ? spotnik_log_hold(&donor->log, session->stream_next) : NULL;
+    struct spotnik_log_entry *entry =
+        ready ? spotnik_log_hold(&donor->log, session->stream_next) : NULL;
     pthread_mutex_unlock(&donor->lock);
     if (!entry && ready)
         return sorry(session, "results from that step on are no longer kept");

@@ -8,13 +8,15 @@
 #define MEMBER_BYTES 42
 #define FIXED_BYTES (1 + 1 + 8 + 8 + 8 + 8 + 4)
 
-size_t spotnik_standing_size(const struct spotnik_standing *answer, const struct spotnik_registry *registry)
+size_t spotnik_standing_size(const struct spotnik_standing *answer,
+                             const struct spotnik_registry *registry)
 {
-    return FIXED_BYTES + (size_t)answer->member_count * MEMBER_BYTES + spotnik_registry_schema_size(registry);
+    return FIXED_BYTES + (size_t)answer->member_count * MEMBER_BYTES
+           + spotnik_registry_schema_size(registry);
 }
 
-void spotnik_standing_write(const struct spotnik_standing *answer, const struct spotnik_registry *registry,
-                            struct spotnik_writer *writer)
+void spotnik_standing_write(const struct spotnik_standing *answer,
+                            const struct spotnik_registry *registry, struct spotnik_writer *writer)
 {
     spotnik_writer_u8(writer, answer->serving);
     spotnik_writer_u8(writer, answer->waiting);
@@ -43,7 +45,8 @@ int spotnik_standing_read(struct spotnik_standing *ret, const struct spotnik_reg
     ret->bytes = spotnik_reader_u64(reader);
     ret->member_count = spotnik_reader_u32(reader);
     if (reader->failed || ret->member_count > SPOTNIK_STANDING_MEMBERS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member's answer about the job cannot be read");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a member's answer about the job cannot be read");
     for (uint32_t i = 0; i < ret->member_count; i++) {
         ret->member[i].id = spotnik_reader_id(reader);
         ret->member[i].host = spotnik_reader_u64(reader);
@@ -51,6 +54,7 @@ int spotnik_standing_read(struct spotnik_standing *ret, const struct spotnik_reg
         ret->member[i].port = spotnik_reader_u16(reader);
     }
     if (reader->failed)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member's answer about the job cannot be read");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                    "a member's answer about the job cannot be read");
     return ret->serving ? spotnik_registry_schema_check(registry, reader) : 0;
 }

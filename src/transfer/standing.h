@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a donor says about itself and the job when a joiner asks (packet VIEW). Bytes only; decides nothing. */
+/* What a donor says about itself and the job when a joiner asks (packet VIEW). Bytes only; decides
+ * nothing. */
 #ifndef SPOTNIK_TRANSFER_STANDING_H
 #define SPOTNIK_TRANSFER_STANDING_H
 
@@ -22,9 +23,10 @@ struct spotnik_standing {
 };
 
 /* Bytes that spotnik_standing_write() needs. */
-size_t spotnik_standing_size(const struct spotnik_standing *answer, const struct spotnik_registry *registry);
-void spotnik_standing_write(const struct spotnik_standing *answer, const struct spotnik_registry *registry,
-                            struct spotnik_writer *writer);
+size_t spotnik_standing_size(const struct spotnik_standing *answer,
+                             const struct spotnik_registry *registry);
+void spotnik_standing_write(const struct spotnik_standing *answer,
+                            const struct spotnik_registry *registry, struct spotnik_writer *writer);
 
 /* Read the answer and, when it is serving, compare its tensors with ours. 0, SPOTNIK_ERR_PEERS
  * (unreadable), _MISMATCH. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the state transfer: small stacks, and no signal is ever delivered to them, since handlers
- * belong to the user's program. Decides nothing. */
+/* Threads of the state transfer: small stacks, and no signal is ever delivered to them, since
+ * handlers belong to the user's program. Decides nothing. */
 #ifndef SPOTNIK_TRANSFER_THREAD_H
 #define SPOTNIK_TRANSFER_THREAD_H
 

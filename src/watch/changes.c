@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has happened between two looks. Numbers that begin anew when this process becomes another member are
- * told by the epochs of views, which only grow. */
+/* What has happened between two looks. Numbers that begin anew when this process becomes another
+ * member are told by the epochs of views, which only grow. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "metrics/text.h"
 #include "watch/inside.h"
 
-#define PATIENCE_NS (5 * SPOTNIK_S) /* for the first commit after a recovery, before it is told without */
+/* for the first commit after a recovery, before it is told without */
+#define PATIENCE_NS (5 * SPOTNIK_S)
 #define SAMPLE_FIRST_NS SPOTNIK_S
 #define SAMPLE_PAUSE_MAX_NS (30 * SPOTNIK_S)
 #define SAMPLE_OTHERS 10 /* members other than the first write this many times less */
@@ -32,7 +33,8 @@ static void name(struct watch_names *names, struct spotnik_id id, uint32_t at)
         return;
     snprintf(names->json + json, sizeof names->json - json, "%s\"%08" PRIx64 "\"", at ? "," : "",
              id.high >> 32);
-    snprintf(names->text + text, sizeof names->text - text, "%s%08" PRIx64, at ? ", " : " (", id.high >> 32);
+    snprintf(names->text + text, sizeof names->text - text, "%s%08" PRIx64, at ? ", " : " (",
+             id.high >> 32);
 }
 
 /* Those of `a` that are not in `b`. */
@@ -55,7 +57,8 @@ static uint32_t size_then(const spotnik_job_status *status, uint32_t at)
     int64_t size = status->size;
 
     for (uint32_t i = at + 1; i < status->recovery_count; i++)
-        size += (int64_t)status->recovery[i].lost + status->recovery[i].left - status->recovery[i].joined;
+        size += (int64_t)status->recovery[i].lost + status->recovery[i].left
+                - status->recovery[i].joined;
     return size > 0 ? (uint32_t)size : 0;
 }
 
@@ -67,12 +70,15 @@ static const struct watch_change *change_of(const struct spotnik_watch *watch, u
     return change->epoch == epoch ? change : &unknown;
 }
 
-/* What was known of the lost, for log and text. Nothing where one look saw several losses: which count belongs to which is not known. */
-static void take_cause(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t lost, char ret_json[64], char ret_text[64])
+/* What was known of the lost, for log and text. Nothing where one look saw several losses: which
+ * count belongs to which is not known. */
+static void take_cause(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t lost,
+                       char ret_json[64], char ret_text[64])
 {
     struct before *before = &watch->before;
     const struct spotnik_troubles *now = &of->troubles;
-    uint64_t ended = now->lost_ended - before->lost_ended, silent = now->lost_silent - before->lost_silent;
+    uint64_t ended = now->lost_ended - before->lost_ended,
+             silent = now->lost_silent - before->lost_silent;
     uint64_t told = now->lost_told - before->lost_told;
 
     ret_json[0] = ret_text[0] = '\0';
@@ -88,18 +94,22 @@ static void take_cause(struct spotnik_watch *watch, const struct spotnik_watched
     before->lost_told = now->lost_told;
 }
 
-static void tell_loss(struct spotnik_watch *watch, const struct spotnik_watched *of, const spotnik_job_status *then,
-                      const spotnik_recovery *recovery, double total_ms, const char *phases)
+static void tell_loss(struct spotnik_watch *watch, const struct spotnik_watched *of,
+                      const spotnik_job_status *then, const spotnik_recovery *recovery,
+                      double total_ms, const char *phases)
 {
     const struct watch_names *gone = &change_of(watch, recovery->epoch)->gone;
     char cause_json[64], cause_text[64], more[400];
     struct spotnik_text out = { more, sizeof more, false };
 
     take_cause(watch, of, recovery->lost, cause_json, cause_text);
-    spotnik_text_add(&out, "%s,\"count\":%" PRIu32 ",\"members\":[%s]%s", phases, recovery->lost, gone->json, cause_json);
+    spotnik_text_add(&out, "%s,\"count\":%" PRIu32 ",\"members\":[%s]%s", phases, recovery->lost,
+                     gone->json, cause_json);
     spotnik_watch_say(watch, then, SPOTNIK_SAID_LOST, more,
-                      "lost %" PRIu32 " member%s%s%s; the next commit came %.1f ms after the first evidence, and the view has %" PRIu32,
-                      recovery->lost, recovery->lost == 1 ? "" : "s", gone->text, cause_text, total_ms, then->size);
+                      "lost %" PRIu32 " member%s%s%s; the next commit came %.1f ms after the first "
+                      "evidence, and the view has %" PRIu32,
+                      recovery->lost, recovery->lost == 1 ? "" : "s", gone->text, cause_text,
+                      total_ms, then->size);
 }
 
 static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t at)
@@ -128,8 +138,9 @@ static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched 
         snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]",
                  recovery->left, recovery->lost ? "" : gone->json);
         spotnik_watch_say(watch, &then, SPOTNIK_SAID_LEFT, more,
-                          "%" PRIu32 " member%s left in good order%s; the view has %" PRIu32, recovery->left,
-                          recovery->left == 1 ? "" : "s", recovery->lost ? "" : gone->text, size);
+                          "%" PRIu32 " member%s left in good order%s; the view has %" PRIu32,
+                          recovery->left, recovery->left == 1 ? "" : "s",
+                          recovery->lost ? "" : gone->text, size);
     }
     if (recovery->joined) {
         snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]",
@@ -156,8 +167,8 @@ static void count_view(struct spotnik_watch *watch, const spotnik_recovery *reco
         spotnik_histogram_add(&watch->sums.phase[i], ns[i]);
 }
 
-/* Names are told only where they are certainly those of one change: the looks before and after it saw the
- * views on both sides. A look follows every view at once, as a rule. */
+/* Names are told only where they are certainly those of one change: the looks before and after it
+ * saw the views on both sides. A look follows every view at once, as a rule. */
 static void take_members(struct spotnik_watch *watch, const struct spotnik_watched *of)
 {
     struct before *before = &watch->before;
@@ -167,7 +178,8 @@ static void take_members(struct spotnik_watch *watch, const struct spotnik_watch
         return;
     for (uint32_t i = 0; i < of->member_count; i++)
         here[i] = of->member[i].id;
-    bool whole = of->member_count < SPOTNIK_WATCHED_MEMBERS && before->member_count < SPOTNIK_WATCHED_MEMBERS;
+    bool whole = of->member_count < SPOTNIK_WATCHED_MEMBERS
+                 && before->member_count < SPOTNIK_WATCHED_MEMBERS;
     if (whole && before->member_count && of->view_epoch == before->members_epoch + 1) {
         struct watch_change *change = &before->change[of->view_epoch % CHANGES_KEPT];
 
@@ -180,7 +192,8 @@ static void take_members(struct spotnik_watch *watch, const struct spotnik_watch
     before->members_epoch = of->view_epoch;
 }
 
-/* A recovery is told when a step was committed in its view, or when that has no prospect any more. */
+/* A recovery is told when a step was committed in its view, or when that has no prospect any
+ * more. */
 static void compare_views(struct spotnik_watch *watch, const struct spotnik_watched *of)
 {
     struct before *before = &watch->before;
@@ -219,7 +232,8 @@ static void compare_parking(struct spotnik_watch *watch, const struct spotnik_wa
         before->parked_since_ns = of->now_ns;
     }
     if (!of->status.parked && before->parked)
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_HEALED, "", "the majority is in reach again");
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_HEALED, "",
+                          "the majority is in reach again");
     before->parked = of->status.parked;
 }
 
@@ -228,12 +242,14 @@ static void compare_self(struct spotnik_watch *watch, const struct spotnik_watch
     struct before *before = &watch->before;
 
     if (of->tally.excluded > before->excluded)
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_EXCLUDED, "",
-                          "the others went on without this member; it copies their state and joins again");
+        spotnik_watch_say(
+            watch, &of->status, SPOTNIK_SAID_EXCLUDED, "",
+            "the others went on without this member; it copies their state and joins again");
     before->excluded = of->tally.excluded;
     if (of->troubles.steps_stalled > before->stalled)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_STALLED, "",
-                          "step %" PRIu64 " waits for its commit for longer than SPOTNIK_STALL_S: a member computes, or is held up",
+                          "step %" PRIu64 " waits for its commit for longer than SPOTNIK_STALL_S: "
+                          "a member computes, or is held up",
                           of->status.step_committed + 1);
     before->stalled = of->troubles.steps_stalled;
     if (of->noticed && !before->noticed) {
@@ -263,18 +279,20 @@ static void compare_checkpoints(struct spotnik_watch *watch, const struct spotni
 
     if (info->resumed_step && !before->has)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_RESUMED, "",
-                          "the job goes on from the checkpoint after step %" PRIu64, info->resumed_step);
+                          "the job goes on from the checkpoint after step %" PRIu64,
+                          info->resumed_step);
     if (info->complete_step > before->checkpoint_step) {
         watch->checkpoint_seen_ns = of->now_ns;
-        snprintf(more, sizeof more, ",\"checkpoint\":%" PRIu64 ",\"write_ms\":%.1f", info->complete_step,
-                 (double)info->write_ns / 1e6);
+        snprintf(more, sizeof more, ",\"checkpoint\":%" PRIu64 ",\"write_ms\":%.1f",
+                 info->complete_step, (double)info->write_ns / 1e6);
         if (of->status.rank == 0)
             spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_CHECKPOINT, more,
                               "checkpoint after step %" PRIu64 " is complete", info->complete_step);
     }
     before->checkpoint_step = info->complete_step;
     if (info->message[0] && strcmp(info->message, before->checkpoint_message))
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_CHECKPOINT_TROUBLE, "", "%.380s", info->message);
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_CHECKPOINT_TROUBLE, "", "%.380s",
+                          info->message);
     snprintf(before->checkpoint_message, sizeof before->checkpoint_message, "%s", info->message);
 }
 
@@ -283,8 +301,8 @@ static void compare_door(struct spotnik_watch *watch, const struct spotnik_watch
     struct before *before = &watch->before;
 
     if (of->refusals > before->refusals)
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_REFUSED, "", "turned a stranger away: %s",
-                          of->refusal);
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_REFUSED, "",
+                          "turned a stranger away: %s", of->refusal);
     before->refusals = of->refusals;
     if (of->lineages_told > before->lineages_told)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_LINEAGE, "", "%s", of->lineage);
@@ -307,12 +325,15 @@ static void sample(struct spotnik_watch *watch, const struct spotnik_watched *of
         return;
     uint64_t pause_ns = watch->sample_pause_ns ? 2 * watch->sample_pause_ns : SAMPLE_FIRST_NS;
     watch->sample_pause_ns = spotnik_time_min(pause_ns, SAMPLE_PAUSE_MAX_NS);
-    watch->next_sample_ns = of->now_ns + watch->sample_pause_ns * (of->status.rank == 0 ? 1 : SAMPLE_OTHERS);
+    watch->next_sample_ns =
+        of->now_ns + watch->sample_pause_ns * (of->status.rank == 0 ? 1 : SAMPLE_OTHERS);
     spotnik_text_add(&out,
-                     ",\"uptime_s\":%.3f,\"steps_per_s\":%.4f,\"samples\":%" PRIu64 ",\"steps\":%" PRIu64
-                     ",\"goodput\":%.4f,\"lost_s\":%.3f,\"batch\":%" PRIu64 ",\"observed\":{",
+                     ",\"uptime_s\":%.3f,\"steps_per_s\":%.4f,\"samples\":%" PRIu64
+                     ",\"steps\":%" PRIu64 ",\"goodput\":%.4f,\"lost_s\":%.3f,\"batch\":%" PRIu64
+                     ",\"observed\":{",
                      (double)(of->now_ns - of->born_ns) / 1e9, of->steps_per_s, of->tally.samples,
-                     of->tally.steps, spotnik_watched_goodput(of), (double)spotnik_watched_lost_ns(of) / 1e9, of->batch);
+                     of->tally.steps, spotnik_watched_goodput(of),
+                     (double)spotnik_watched_lost_ns(of) / 1e9, of->batch);
     for (uint32_t i = 0; i < of->observed_count && out.left > 100; i++)
         spotnik_text_add(&out, "%s\"%s\":%.9g", i ? "," : "", of->observed[i].name,
                          spotnik_text_finite(of->observed[i].value));

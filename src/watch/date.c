@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place in the library that reads the wall clock: events of several hosts are put side by side by
- * it. It may step, so nothing is decided by it. */
+/* The one place in the library that reads the wall clock: events of several hosts are put side by
+ * side by it. It may step, so nothing is decided by it. */
 #include <time.h>
 
 #include "watch/inside.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event log on disk: one file a member, which that member alone appends to. So nothing is locked,
- * nothing is lost on file systems whose O_APPEND is not atomic between hosts, and what a member wrote
- * outlives it. */
+/* The event log on disk: one file a member, which that member alone appends to. So nothing is
+ * locked, nothing is lost on file systems whose O_APPEND is not atomic between hosts, and what a
+ * member wrote outlives it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,11 +21,12 @@ int spotnik_watch_file_open(const char *dir, const char *member, int *ret_fd)
                                     "cannot make the folder of the event log, %.2000s: %m", dir);
     int length = snprintf(path, sizeof path, "%s/%s.jsonl", dir, member);
     if (length < 0 || (size_t)length >= sizeof path)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the path of the event log is too long: %.200s...",
-                                    dir);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "the path of the event log is too long: %.200s...", dir);
     *ret_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (*ret_fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the event log %.2000s: %m", path);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the event log %.2000s: %m",
+                                    path);
     return 0;
 }
 

@@ -19,7 +19,8 @@
 #define STRIP_MAX 600 /* points of the page's picture, one a second */
 #define OTHERS_MAX 512
 
-/* A line of the event log in memory. Two of the same key are the same event, told by two members. */
+/* A line of the event log in memory. Two of the same key are the same event, told by two
+ * members. */
 struct event {
     double date;
     char key[80];
@@ -40,7 +41,8 @@ struct other {
     char http[SPOTNIK_HTTP_ADDRESS_MAX]; /* "": it serves none, or we do not know */
     bool known, in_view, parked, joining;
     uint64_t asked_ns, answered_ns, born_ns, gone_ns;
-    uint64_t step, samples, share; /* share: of the next step, where shares follow speed; 0: they are even */
+    /* share: of the next step, where shares follow speed; 0: they are even */
+    uint64_t step, samples, share;
     double steps_per_s, dollars_per_hour, goodput, compute_ms, commit_ms;
 };
 
@@ -57,7 +59,8 @@ struct watch_change {
 /* What was there at the last look. Watcher's thread only. */
 struct before {
     bool has;
-    uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, stalled, parked_since_ns;
+    uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, stalled,
+        parked_since_ns;
     uint64_t lost_ended, lost_silent, lost_told; /* troubles that are told */
     bool parked, noticed;
     uint32_t switches, member_count;
@@ -85,7 +88,8 @@ struct spotnik_watch {
     int file; /* the event log; -1: none */
     bool file_broken;
 
-    pthread_mutex_t lock; /* of what follows; held for copies and for writing text, never while waiting */
+    /* of what follows; held for copies and for writing text, never while waiting */
+    pthread_mutex_t lock;
     struct spotnik_watched *now;
     char *status; /* of the member itself, as JSON without the events, as of the last look */
     size_t status_size;
@@ -108,10 +112,11 @@ struct spotnik_watch {
     struct spotnik_http *http; /* set before the threads start */
 };
 
-/* say.c: one event: to the log file, the page, the queue and the callback. `more` is ",\"key\":value..." or
- * "". */
-void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
-                       const char *more, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* say.c: one event: to the log file, the page, the queue and the callback. `more` is
+ * ",\"key\":value..." or "". */
+void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of,
+                       enum spotnik_said kind, const char *more, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* With the lock. Takes `line` (malloc) over; false: the event is known already. */
 bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const char *key, char *line);
@@ -126,8 +131,8 @@ bool spotnik_watch_file_write(int fd, const char *line, bool lasting);
 /* others.c: the thread that asks other members. */
 void *spotnik_watch_ask(void *watch);
 
-/* story.c: the whole job as this member knows it, as JSON for the page; malloc. With the lock. NULL: no
- * memory. */
+/* story.c: the whole job as this member knows it, as JSON for the page; malloc. With the lock.
+ * NULL: no memory. */
 char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size);
 char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the other members say of themselves. A thread asks them for their status, as `spotnik status` would:
- * each once when it comes, for its page's address, its price and what it remembers of the past; and all of
- * them by turns while somebody looks at the page. */
+/* What the other members say of themselves. A thread asks them for their status, as `spotnik
+ * status` would: each once when it comes, for its page's address, its price and what it remembers
+ * of the past; and all of them by turns while somebody looks at the page. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,7 +18,8 @@
 #define ASK_TIMEOUT_NS SPOTNIK_S
 #define AGAIN_NS (2 * SPOTNIK_S)
 #define FIRST_AGAIN_NS (3 * SPOTNIK_S) /* one that did not answer at all */
-#define WATCHED_NS (5 * SPOTNIK_S)     /* so long after the last question the page counts as looked at */
+/* so long after the last question the page counts as looked at */
+#define WATCHED_NS (5 * SPOTNIK_S)
 #define ASKED_A_TURN 32
 #define ANSWER_MAX (256u * 1024)
 
@@ -135,17 +136,20 @@ static void adopt_event(struct spotnik_watch *watch, const json_t *event)
         snprintf(key, sizeof key, "%.8s %" PRIu64, id, whole(event, "epoch"));
     else
         snprintf(key, sizeof key, "%.8s %.32s %.3f", id, words(event, "member"), real(event, "t"));
-    if (!line || strlen(line) >= EVENT_MAX || !spotnik_watch_event_add(watch, real(event, "t"), key, line))
+    if (!line || strlen(line) >= EVENT_MAX
+        || !spotnik_watch_event_add(watch, real(event, "t"), key, line))
         free(line);
 }
 
-static void adopt(struct spotnik_watch *watch, struct other *other, const json_t *answer, uint64_t now_ns)
+static void adopt(struct spotnik_watch *watch, struct other *other, const json_t *answer,
+                  uint64_t now_ns)
 {
     const json_t *pace = json_object_get(answer, "pace"), *event;
     size_t index;
 
     snprintf(other->http, sizeof other->http, "%s", words(answer, "http"));
-    other->known = json_is_array(json_object_get(answer, "events")); /* else its watcher had no time: ask again */
+    /* else its watcher had no time: ask again */
+    other->known = json_is_array(json_object_get(answer, "events"));
     other->answered_ns = now_ns;
     other->born_ns = now_ns - spotnik_time_min(whole(answer, "uptime_ns"), now_ns);
     other->step = whole(answer, "step_committed");
@@ -230,7 +234,8 @@ void *spotnik_watch_ask(void *context)
 
     pthread_setname_np(pthread_self(), "spotnik-ask");
     while (!__atomic_load_n(&watch->stopping, __ATOMIC_ACQUIRE)) {
-        for (int i = 0; i < ASKED_A_TURN && !__atomic_load_n(&watch->stopping, __ATOMIC_ACQUIRE); i++)
+        for (int i = 0; i < ASKED_A_TURN && !__atomic_load_n(&watch->stopping, __ATOMIC_ACQUIRE);
+             i++)
             if (!ask_one(watch))
                 break;
         pause_a_turn(watch);

@@ -20,15 +20,16 @@ static bool is_for_the_file(enum spotnik_said kind, const spotnik_job_status *of
     return !is_of_the_view(kind) || of->rank < 3;
 }
 
-static bool write_line(const spotnik_job_status *of, enum spotnik_said kind, double date, const char *more,
-                       const char *text, char line[EVENT_MAX])
+static bool write_line(const spotnik_job_status *of, enum spotnik_said kind, double date,
+                       const char *more, const char *text, char line[EVENT_MAX])
 {
     const struct spotnik_said_info *info = spotnik_said_info(kind);
     struct spotnik_text out = { line, EVENT_MAX - 1, false };
 
-    spotnik_text_add(&out, "{\"t\":%.3f,\"id\":\"%s\",\"event\":\"%s\",\"member\":\"%s\"", date, info->id,
-                     info->name, of->member);
-    spotnik_text_add(&out, ",\"step\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"size\":%" PRIu32 "%s,\"text\":",
+    spotnik_text_add(&out, "{\"t\":%.3f,\"id\":\"%s\",\"event\":\"%s\",\"member\":\"%s\"", date,
+                     info->id, info->name, of->member);
+    spotnik_text_add(&out,
+                     ",\"step\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"size\":%" PRIu32 "%s,\"text\":",
                      of->step_committed, of->view_epoch, of->size, more);
     spotnik_text_quote(&out, text);
     spotnik_text_add(&out, "}");
@@ -53,7 +54,8 @@ bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const cha
         watch->event_count--;
         at--;
     }
-    memmove(watch->event + at + 1, watch->event + at, (watch->event_count - at) * sizeof *watch->event);
+    memmove(watch->event + at + 1, watch->event + at,
+            (watch->event_count - at) * sizeof *watch->event);
     watch->event[at] = (struct event){ .date = date, .line = line };
     snprintf(watch->event[at].key, sizeof watch->event[at].key, "%s", key);
     watch->event_count++;
@@ -61,8 +63,8 @@ bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const cha
     return true;
 }
 
-static void remember(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
-                     double date, const char *line)
+static void remember(struct spotnik_watch *watch, const spotnik_job_status *of,
+                     enum spotnik_said kind, double date, const char *line)
 {
     const struct spotnik_said_info *info = spotnik_said_info(kind);
     char key[80], *copy = strdup(line);
@@ -90,11 +92,13 @@ static void enqueue(struct spotnik_watch *watch, const spotnik_log_entry *messag
     pthread_mutex_unlock(&watch->lock);
 }
 
-static void tell_program(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
-                         const char *text)
+static void tell_program(struct spotnik_watch *watch, const spotnik_job_status *of,
+                         enum spotnik_said kind, const char *text)
 {
     const struct spotnik_said_info *info = spotnik_said_info(kind);
-    spotnik_log_entry message = { .size = sizeof message, .level = info->level, .step = of->step_committed };
+    spotnik_log_entry message = { .size = sizeof message,
+                                  .level = info->level,
+                                  .step = of->step_committed };
 
     if (!spotnik_said_pass(&watch->rate, kind, watch->fresh->now_ns, &message.held_back))
         return;
@@ -109,8 +113,8 @@ static void tell_program(struct spotnik_watch *watch, const spotnik_job_status *
 }
 
 /* That the log cannot be written is said once, and again when it was well in between. */
-static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
-                    const char *line)
+static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of,
+                    enum spotnik_said kind, const char *line)
 {
     if (watch->file < 0 || kind == SPOTNIK_SAID_EVENTS_TROUBLE || !is_for_the_file(kind, of))
         return;
@@ -118,11 +122,12 @@ static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of, e
 
     watch->file_broken = !spotnik_watch_file_write(watch->file, line, kind != SPOTNIK_SAID_SAMPLE);
     if (watch->file_broken && !was_broken)
-        spotnik_watch_say(watch, of, SPOTNIK_SAID_EVENTS_TROUBLE, "", "the event log cannot be written: %m");
+        spotnik_watch_say(watch, of, SPOTNIK_SAID_EVENTS_TROUBLE, "",
+                          "the event log cannot be written: %m");
 }
 
-void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
-                       const char *more, const char *format, ...)
+void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of,
+                       enum spotnik_said kind, const char *more, const char *format, ...)
 {
     char text[400], line[EVENT_MAX];
     double date = spotnik_watch_date();
@@ -131,7 +136,8 @@ void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (!write_line(of, kind, date, more, text, line) && !write_line(of, kind, date, "", text, line))
+    if (!write_line(of, kind, date, more, text, line)
+        && !write_line(of, kind, date, "", text, line))
         return;
     to_file(watch, of, kind, line);
     if (kind == SPOTNIK_SAID_SAMPLE)
@@ -157,8 +163,8 @@ int spotnik_watch_log_next(struct spotnik_watch *watch, spotnik_log_entry *ret)
     return had;
 }
 
-void spotnik_watch_log_set(struct spotnik_watch *watch, void (*log)(void *, const spotnik_log_entry *),
-                           void *context)
+void spotnik_watch_log_set(struct spotnik_watch *watch,
+                           void (*log)(void *, const spotnik_log_entry *), void *context)
 {
     pthread_mutex_lock(&watch->log_lock);
     watch->log = log;

@@ -11,7 +11,8 @@
 #define METRICS_MAX (64u * 1024)
 #define ALIVE_NS (10 * SPOTNIK_S) /* a watcher that has not looked for so long is stuck */
 
-static bool give(struct spotnik_http_reply *ret, unsigned status, const char *type, char *body, size_t size)
+static bool give(struct spotnik_http_reply *ret, unsigned status, const char *type, char *body,
+                 size_t size)
 {
     ret->status = body ? status : 500;
     ret->type = type;
@@ -44,8 +45,8 @@ static bool get_metrics(struct spotnik_watch *watch, struct spotnik_http_reply *
     return give(ret, size ? 200 : 500, "text/plain; version=0.0.4; charset=utf-8", text, size);
 }
 
-/* Not by way of the engine's status: that takes its lock. As of the last look, which is a quarter of a
- * second ago at most. */
+/* Not by way of the engine's status: that takes its lock. As of the last look, which is a quarter
+ * of a second ago at most. */
 static bool get_status(struct spotnik_watch *watch, struct spotnik_http_reply *ret)
 {
     char *text = NULL;
@@ -57,7 +58,8 @@ static bool get_status(struct spotnik_watch *watch, struct spotnik_http_reply *r
         memcpy(text, watch->status, size);
     }
     pthread_mutex_unlock(&watch->lock);
-    return text ? give(ret, 200, "application/json", text, size) : give_words(ret, 503, "no status yet\n");
+    return text ? give(ret, 200, "application/json", text, size)
+                : give_words(ret, 503, "no status yet\n");
 }
 
 static bool get_story(struct spotnik_watch *watch, struct spotnik_http_reply *ret)

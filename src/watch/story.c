@@ -26,7 +26,8 @@ static double dollars_of(const struct spotnik_watch *watch, const struct other *
 static double dollars_all(const struct spotnik_watch *watch)
 {
     const struct spotnik_watched *now = watch->now;
-    double sum = watch->gone_dollars + now->dollars_per_hour * (double)(now->now_ns - now->born_ns) / 3.6e12;
+    double sum =
+        watch->gone_dollars + now->dollars_per_hour * (double)(now->now_ns - now->born_ns) / 3.6e12;
 
     for (uint32_t i = 0; i < watch->other_count; i++)
         sum += dollars_of(watch, watch->other[i]);
@@ -39,14 +40,19 @@ static void put_other(FILE *out, const struct spotnik_watch *watch, const struct
 
     fprintf(out, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"address\":\"%s\",\"http\":\"%s\"",
             other->member.id.high, other->member.id.low,
-            spotnik_address_format(address, other->member.address, other->member.port), other->http);
+            spotnik_address_format(address, other->member.address, other->member.port),
+            other->http);
     fprintf(out, ",\"in_view\":%s,\"known\":%s,\"gone_s\":%.1f,\"answered_s\":%.1f",
-            other->in_view ? "true" : "false", other->known ? "true" : "false", age_s(watch, other->gone_ns),
-            age_s(watch, other->answered_ns));
-    fprintf(out, ",\"parked\":%s,\"joining\":%s,\"step\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"share\":%" PRIu64,
-            other->parked ? "true" : "false", other->joining ? "true" : "false", other->step, other->samples, other->share);
+            other->in_view ? "true" : "false", other->known ? "true" : "false",
+            age_s(watch, other->gone_ns), age_s(watch, other->answered_ns));
     fprintf(out,
-            ",\"steps_per_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f,\"goodput\":%.4f,\"dollars\":%.6g}",
+            ",\"parked\":%s,\"joining\":%s,\"step\":%" PRIu64 ",\"samples\":%" PRIu64
+            ",\"share\":%" PRIu64,
+            other->parked ? "true" : "false", other->joining ? "true" : "false", other->step,
+            other->samples, other->share);
+    fprintf(out,
+            ",\"steps_per_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f,\"goodput\":%.4f,"
+            "\"dollars\":%.6g}",
             other->steps_per_s, other->compute_ms, other->commit_ms, other->goodput,
             dollars_of(watch, other));
 }
@@ -58,8 +64,8 @@ static void put_strip(FILE *out, const struct spotnik_watch *watch)
     for (uint32_t i = 0; i < watch->strip_count; i++) {
         const struct point *point = &watch->strip[(first + i) % STRIP_MAX];
 
-        fprintf(out, "%s[%.1f,%" PRIu64 ",%.2f,%" PRIu32 ",", i ? "," : "", age_s(watch, point->at_ns),
-                point->step, (double)point->steps_per_s, point->size);
+        fprintf(out, "%s[%.1f,%" PRIu64 ",%.2f,%" PRIu32 ",", i ? "," : "",
+                age_s(watch, point->at_ns), point->step, (double)point->steps_per_s, point->size);
         if (point->has_loss)
             fprintf(out, "%.6g]", spotnik_text_finite(point->loss));
         else
@@ -81,8 +87,8 @@ static void put_phases(FILE *out, const struct spotnik_watch *watch)
         return;
     }
     spotnik_watched_phases(last, ns);
-    fprintf(out, ",\"last_recovery\":{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"ago_s\":%.1f", last->epoch,
-            last->lost, age_s(watch, last->detected_ns));
+    fprintf(out, ",\"last_recovery\":{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"ago_s\":%.1f",
+            last->epoch, last->lost, age_s(watch, last->detected_ns));
     for (int i = 0; i < SPOTNIK_PHASES; i++)
         fprintf(out, ",\"%s_ms\":%.3f", spotnik_phase_name[i], (double)ns[i] / 1e6);
     fprintf(out, "}");
@@ -92,20 +98,24 @@ static void put_sums(FILE *out, const struct spotnik_watch *watch)
 {
     const struct spotnik_watched *now = watch->now;
 
-    fprintf(out, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64, now->sums.losses,
-            now->sums.joins, now->sums.leaves);
-    fprintf(
-        out, ",\"goodput\":%.4f,\"lost_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f",
-        spotnik_watched_goodput(now), (double)spotnik_watched_lost_ns(now) / 1e9,
-        now->pace.steps ? (double)now->pace.part_ns[SPOTNIK_PACE_COMPUTE] / 1e6 / (double)now->pace.steps : 0,
-        now->pace.steps ? (double)now->pace.part_ns[SPOTNIK_PACE_COMMIT] / 1e6 / (double)now->pace.steps : 0);
+    fprintf(out, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64,
+            now->sums.losses, now->sums.joins, now->sums.leaves);
+    fprintf(out, ",\"goodput\":%.4f,\"lost_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f",
+            spotnik_watched_goodput(now), (double)spotnik_watched_lost_ns(now) / 1e9,
+            now->pace.steps
+                ? (double)now->pace.part_ns[SPOTNIK_PACE_COMPUTE] / 1e6 / (double)now->pace.steps
+                : 0,
+            now->pace.steps
+                ? (double)now->pace.part_ns[SPOTNIK_PACE_COMMIT] / 1e6 / (double)now->pace.steps
+                : 0);
     fprintf(out, ",\"dollars\":%.6g,\"budget\":%s", dollars_all(watch),
             getenv("SPOTNIK_BUDGET") ? "" : "null");
     if (getenv("SPOTNIK_BUDGET"))
         fprintf(out, "%.6g", spotnik_text_finite(strtod(getenv("SPOTNIK_BUDGET"), NULL)));
 }
 
-/* The member's own status is the text that any question gets; what it knows of the rest stands beside it. */
+/* The member's own status is the text that any question gets; what it knows of the rest stands
+ * beside it. */
 char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size)
 {
     size_t length = watch->status_size;
@@ -164,14 +174,16 @@ char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size)
     return text;
 }
 
-/* How another member reaches our page: by the address of the job, where the page is on all of them. */
+/* How another member reaches our page: by the address of the job, where the page is on all of
+ * them. */
 static void put_where(const struct spotnik_watch *watch, struct spotnik_text *out)
 {
     char address[SPOTNIK_ADDRESS_TEXT];
 
     if (!watch->http)
         return;
-    spotnik_address_format(address, watch->credentials.self.address, spotnik_http_port(watch->http));
+    spotnik_address_format(address, watch->credentials.self.address,
+                           spotnik_http_port(watch->http));
     spotnik_text_add(out, ",\"http\":\"%s\"",
                      spotnik_http_is_any(watch->http) ? address : spotnik_http_where(watch->http));
 }

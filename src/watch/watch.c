@@ -29,7 +29,8 @@ static void wait_for_news(sem_t *news, uint64_t timeout_ns)
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     uint64_t at_ns = (uint64_t)until.tv_sec * SPOTNIK_S + (uint64_t)until.tv_nsec + timeout_ns;
-    until = (struct timespec){ .tv_sec = (time_t)(at_ns / SPOTNIK_S), .tv_nsec = (long)(at_ns % SPOTNIK_S) };
+    until = (struct timespec){ .tv_sec = (time_t)(at_ns / SPOTNIK_S),
+                               .tv_nsec = (long)(at_ns % SPOTNIK_S) };
     while (sem_clockwait(news, CLOCK_MONOTONIC, &until) && errno == EINTR)
         continue;
     while (!sem_trywait(news))
@@ -65,9 +66,9 @@ static void look(struct spotnik_watch *watch)
     struct spotnik_watched *fresh = watch->fresh;
 
     watch->config.look(watch->config.context, fresh);
-    size_t size = watch->fresh_status
-                      ? watch->config.status_text(watch->config.context, watch->fresh_status, STATUS_MAX)
-                      : 0;
+    size_t size = watch->fresh_status ? watch->config.status_text(watch->config.context,
+                                                                  watch->fresh_status, STATUS_MAX)
+                                      : 0;
     spotnik_watch_compare(watch, fresh);
     fresh->sums = watch->sums;
     fresh->checkpoint_seen_ns = watch->checkpoint_seen_ns;
@@ -157,7 +158,8 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     if (!watch->fresh_status || !watch->status)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the job");
     watch->status_size =
-        config->status_text(config->context, watch->status, STATUS_MAX); /* a question at once has an answer */
+        /* a question at once has an answer */
+        config->status_text(config->context, watch->status, STATUS_MAX);
     struct spotnik_http *made = NULL;
     int rc = spotnik_http_new(&http, &made);
 
@@ -200,7 +202,8 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
              ",\"version\":\"" SPOTNIK_VERSION
              "\",\"dollars_per_hour\":%.6g,\"batch\":%llu,\"data\":%llu,\"steps_max\":%llu",
              watch->fresh->dollars_per_hour, (unsigned long long)watch->fresh->batch,
-             (unsigned long long)watch->fresh->samples, (unsigned long long)watch->fresh->steps_max);
+             (unsigned long long)watch->fresh->samples,
+             (unsigned long long)watch->fresh->steps_max);
     spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_STARTED, more,
                       "a member of job %.100s started%s%s", watch->fresh->job,
                       watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));

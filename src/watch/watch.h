@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher of one member: a thread that looks at the member a few times a second, finds out what has
- * happened since, and tells: as messages to the program, as lines of the event log, as metrics and a live
- * page over HTTP. It is off the path of the step: the caller's and the progress thread never wait for it,
- * and however many readers ask, the engine is looked at no more often. Decides what is worth telling;
- * changes nothing in the job. */
+/* The watcher of one member: a thread that looks at the member a few times a second, finds out what
+ * has happened since, and tells: as messages to the program, as lines of the event log, as metrics
+ * and a live page over HTTP. It is off the path of the step: the caller's and the progress thread
+ * never wait for it, and however many readers ask, the engine is looked at no more often. Decides
+ * what is worth telling; changes nothing in the job. */
 #ifndef SPOTNIK_WATCH_WATCH_H
 #define SPOTNIK_WATCH_WATCH_H
 
@@ -19,10 +19,12 @@ struct spotnik_watch_config {
     void *context;
     /* Watcher's threads. Fill all but `sums`, `checkpoint_seen_ns`. */
     void (*look)(void *context, struct spotnik_watched *ret);
-    size_t (*status_text)(void *context, char *text, size_t size); /* without spotnik_watch_extra() */
-    const struct spotnik_credentials *credentials;                 /* of the job; copied */
-    const char *http;                                              /* SPOTNIK_HTTP; NULL: no server */
-    const char *token;                                             /* NULL: none */
+    /* without spotnik_watch_extra() */
+    size_t (*status_text)(void *context, char *text, size_t size);
+    const struct spotnik_credentials *credentials; /* of the job; copied */
+    /* SPOTNIK_HTTP; NULL: no server */
+    const char *http;
+    const char *token;      /* NULL: none */
     const char *events_dir; /* where the event log is; NULL: none. Made when it is not there */
     bool events_asked_for;  /* else a log that cannot be opened is a message, and no error */
 };
@@ -32,8 +34,8 @@ struct spotnik_watch;
 /* Errors: ARGUMENT, SYSTEM, MEMORY. The member must live until spotnik_watch_quit(). */
 int spotnik_watch_new(const struct spotnik_watch_config *config, struct spotnik_watch **ret);
 
-/* Tell that it ended, and how ("left after step 12"; NULL: say nothing); stop. The other calls do no harm
- * after it. */
+/* Tell that it ended, and how ("left after step 12"; NULL: say nothing); stop. The other calls do
+ * no harm after it. */
 void spotnik_watch_quit(struct spotnik_watch *watch, const char *how);
 
 /* After spotnik_watch_quit(). Accepts NULL. */
@@ -43,12 +45,12 @@ void spotnik_watch_free(struct spotnik_watch *watch);
 void spotnik_watch_wake(struct spotnik_watch *watch);
 
 /* See spotnik_log_set() and spotnik_log_next(). */
-void spotnik_watch_log_set(struct spotnik_watch *watch, void (*log)(void *, const spotnik_log_entry *),
-                           void *context);
+void spotnik_watch_log_set(struct spotnik_watch *watch,
+                           void (*log)(void *, const spotnik_log_entry *), void *context);
 int spotnik_watch_log_next(struct spotnik_watch *watch, spotnik_log_entry *ret);
 
-/* Any thread: what the status says beside the member's own numbers, as ",\"key\":value..."; 0 bytes when
- * that would mean to wait. */
+/* Any thread: what the status says beside the member's own numbers, as ",\"key\":value..."; 0 bytes
+ * when that would mean to wait. */
 size_t spotnik_watch_extra(struct spotnik_watch *watch, char *text, size_t size);
 
 /* "127.0.0.1:9640"; "": no server. */

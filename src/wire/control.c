@@ -24,7 +24,8 @@ size_t spotnik_wire_storage_size(const struct spotnik_limits *limits)
            + limits->members_max * sizeof(struct spotnik_report);
 }
 
-struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory, const struct spotnik_limits *limits)
+struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory,
+                                                       const struct spotnik_limits *limits)
 {
     struct spotnik_wire_storage *storage = memory;
     uint32_t entries = (uint32_t)entries_max(limits->members_max);
@@ -32,7 +33,8 @@ struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory, const struc
 
     _Static_assert(sizeof(struct spotnik_wire_storage) % _Alignof(struct spotnik_entry) == 0,
                    "arrays follow");
-    _Static_assert(_Alignof(struct spotnik_report) <= _Alignof(struct spotnik_entry), "reports come last");
+    _Static_assert(_Alignof(struct spotnik_report) <= _Alignof(struct spotnik_entry),
+                   "reports come last");
     memset(memory, 0, spotnik_wire_storage_size(limits));
     storage->members_max = limits->members_max;
     storage->proposal.entry_max = storage->token.accepted.entry_max = entries;
@@ -68,7 +70,8 @@ static uint32_t strangers_of(const struct spotnik_brief *brief)
     return count;
 }
 
-static size_t entries_size(const struct spotnik_message *message, const struct spotnik_proposal *proposal)
+static size_t entries_size(const struct spotnik_message *message,
+                           const struct spotnik_proposal *proposal)
 {
     if (!is_brief(message, proposal))
         return proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES;
@@ -76,9 +79,11 @@ static size_t entries_size(const struct spotnik_message *message, const struct s
            + strangers_of(&proposal->brief) * (size_t)SPOTNIK_WIRE_MEMBER_BYTES;
 }
 
-static size_t proposal_size(const struct spotnik_message *message, const struct spotnik_proposal *proposal)
+static size_t proposal_size(const struct spotnik_message *message,
+                            const struct spotnik_proposal *proposal)
 {
-    return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger) + entries_size(message, proposal)
+    return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger)
+           + entries_size(message, proposal)
            + (is_named(proposal, message->plain) ? SPOTNIK_WIRE_FOUNDING_BYTES + 8 : 0);
 }
 
@@ -107,9 +112,12 @@ static bool has_cuts(const struct spotnik_token *token)
 static size_t token_size(const struct spotnik_message *message)
 {
     const struct spotnik_token *token = message->token;
-    size_t cuts = !message->brief && has_cuts(token) ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES : 0;
+    size_t cuts = !message->brief && has_cuts(token)
+                      ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES
+                      : 0;
     size_t size = cuts + SPOTNIK_WIRE_TOKEN_BYTES + reports_size(message)
-                  + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES + ledger_size(&token->ledger);
+                  + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES
+                  + ledger_size(&token->ledger);
 
     return token->accepted_ballot.round ? size + proposal_size(message, &token->accepted) : size;
 }
@@ -119,12 +127,13 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
     uint64_t members = limits->members_max, entries = entries_max(limits->members_max);
     uint64_t runs = entries < SPOTNIK_RUNS_MAX ? entries : SPOTNIK_RUNS_MAX;
     uint64_t whole = entries * SPOTNIK_WIRE_ENTRY_BYTES;
-    uint64_t brief = SPOTNIK_WIRE_BRIEF_BYTES + runs * SPOTNIK_WIRE_RUN_BYTES + entries * SPOTNIK_WIRE_MEMBER_BYTES;
-    uint64_t ledger =
-        SPOTNIK_WIRE_LEDGER_BYTES + (uint64_t)SPOTNIK_LEDGER_DEAL_MAX * SPOTNIK_WIRE_DEAL_BYTES
-        + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
-    uint64_t proposal =
-        SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + (whole > brief ? whole : brief) + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
+    uint64_t brief = SPOTNIK_WIRE_BRIEF_BYTES + runs * SPOTNIK_WIRE_RUN_BYTES
+                     + entries * SPOTNIK_WIRE_MEMBER_BYTES;
+    uint64_t ledger = SPOTNIK_WIRE_LEDGER_BYTES
+                      + (uint64_t)SPOTNIK_LEDGER_DEAL_MAX * SPOTNIK_WIRE_DEAL_BYTES
+                      + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
+    uint64_t proposal = SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + (whole > brief ? whole : brief)
+                        + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
     uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + 4 + members * SPOTNIK_WIRE_REPORTS_BYTES
                      + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
     uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
@@ -230,7 +239,8 @@ static void entry_write(struct spotnik_writer *writer, const struct spotnik_entr
     spotnik_writer_u32(writer, entry->share);
 }
 
-/* Runs, and the members of those that are new. Of a proposal that is still packed these are all that there are. */
+/* Runs, and the members of those that are new. Of a proposal that is still packed these are all
+ * that there are. */
 static void brief_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal)
 {
     const struct spotnik_brief *brief = &proposal->brief;
@@ -253,7 +263,8 @@ static void brief_write(struct spotnik_writer *writer, const struct spotnik_prop
     }
 }
 
-static void proposal_write(struct spotnik_writer *writer, const struct spotnik_message *message, const struct spotnik_proposal *proposal)
+static void proposal_write(struct spotnik_writer *writer, const struct spotnik_message *message,
+                           const struct spotnik_proposal *proposal)
 {
     spotnik_writer_u64(writer, proposal->epoch);
     spotnik_writer_u64(writer, proposal->settled_step);
@@ -276,7 +287,8 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_m
     spotnik_writer_u64(writer, proposal->chain);
 }
 
-static void reports_write(struct spotnik_writer *writer, const struct spotnik_report *report, uint32_t count, bool ascending)
+static void reports_write(struct spotnik_writer *writer, const struct spotnik_report *report,
+                          uint32_t count, bool ascending)
 {
     spotnik_writer_u32(writer, count);
     spotnik_writer_u8(writer, report->evidence);
@@ -348,7 +360,8 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
 {
     struct spotnik_writer writer;
 
-    SPOTNIK_ASSERT(message->kind >= SPOTNIK_MESSAGE_HEARTBEAT && message->kind < SPOTNIK_MESSAGE_KIND_COUNT);
+    SPOTNIK_ASSERT(message->kind >= SPOTNIK_MESSAGE_HEARTBEAT
+                   && message->kind < SPOTNIK_MESSAGE_KIND_COUNT);
     spotnik_writer_init(&writer, bytes, size);
     spotnik_writer_u8(&writer, (uint8_t)message->kind);
     spotnik_writer_skip(&writer, 7);

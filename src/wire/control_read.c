@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages from bytes. Readers return 0 or the error, check counts against capacity and against
- * the bytes left before they loop, and write nowhere but into the storage. */
+/* Control messages from bytes. Readers return 0 or the error, check counts against capacity and
+ * against the bytes left before they loop, and write nowhere but into the storage. */
 #include "wire/control.h"
 
 #include "base/bytes.h"
@@ -8,11 +8,12 @@
 #include "member/brief.h"
 #include "wire/fields.h"
 
-#define ENTRY_FLAGS                                                                                          \
+#define ENTRY_FLAGS                                                                                \
     (SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER | SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)
 
 /* May `count` items of `bytes` each follow? */
-static int count_check(const struct spotnik_reader *reader, uint32_t count, size_t capacity, size_t bytes)
+static int count_check(const struct spotnik_reader *reader, uint32_t count, size_t capacity,
+                       size_t bytes)
 {
     if (reader->failed || count > spotnik_reader_left(reader) / bytes)
         return SPOTNIK_ERR_ARGUMENT;
@@ -43,10 +44,11 @@ static int enter_read(struct spotnik_reader *reader, struct spotnik_enter *ret)
 
 static bool report_is_valid(const struct spotnik_report *report)
 {
-    bool shared = !report->begun || report->share == SPOTNIK_NO_SHARE || report->share < report->share_count;
+    bool shared =
+        !report->begun || report->share == SPOTNIK_NO_SHARE || report->share < report->share_count;
 
-    return shared && report->evidence <= SPOTNIK_EVIDENCE_GONE && report->leaving <= 1 && report->promised <= 1 && report->begun <= 1
-           && report->bare <= 1;
+    return shared && report->evidence <= SPOTNIK_EVIDENCE_GONE && report->leaving <= 1
+           && report->promised <= 1 && report->begun <= 1 && report->bare <= 1;
 }
 
 static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret)
@@ -94,7 +96,8 @@ static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret
     return good && spotnik_ledger_is_valid(ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int entry_read(struct spotnik_reader *reader, uint32_t share_count, struct spotnik_entry *ret)
+static int entry_read(struct spotnik_reader *reader, uint32_t share_count,
+                      struct spotnik_entry *ret)
 {
     int rc = listener_read(reader, &ret->member);
 
@@ -102,7 +105,8 @@ static int entry_read(struct spotnik_reader *reader, uint32_t share_count, struc
     ret->share = spotnik_reader_u32(reader);
     if (rc != SPOTNIK_OK || reader->failed || (ret->flags & ~ENTRY_FLAGS) != 0)
         return SPOTNIK_ERR_ARGUMENT;
-    return ret->share < share_count || ret->share == SPOTNIK_NO_SHARE ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    return ret->share < share_count || ret->share == SPOTNIK_NO_SHARE ? SPOTNIK_OK
+                                                                      : SPOTNIK_ERR_ARGUMENT;
 }
 
 static int entries_read(struct spotnik_reader *reader, uint32_t count, struct spotnik_proposal *ret)
@@ -116,20 +120,27 @@ static int entries_read(struct spotnik_reader *reader, uint32_t count, struct sp
     return rc;
 }
 
-/* A run names members of a view that we do not look at here: the core does, before it makes the proposal whole. */
-static int run_read(struct spotnik_reader *reader, const struct spotnik_proposal *proposal, struct spotnik_run *ret)
+/* A run names members of a view that we do not look at here: the core does, before it makes the
+ * proposal whole. */
+static int run_read(struct spotnik_reader *reader, const struct spotnik_proposal *proposal,
+                    struct spotnik_run *ret)
 {
     ret->rank = spotnik_reader_u32(reader);
     ret->count = spotnik_reader_u32(reader);
     ret->flags = spotnik_reader_u32(reader);
     ret->share = spotnik_reader_u32(reader);
-    bool shared = ret->share < proposal->share_count && ret->count <= proposal->share_count - ret->share;
-    bool good = ret->count > 0 && ret->count <= proposal->entry_max && (ret->flags & ~ENTRY_FLAGS) == 0;
+    bool shared =
+        ret->share < proposal->share_count && ret->count <= proposal->share_count - ret->share;
+    bool good =
+        ret->count > 0 && ret->count <= proposal->entry_max && (ret->flags & ~ENTRY_FLAGS) == 0;
 
-    return !reader->failed && good && (shared || ret->share == SPOTNIK_NO_SHARE) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    return !reader->failed && good && (shared || ret->share == SPOTNIK_NO_SHARE)
+               ? SPOTNIK_OK
+               : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int strangers_read(struct spotnik_reader *reader, uint32_t count, struct spotnik_proposal *ret)
+static int strangers_read(struct spotnik_reader *reader, uint32_t count,
+                          struct spotnik_proposal *ret)
 {
     int rc = count_check(reader, count, ret->entry_max, SPOTNIK_WIRE_MEMBER_BYTES);
 
@@ -166,7 +177,8 @@ static uint64_t size_of(const struct spotnik_proposal *proposal)
     uint64_t size = 0;
 
     for (uint32_t i = 0; proposal->packed && i < proposal->brief.run_count; i++)
-        size += proposal->brief.run[i].flags & SPOTNIK_ENTRY_MEMBER ? proposal->brief.run[i].count : 0;
+        size +=
+            proposal->brief.run[i].flags & SPOTNIK_ENTRY_MEMBER ? proposal->brief.run[i].count : 0;
     return proposal->packed ? size : spotnik_proposal_size(proposal);
 }
 
@@ -182,8 +194,10 @@ static bool name_read(struct spotnik_reader *reader, bool named, struct spotnik_
     return ret->founding.id != 0 && !reader->failed;
 }
 
-/* The view that a proposal installs has to fit the limits as well, not only the list of members to tell. */
-static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_proposal *ret)
+/* The view that a proposal installs has to fit the limits as well, not only the list of members to
+ * tell. */
+static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
+                         struct spotnik_proposal *ret)
 {
     ret->epoch = spotnik_reader_u64(reader);
     ret->settled_step = spotnik_reader_u64(reader);
@@ -194,7 +208,8 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     uint8_t detour = spotnik_reader_u8(reader);
     uint8_t named = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 4) && flat <= 1 && detour <= 1 && named <= 1 && brief <= 1;
+    bool good =
+        spotnik_wire_zeros_read(reader, 4) && flat <= 1 && detour <= 1 && named <= 1 && brief <= 1;
     ret->packed = false;
     ret->brief.run_count = 0;
     ret->flat = flat == 1;
@@ -214,7 +229,8 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     return size_of(ret) > members_max ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;
 }
 
-static int reports_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
+static int reports_read(struct spotnik_reader *reader, uint32_t members_max,
+                        struct spotnik_token *ret)
 {
     int rc = count_check(reader, ret->report_count, members_max, SPOTNIK_WIRE_REPORT_BYTES);
 
@@ -225,7 +241,8 @@ static int reports_read(struct spotnik_reader *reader, uint32_t members_max, str
     return rc;
 }
 
-static int reports_run_read(struct spotnik_reader *reader, uint32_t left, struct spotnik_report *ret, uint32_t *ret_count)
+static int reports_run_read(struct spotnik_reader *reader, uint32_t left,
+                            struct spotnik_report *ret, uint32_t *ret_count)
 {
     struct spotnik_report report = { .evidence = 0 };
     uint32_t count = spotnik_reader_u32(reader);
@@ -242,7 +259,8 @@ static int reports_run_read(struct spotnik_reader *reader, uint32_t left, struct
     report.share_count = spotnik_reader_u32(reader);
     report.apart = spotnik_reader_u64(reader);
     report.cut = spotnik_reader_u64(reader);
-    good = good && (!ascending || count - 1 <= UINT32_MAX - 1 - report.share) && report_is_valid(&report);
+    good = good && (!ascending || count - 1 <= UINT32_MAX - 1 - report.share)
+           && report_is_valid(&report);
     for (uint32_t i = 0; good && i < count; i++) {
         ret[i] = report;
         ret[i].share = report.share + (ascending ? i : 0);
@@ -262,14 +280,16 @@ static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_
         good = spotnik_reader_u32(&reader) == count;
         for (int i = 0; i < 5; i++)
             spotnik_reader_u8(&reader);
-        good = good && spotnik_reader_u8(&reader) == ascending && spotnik_wire_zeros_read(&reader, 6);
+        good =
+            good && spotnik_reader_u8(&reader) == ascending && spotnik_wire_zeros_read(&reader, 6);
         for (int i = 0; i < 4; i++)
             spotnik_reader_u64(&reader);
     }
     return good;
 }
 
-static int token_runs_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
+static int token_runs_read(struct spotnik_reader *reader, uint32_t members_max,
+                           struct spotnik_token *ret)
 {
     uint32_t runs = spotnik_reader_u32(reader), at = 0;
     struct spotnik_reader first = *reader;
@@ -281,7 +301,8 @@ static int token_runs_read(struct spotnik_reader *reader, uint32_t members_max, 
         rc = reports_run_read(reader, ret->report_count - at, ret->report + at, &count);
     if (rc != SPOTNIK_OK)
         return rc;
-    return at == ret->report_count && at > 0 && runs_are_longest(first, ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    return at == ret->report_count && at > 0 && runs_are_longest(first, ret) ? SPOTNIK_OK
+                                                                             : SPOTNIK_ERR_ARGUMENT;
 }
 
 static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret)
@@ -304,7 +325,8 @@ static int cuts_read(struct spotnik_reader *reader, struct spotnik_token *ret)
     return any && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int token_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret, bool *ret_brief)
+static int token_read(struct spotnik_reader *reader, uint32_t members_max,
+                      struct spotnik_token *ret, bool *ret_brief)
 {
     ret->ballot = ballot_read(reader);
     ret->ledger_step = spotnik_reader_u64(reader);
@@ -317,7 +339,8 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     bool good = spotnik_wire_zeros_read(reader, 5) && brief <= 1 && cuts <= (brief ? 0 : 1);
     if (!good || ret->parked > 1 || ret->ballot.round == 0)
         return SPOTNIK_ERR_ARGUMENT;
-    int rc = brief ? token_runs_read(reader, members_max, ret) : reports_read(reader, members_max, ret);
+    int rc =
+        brief ? token_runs_read(reader, members_max, ret) : reports_read(reader, members_max, ret);
     *ret_brief = brief == 1;
     if (rc == SPOTNIK_OK)
         rc = joiners_read(reader, ret);
@@ -325,7 +348,8 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
         rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
-    ret->accepted.entry_count = ret->accepted.ledger.returned_count = ret->accepted.ledger.deal_count = 0;
+    ret->accepted.entry_count = ret->accepted.ledger.returned_count =
+        ret->accepted.ledger.deal_count = 0;
     if (ret->accepted_ballot.round)
         rc = proposal_read(reader, members_max, &ret->accepted);
     if (rc == SPOTNIK_OK && ret->accepted_ballot.round && ret->accepted.packed && !brief)
@@ -362,7 +386,8 @@ static int claim_read(struct spotnik_reader *reader, struct spotnik_claim *ret)
     ret->kind = spotnik_reader_u8(reader);
     ret->dtype = spotnik_reader_u8(reader);
     ret->op = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 1) && ret->step > 0 && ret->bucket <= SPOTNIK_CLAIM_OF_NUMBER;
+    bool good = spotnik_wire_zeros_read(reader, 1) && ret->step > 0
+                && ret->bucket <= SPOTNIK_CLAIM_OF_NUMBER;
     bool bare = ret->dtype == 0 && ret->op == 0;
 
     if (ret->kind != SPOTNIK_CLAIM_BUCKET)

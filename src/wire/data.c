@@ -5,7 +5,8 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 
-void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret_bytes[SPOTNIK_CHUNK_BYTES])
+void spotnik_chunk_encode(const struct spotnik_chunk_header *header,
+                          uint8_t ret_bytes[SPOTNIK_CHUNK_BYTES])
 {
     struct spotnik_writer writer;
 
@@ -22,15 +23,18 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret
     spotnik_writer_u64(&writer, header->weight);
 }
 
-/* Buckets of more than 2^60 elements exist nowhere; below that count * element size cannot overflow. */
+/* Buckets of more than 2^60 elements exist nowhere; below that count * element size cannot
+ * overflow. */
 static bool is_possible(const struct spotnik_chunk_header *header)
 {
-    return header->handover <= 1 && header->schedule <= SPOTNIK_SCHEDULE_TREE && spotnik_dtype_bytes(header->dtype) > 0
-           && spotnik_op_is_known(header->op) && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
+    return header->handover <= 1 && header->schedule <= SPOTNIK_SCHEDULE_TREE
+           && spotnik_dtype_bytes(header->dtype) > 0 && spotnik_op_is_known(header->op)
+           && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
            && header->count <= UINT64_C(1) << 60 && (header->handover || header->epoch > 0);
 }
 
-int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], struct spotnik_chunk_header *ret_header)
+int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES],
+                         struct spotnik_chunk_header *ret_header)
 {
     struct spotnik_chunk_header header;
     struct spotnik_reader reader;
@@ -54,8 +58,8 @@ int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], struct spotni
     return SPOTNIK_OK;
 }
 
-void spotnik_data_encode(const struct spotnik_chunk_header *header, uint64_t turn, uint32_t element_bytes,
-                         uint8_t ret_bytes[SPOTNIK_DATA_PREFIX_BYTES])
+void spotnik_data_encode(const struct spotnik_chunk_header *header, uint64_t turn,
+                         uint32_t element_bytes, uint8_t ret_bytes[SPOTNIK_DATA_PREFIX_BYTES])
 {
     struct spotnik_frame frame = {
         .kind = SPOTNIK_FRAME_DATA,

@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of an EXCHANGE connection, outside of steps: heads of one size, each followed by the payload of its
- * kind. Decides whether bytes are a head at all; src/exchange acts on it.
+/* Messages of an EXCHANGE connection, outside of steps: heads of one size, each followed by the
+ * payload of its kind. Decides whether bytes are a head at all; src/exchange acts on it.
  *
  *
  *     the one that asks                                  the one that is asked
  *     PULL    name, type, bytes, version at least        SNAPSHOT  version, bytes | payload
  *     OFFER   name, type, bytes, sequence                GO        send the payload
- *     ANSWER  sequence, bytes | payload: our model       ANSWER    sequence, bytes | payload: half the difference
+ *     ANSWER  sequence, bytes | payload: our model       ANSWER    sequence, bytes | payload: half
+ *             the difference
  *     COMMIT  sequence: we hold all of it                DONE      sequence: settled here
  *     PUSH    owner, sequence | payload: an update       DONE      all copies have it
  *     PASS    the same, from the primary to a copy       DONE      this copy has it
  *     FETCH   a range of the store                       SHARD     bytes | payload
  *     HAVE    a block of the store                       HOLD      version: how new it is here
- *     TAKE    a block of the store                       BLOCK     version, sequence: rows | payload: rows, elements
- *     BORROW  let me read your snapshots myself          LEND      here is the memory they lie in (Unix sockets)
+ *     TAKE    a block of the store                       BLOCK     version, sequence: rows |
+ *             payload: rows, elements
+ *     BORROW  let me read your snapshots myself          LEND      here is the memory they lie in
+ *             (Unix sockets)
  *     AWAIT   as PULL, but I will read it myself         READY     version: it is there
  *     SHARE   the memory of that name and size           LEND      here it is (Unix sockets)
- *                                                        LATER     not in this view, or not yet: ask again
+ *                                                        LATER     not in this view, or not yet:
+ *                                                                  ask again
  *                                                        WAIT      still there; the answer follows
  *                                                        ABSENT    nothing of that kind here
- *                                                        OTHER     there is, but of another size or type
+ *                                                        OTHER     there is, but of another size or
+ *                                                                  type
  *
- * Like data frames, heads carry no tag: their connection has proved the key (wire/data.h says what that
- * leaves open). */
+ * Like data frames, heads carry no tag: their connection has proved the key (wire/data.h says what
+ * that leaves open). */
 #ifndef SPOTNIK_WIRE_EXCHANGE_H
 #define SPOTNIK_WIRE_EXCHANGE_H
 
@@ -66,12 +71,12 @@ enum spotnik_exchange_kind {
 /* Fields that a kind does not use are zero. */
 struct spotnik_exchange_head {
     uint8_t kind;
-    uint8_t dtype;                          /* spotnik_dtype; 0: no data are spoken of */
+    uint8_t dtype;                            /* spotnik_dtype; 0: no data are spoken of */
     char name[SPOTNIK_EXCHANGE_NAME_MAX + 1]; /* ends with a zero byte */
-    struct spotnik_id owner;                /* of an update that is passed on */
-    uint64_t epoch;                         /* of the view by which the sender knows the holders */
+    struct spotnik_id owner;                  /* of an update that is passed on */
+    uint64_t epoch; /* of the view by which the sender knows the holders */
     uint64_t version, sequence;
-    uint64_t offset, bytes;                 /* of the payload, in the whole of that name */
+    uint64_t offset, bytes; /* of the payload, in the whole of that name */
 };
 
 void spotnik_exchange_encode(const struct spotnik_exchange_head *head,

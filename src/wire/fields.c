@@ -30,7 +30,8 @@ bool spotnik_wire_zeros_read(struct spotnik_reader *reader, size_t size)
     return bytes != NULL;
 }
 
-void spotnik_wire_founding_write(struct spotnik_writer *writer, const struct spotnik_founding *founding)
+void spotnik_wire_founding_write(struct spotnik_writer *writer,
+                                 const struct spotnik_founding *founding)
 {
     spotnik_writer_u64(writer, founding->id);
     spotnik_writer_u64(writer, founding->root);

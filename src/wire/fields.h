@@ -20,14 +20,14 @@ enum {
     SPOTNIK_WIRE_FOUNDING_BYTES = 32,
     SPOTNIK_WIRE_BALLOT_BYTES = 24,
     SPOTNIK_WIRE_REPORT_BYTES = 32,
-    SPOTNIK_WIRE_CUT_BYTES = 8, /* per report, behind all else; only where a path is cut */
+    SPOTNIK_WIRE_CUT_BYTES = 8,      /* per report, behind all else; only where a path is cut */
     SPOTNIK_WIRE_REPORTS_BYTES = 48, /* of a run of reports, in a brief token */
     SPOTNIK_WIRE_RUN_BYTES = 16,     /* of entries, in a brief proposal */
     SPOTNIK_WIRE_BRIEF_BYTES = 16,   /* and runs, and new entries */
     SPOTNIK_WIRE_RANGE_BYTES = 16,
     SPOTNIK_WIRE_ENTER_BYTES = SPOTNIK_WIRE_MEMBER_BYTES + 8,
     SPOTNIK_WIRE_ENTRY_BYTES = SPOTNIK_WIRE_MEMBER_BYTES + 8,
-    SPOTNIK_WIRE_LEDGER_BYTES = 48,                               /* and deal, ranges */
+    SPOTNIK_WIRE_LEDGER_BYTES = 48, /* and deal, ranges */
     SPOTNIK_WIRE_DEAL_BYTES = 4,
     SPOTNIK_WIRE_PROPOSAL_BYTES = 32 + SPOTNIK_WIRE_BALLOT_BYTES, /* and ledger, entries */
     SPOTNIK_WIRE_TOKEN_BYTES =
@@ -39,7 +39,8 @@ void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotn
 /* False for no id, or reserved bytes in use. What is missing shows in the reader. */
 bool spotnik_wire_member_read(struct spotnik_reader *reader, struct spotnik_member *ret_member);
 
-void spotnik_wire_founding_write(struct spotnik_writer *writer, const struct spotnik_founding *founding);
+void spotnik_wire_founding_write(struct spotnik_writer *writer,
+                                 const struct spotnik_founding *founding);
 void spotnik_wire_founding_read(struct spotnik_reader *reader, struct spotnik_founding *ret);
 
 /* Pass over reserved bytes; false unless all are zero. */

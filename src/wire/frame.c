@@ -10,7 +10,8 @@
 #define MAGIC 'S'
 #define TURN_BYTES 8
 
-uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind, const struct spotnik_limits *limits)
+uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind,
+                                   const struct spotnik_limits *limits)
 {
     switch (kind) {
     case SPOTNIK_FRAME_CONTROL:
@@ -75,8 +76,8 @@ static bool is_zero(const uint8_t *bytes, uint32_t size)
     return any == 0;
 }
 
-int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES], const struct spotnik_limits *limits,
-                         struct spotnik_frame *ret_frame)
+int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES],
+                         const struct spotnik_limits *limits, struct spotnik_frame *ret_frame)
 {
     struct spotnik_frame frame = { .turn = 0 };
     struct spotnik_reader reader;
@@ -101,7 +102,8 @@ int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES], const struct 
         spotnik_reader_bytes(&reader, frame.tag, SPOTNIK_FRAME_TAG_BYTES);
     } else {
         frame.turn = spotnik_reader_u64(&reader);
-        if (!is_zero(bytes + SPOTNIK_FRAME_BYTES - SPOTNIK_FRAME_TAG_BYTES + TURN_BYTES, SPOTNIK_FRAME_TAG_BYTES - TURN_BYTES))
+        if (!is_zero(bytes + SPOTNIK_FRAME_BYTES - SPOTNIK_FRAME_TAG_BYTES + TURN_BYTES,
+                     SPOTNIK_FRAME_TAG_BYTES - TURN_BYTES))
             return SPOTNIK_ERR_ARGUMENT;
     }
     *ret_frame = frame;
@@ -126,7 +128,8 @@ void spotnik_goodbye_encode(enum spotnik_goodbye reason, uint8_t ret_payload[SPO
     spotnik_writer_u64(&writer, (uint64_t)reason);
 }
 
-int spotnik_goodbye_decode(const uint8_t payload[SPOTNIK_GOODBYE_BYTES], enum spotnik_goodbye *ret_reason)
+int spotnik_goodbye_decode(const uint8_t payload[SPOTNIK_GOODBYE_BYTES],
+                           enum spotnik_goodbye *ret_reason)
 {
     struct spotnik_reader reader;
 
@@ -138,7 +141,8 @@ int spotnik_goodbye_decode(const uint8_t payload[SPOTNIK_GOODBYE_BYTES], enum sp
     return SPOTNIK_OK;
 }
 
-void spotnik_places_encode(const struct spotnik_places *places, uint8_t ret_payload[SPOTNIK_PLACES_BYTES])
+void spotnik_places_encode(const struct spotnik_places *places,
+                           uint8_t ret_payload[SPOTNIK_PLACES_BYTES])
 {
     struct spotnik_writer writer;
 
@@ -149,7 +153,8 @@ void spotnik_places_encode(const struct spotnik_places *places, uint8_t ret_payl
     spotnik_writer_u16(&writer, places->remote_port);
 }
 
-void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES], struct spotnik_places *ret_places)
+void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES],
+                           struct spotnik_places *ret_places)
 {
     struct spotnik_reader reader;
 

@@ -45,10 +45,12 @@ static size_t bytes_in(uint16_t version, uint8_t type)
 {
     bool long_one = type == SPOTNIK_HANDSHAKE_HELLO || type == SPOTNIK_HANDSHAKE_ANSWER;
 
-    return sizes[type] - (long_one && version < SPOTNIK_SPEECH_LINEAGE ? SPOTNIK_HANDSHAKE_PRESENCE_BYTES : 0);
+    return sizes[type]
+           - (long_one && version < SPOTNIK_SPEECH_LINEAGE ? SPOTNIK_HANDSHAKE_PRESENCE_BYTES : 0);
 }
 
-size_t spotnik_handshake_bytes(const struct spotnik_handshake *handshake, enum spotnik_handshake_type type)
+size_t spotnik_handshake_bytes(const struct spotnik_handshake *handshake,
+                               enum spotnik_handshake_type type)
 {
     return bytes_in(speech(handshake), (uint8_t)type);
 }
@@ -69,8 +71,10 @@ static void preamble_write(struct spotnik_writer *writer, const struct spotnik_h
     spotnik_writer_u32(writer, (uint32_t)spotnik_handshake_bytes(handshake, type));
 }
 
-/* Of a version that we do not speak only the version is looked at: what the other fields mean there is not known here. */
-static int preamble_read(struct spotnik_reader *reader, const struct spotnik_handshake *handshake, struct preamble *ret)
+/* Of a version that we do not speak only the version is looked at: what the other fields mean there
+ * is not known here. */
+static int preamble_read(struct spotnik_reader *reader, const struct spotnik_handshake *handshake,
+                         struct preamble *ret)
 {
     uint8_t found[sizeof magic];
 
@@ -85,15 +89,16 @@ static int preamble_read(struct spotnik_reader *reader, const struct spotnik_han
     bool spoken = ret->version >= SPOTNIK_WIRE_OLDEST && ret->version <= speech(handshake);
     if (!spoken && ret->type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_VERSION;
-    if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT || size != bytes_in(ret->version, ret->type))
+    if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT
+        || size != bytes_in(ret->version, ret->type))
         return SPOTNIK_ERR_ARGUMENT;
     return SPOTNIK_OK;
 }
 
 int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
                                const uint8_t bytes[SPOTNIK_HANDSHAKE_PREAMBLE_BYTES],
-                               enum spotnik_handshake_type expected, enum spotnik_handshake_type *ret_type,
-                               size_t *ret_size)
+                               enum spotnik_handshake_type expected,
+                               enum spotnik_handshake_type *ret_type, size_t *ret_size)
 {
     struct spotnik_reader reader;
     struct preamble preamble;
@@ -121,7 +126,8 @@ static void presence_write(struct spotnik_writer *writer, const struct spotnik_p
     spotnik_writer_skip(writer, 7);
 }
 
-static bool presence_read(struct spotnik_reader *reader, uint16_t version, struct spotnik_presence *ret)
+static bool presence_read(struct spotnik_reader *reader, uint16_t version,
+                          struct spotnik_presence *ret)
 {
     *ret = (struct spotnik_presence){ .epoch = 0 };
     if (version < SPOTNIK_SPEECH_LINEAGE)
@@ -136,7 +142,8 @@ static bool presence_read(struct spotnik_reader *reader, uint16_t version, struc
 }
 
 /* HELLO, and ANSWER up to its MAC. */
-static void introduction_write(struct spotnik_writer *writer, const struct spotnik_handshake *handshake,
+static void introduction_write(struct spotnik_writer *writer,
+                               const struct spotnik_handshake *handshake,
                                enum spotnik_handshake_type type)
 {
     preamble_write(writer, handshake, type, handshake->purpose);
@@ -169,15 +176,17 @@ static int introduction_read(struct spotnik_reader *reader, struct spotnik_hands
 }
 
 /* MAC over the label, the hello and the first `answer_bytes` of the answer. */
-static void transcript_mac(const struct spotnik_handshake *handshake, const uint8_t label[LABEL_BYTES],
-                           size_t answer_bytes, uint8_t ret_mac[SPOTNIK_MAC_BYTES])
+static void transcript_mac(const struct spotnik_handshake *handshake,
+                           const uint8_t label[LABEL_BYTES], size_t answer_bytes,
+                           uint8_t ret_mac[SPOTNIK_MAC_BYTES])
 {
     uint8_t input[LABEL_BYTES + SPOTNIK_HANDSHAKE_HELLO_BYTES + SPOTNIK_HANDSHAKE_ANSWER_BYTES];
     struct spotnik_writer writer;
 
     spotnik_writer_init(&writer, input, sizeof input);
     spotnik_writer_bytes(&writer, label, LABEL_BYTES);
-    spotnik_writer_bytes(&writer, handshake->hello, spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_HELLO));
+    spotnik_writer_bytes(&writer, handshake->hello,
+                         spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_HELLO));
     spotnik_writer_bytes(&writer, handshake->answer, answer_bytes);
     handshake->mac(handshake->mac_context, handshake->key, input, writer.at, ret_mac);
 }
@@ -254,13 +263,16 @@ int spotnik_handshake_admit(struct spotnik_handshake *handshake,
     if (rc != SPOTNIK_OK)
         return rc;
     spotnik_reader_bytes(&reader, found, sizeof found);
-    if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0 || preamble.version != speech(handshake))
+    if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0
+        || preamble.version != speech(handshake))
         return SPOTNIK_ERR_ARGUMENT;
-    transcript_mac(handshake, label_proof, spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER), mac);
+    transcript_mac(handshake, label_proof,
+                   spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER), mac);
     return spotnik_wire_equal(mac, found, sizeof mac) ? SPOTNIK_OK : SPOTNIK_ERR_KEY;
 }
 
-void spotnik_handshake_keys(const struct spotnik_handshake *handshake, uint8_t ret_send[SPOTNIK_KEY_BYTES],
+void spotnik_handshake_keys(const struct spotnik_handshake *handshake,
+                            uint8_t ret_send[SPOTNIK_KEY_BYTES],
                             uint8_t ret_receive[SPOTNIK_KEY_BYTES])
 {
     uint8_t *to_server = handshake->is_server ? ret_receive : ret_send;
@@ -277,7 +289,8 @@ void spotnik_handshake_refusal(const struct spotnik_handshake *handshake, int er
     struct spotnik_writer writer;
     uint8_t reason = 1;
 
-    while (reason < sizeof refusal_errors / sizeof refusal_errors[0] && refusal_errors[reason] != error)
+    while (reason < sizeof refusal_errors / sizeof refusal_errors[0]
+           && refusal_errors[reason] != error)
         reason++;
     SPOTNIK_ASSERT(reason < sizeof refusal_errors / sizeof refusal_errors[0]);
     spotnik_writer_init(&writer, ret_refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
@@ -293,7 +306,8 @@ int spotnik_handshake_refused(struct spotnik_handshake *handshake,
     struct preamble preamble;
 
     spotnik_reader_init(&reader, refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
-    if (preamble_read(&reader, handshake, &preamble) != SPOTNIK_OK || preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
+    if (preamble_read(&reader, handshake, &preamble) != SPOTNIK_OK
+        || preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_ARGUMENT;
     if (preamble.value == 0 || preamble.value >= sizeof refusal_errors / sizeof refusal_errors[0])
         return SPOTNIK_ERR_ARGUMENT;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A simulation for tests: a chaotic map whose end depends on every bit of its state, and whose restart is exact.
+/* A simulation for tests: a chaotic map whose end depends on every bit of its state, and whose
+ * restart is exact.
  *
  *     bag-sim X0 STEPS MICROSECONDS EVERY [RESTART]
  *
- * After every EVERY steps (0: only at SIGUSR1) it writes restart.<step>, in two pieces with a pause between them: whoever takes one that
- * is being written gets half of it, and this program ends with 9 when it is to go on from such a one. At the end it writes `result`.
+ * After every EVERY steps (0: only at SIGUSR1) it writes restart.<step>, in two pieces with a pause
+ * between them: whoever takes one that is being written gets half of it, and this program ends with
+ * 9 when it is to go on from such a one. At the end it writes `result`.
  *
- * With FRAMES=N in the environment it appends 2 kB to `trajectory` after every N steps, and writes `sum` anew, of all x so far, which is in no restart
- * file: to go on it needs both as they were.
+ * With FRAMES=N in the environment it appends 2 kB to `trajectory` after every N steps, and writes
+ * `sum` anew, of all x so far, which is in no restart file: to go on it needs both as they were.
  *
- * With TALLY in the environment it says a dot for every step and an exclamation mark for every restart file, at once: what all attempts together have
- * computed can be counted, however loaded the machine was. */
+ * With TALLY in the environment it says a dot for every step and an exclamation mark for every
+ * restart file, at once: what all attempts together have computed can be counted, however loaded
+ * the machine was. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +36,8 @@ struct state {
 
 static void rest(long microseconds)
 {
-    struct timespec span = { .tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000 };
+    struct timespec span = { .tv_sec = microseconds / 1000000,
+                             .tv_nsec = microseconds % 1000000 * 1000 };
     while (nanosleep(&span, &span) != 0)
         continue;
 }
@@ -56,14 +60,17 @@ static void state_write(struct state *state, long pause)
     if (file == NULL || fwrite(state, sizeof *state / 2, 1, file) != 1 || fflush(file) != 0)
         exit(8);
     rest(4 * pause);
-    if (fwrite((char *)state + sizeof *state / 2, sizeof *state / 2, 1, file) != 1 || fclose(file) != 0)
+    if (fwrite((char *)state + sizeof *state / 2, sizeof *state / 2, 1, file) != 1
+        || fclose(file) != 0)
         exit(8);
 }
 
 static void frame_write(const struct state *state, double sum)
 {
     FILE *trajectory = fopen("trajectory", "a"), *file = fopen("sum", "w");
-    if (trajectory == NULL || fprintf(trajectory, "%ld %a%*s\n", state->step, state->x, 2000, ".") < 0 || fclose(trajectory) != 0)
+    if (trajectory == NULL
+        || fprintf(trajectory, "%ld %a%*s\n", state->step, state->x, 2000, ".") < 0
+        || fclose(trajectory) != 0)
         exit(8);
     if (file == NULL || fprintf(file, "%a\n", sum) < 0 || fclose(file) != 0)
         exit(8);
@@ -121,5 +128,7 @@ int main(int argc, char **argv)
         }
     }
     FILE *file = fopen("result", "w");
-    return file != NULL && fprintf(file, "%ld %a\n", state.step, state.x) > 0 && fclose(file) == 0 ? 0 : 8;
+    return file != NULL && fprintf(file, "%ld %a\n", state.step, state.x) > 0 && fclose(file) == 0
+               ? 0
+               : 8;
 }

@@ -43,7 +43,8 @@ void all_kinds_free(struct all_kinds *all)
     free(all);
 }
 
-/* The root tells of the weights, with its gradient in it, which nobody else knows; rows and parts are everybody's own. */
+/* The root tells of the weights, with its gradient in it, which nobody else knows; rows and parts
+ * are everybody's own. */
 static void fill(struct all_kinds *all)
 {
     for (uint64_t i = 0; i < all->count; i++) {
@@ -64,9 +65,11 @@ int all_kinds_start(struct all_kinds *all, const spotnik_step *step)
     if (!rc)
         rc = spotnik_allgather(all->job, 4, all->row, ROW, SPOTNIK_F32, all->table, SLOTS);
     if (!rc)
-        rc = spotnik_reduce_scatter(all->job, 5, all->parts, all->count, SPOTNIK_F32, SPOTNIK_SUM, &all->part);
+        rc = spotnik_reduce_scatter(all->job, 5, all->parts, all->count, SPOTNIK_F32, SPOTNIK_SUM,
+                                    &all->part);
     if (!rc)
-        rc = spotnik_allreduce_compressed(all->job, 0, all->g, all->count, SPOTNIK_Q8, SPOTNIK_MEAN);
+        rc =
+            spotnik_allreduce_compressed(all->job, 0, all->g, all->count, SPOTNIK_Q8, SPOTNIK_MEAN);
     return rc;
 }
 

@@ -109,7 +109,8 @@ static void check(struct apart *apart, bool right, const char *what)
 static void pull(struct apart *apart, uint32_t size)
 {
     spotnik_request *request = NULL;
-    int rc = spotnik_pull(apart->job, "model", below(apart, size), 0, apart->other, COUNT, SPOTNIK_F32, 0, &request);
+    int rc = spotnik_pull(apart->job, "model", below(apart, size), 0, apart->other, COUNT,
+                          SPOTNIK_F32, 0, &request);
 
     if (came(apart, rc, request, "pull"))
         check(apart, is_uniform(apart->other), "a pull brought parts of two models");
@@ -121,7 +122,8 @@ static void exchange(struct apart *apart, uint32_t size)
 
     for (uint32_t i = 0; i < COUNT; i++)
         apart->change[i] = apart->model[i];
-    int rc = spotnik_exchange(apart->job, "model", below(apart, size), apart->change, COUNT, 0, &request);
+    int rc = spotnik_exchange(apart->job, "model", below(apart, size), apart->change, COUNT, 0,
+                              &request);
     if (came(apart, rc, request, "exchange"))
         for (uint32_t i = 0; i < COUNT; i++)
             apart->model[i] += apart->change[i];
@@ -130,14 +132,16 @@ static void exchange(struct apart *apart, uint32_t size)
     check(apart, rc == 0 && is_uniform(apart->model), "half an exchange of another was left");
 }
 
-/* What the store has of each member's pushes, alive or dead: all that were answered before we looked, and none twice. */
+/* What the store has of each member's pushes, alive or dead: all that were answered before we
+ * looked, and none twice. */
 static void compare(struct apart *apart)
 {
     for (uint32_t i = 0; i < SLOTS && !apart->wrong[0]; i++) {
         uint32_t begun = __atomic_load_n(&apart->book->begun[i], __ATOMIC_ACQUIRE);
         if (apart->store[i] >= (float)apart->answered[i] && apart->store[i] <= (float)begun)
             continue;
-        snprintf(apart->wrong, sizeof apart->wrong, "element %u counts %g pushes; %u were answered, %u begun", i,
+        snprintf(apart->wrong, sizeof apart->wrong,
+                 "element %u counts %g pushes; %u were answered, %u begun", i,
                  (double)apart->store[i], apart->answered[i], begun);
     }
 }
@@ -165,8 +169,11 @@ const char *apart_turn(struct apart *apart, uint32_t size)
 {
     /* In the midst of steps: others have pushed long before we come to this. */
     if (apart->turns == 0)
-        check(apart, spotnik_store_open(apart->job, "store", apart->store, SLOTS, apart->copies) == 0, "store_open");
-    int rc = spotnik_publish(apart->job, "model", apart->model, COUNT, SPOTNIK_F32, apart->turns + 1);
+        check(apart,
+              spotnik_store_open(apart->job, "store", apart->store, SLOTS, apart->copies) == 0,
+              "store_open");
+    int rc =
+        spotnik_publish(apart->job, "model", apart->model, COUNT, SPOTNIK_F32, apart->turns + 1);
 
     check(apart, rc == 0, "publish");
     pull(apart, size);

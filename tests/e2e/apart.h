@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Point to point after each step: publish, pull, average pairwise with a random member, add to the shared store. For
- * e2e-worker, with WORKER_APART in its environment: how many copies the store has.
+/* Point to point after each step: publish, pull, average pairwise with a random member, add to the
+ * shared store. For e2e-worker, with WORKER_APART in its environment: how many copies the store
+ * has.
  *
- * Checks that what comes is whole (all elements of each model are the same, whoever dies in the midst of it), and that every
- * update that was answered, to members that have died since too, is in the store, and none twice: each process adds to an element
- * that is its own, and writes down what was answered in a file beside the key. */
+ * Checks that what comes is whole (all elements of each model are the same, whoever dies in the
+ * midst of it), and that every update that was answered, to members that have died since too, is in
+ * the store, and none twice: each process adds to an element that is its own, and writes down what
+ * was answered in a file beside the key. */
 #ifndef SPOTNIK_TESTS_APART_H
 #define SPOTNIK_TESTS_APART_H
 
@@ -12,7 +14,8 @@
 
 struct apart;
 
-/* Right after spotnik_join(); the store is opened after the first step, when others have pushed long before. NULL: no memory. */
+/* Right after spotnik_join(); the store is opened after the first step, when others have pushed
+ * long before. NULL: no memory. */
 struct apart *apart_new(spotnik_job *job, uint32_t copies);
 
 /* One turn in the view of `size` members. NULL, or what is wrong. */

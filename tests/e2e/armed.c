@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's end of a kill point: which act is which phase, and the end at it. And a pulse: whether the machine
- * lets this process run. */
+/* The worker's end of a kill point: which act is which phase, and the end at it. And a pulse:
+ * whether the machine lets this process run. */
 #include "armed.h"
 
 #include <pthread.h>
@@ -90,7 +90,8 @@ static void look(const struct spotnik_event *event, const struct spotnik_action 
     int phase = event ? phase_of_event(event, done) : phase_of_action(action);
 
     new_view |= phase == ARMED_VIEW;
-    if (phase < 0 || armed_aim((enum armed_phase)phase, done) != __atomic_load_n(&aim, __ATOMIC_SEQ_CST))
+    if (phase < 0
+        || armed_aim((enum armed_phase)phase, done) != __atomic_load_n(&aim, __ATOMIC_SEQ_CST))
         return;
     tell("dies ", armed_aim((enum armed_phase)phase, done));
     kill(getpid(), SIGKILL);
@@ -105,8 +106,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
-/* A thread that wants nothing but to be woken every few milliseconds, and tells when it was not for long. It has no part in the
- * protocol: what it sees is the machine. */
+/* A thread that wants nothing but to be woken every few milliseconds, and tells when it was not for
+ * long. It has no part in the protocol: what it sees is the machine. */
 static void *feel_pulse(void *context)
 {
     const struct timespec pause = { .tv_nsec = PULSE_NS };
@@ -131,7 +132,8 @@ void armed_obey(int events)
     events_fd = events;
     spotnik_net_probe = look;
     sigaction(SIGUSR1, &action, NULL);
-    sigfillset(&all); /* signals are for the thread that holds the job: the handlers read what it writes */
+    /* signals are for the thread that holds the job: the handlers read what it writes */
+    sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     if (pthread_create(&pulse, NULL, feel_pulse, NULL) == 0)
         pthread_detach(pulse);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kill points: a worker told to die at one point of the protocol, before or after the act. The test aims by
- * sigqueue(SIGUSR1) with a value of armed_aim(); the worker answers with the event "aim VALUE" when it is so armed, and
- * with "dies VALUE" when it gets there. It also tells "starved TENTHS" when the machine did not let it run for so many
- * tenths of a second. */
+/* Kill points: a worker told to die at one point of the protocol, before or after the act. The test
+ * aims by sigqueue(SIGUSR1) with a value of armed_aim(); the worker answers with the event "aim
+ * VALUE" when it is so armed, and with "dies VALUE" when it gets there. It also tells "starved
+ * TENTHS" when the machine did not let it run for so many tenths of a second. */
 #ifndef SPOTNIK_TESTS_ARMED_H
 #define SPOTNIK_TESTS_ARMED_H
 
@@ -21,7 +21,8 @@ enum armed_phase {
     ARMED_PHASES,
 };
 
-/* Tenths of a second. Half of the silence that counts as loss on one host: the other half is for its peers. */
+/* Tenths of a second. Half of the silence that counts as loss on one host: the other half is for
+ * its peers. */
 enum { ARMED_STARVED = 3 };
 
 enum { ARMED_AIMS = 2 * ARMED_PHASES + 1 }; /* values are below; 0: disarmed */

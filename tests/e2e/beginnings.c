@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short lives of small jobs: four processes start at once, one of them dies in the first steps, when some of the others are still
- * joining, and another takes its place. Views of one to four members are where one death, or one mistaken for another, makes or
- * takes a majority. Claim: one lineage (P1), and everybody in it in the end.
+/* Short lives of small jobs: four processes start at once, one of them dies in the first steps,
+ * when some of the others are still joining, and another takes its place. Views of one to four
+ * members are where one death, or one mistaken for another, makes or takes a majority. Claim: one
+ * lineage (P1), and everybody in it in the end.
  *
  *     e2e-beginnings WORKER [jobs=20] [seed=1] [us=2000] [slots=1] [kills=2]
  *
@@ -30,7 +31,8 @@ static bool is_whole(struct cluster *cluster)
     return cluster_is_whole(cluster) && cluster_step(cluster) >= step_wanted;
 }
 
-/* Somebody who has trained or is about to, but for the last two who have: a job of one that dies begins anew, as it should. */
+/* Somebody who has trained or is about to, but for the last two who have: a job of one that dies
+ * begins anew, as it should. */
 static void kill_one(struct cluster *cluster)
 {
     uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, PLACES), trained = 0;
@@ -66,8 +68,10 @@ static void live(struct cluster *cluster, uint64_t kills)
 int main(int argc, char **argv)
 {
     static struct cluster cluster;
-    uint64_t seed = cluster_argument(argc, argv, "seed", 1), jobs = cluster_argument(argc, argv, "jobs", 20);
-    uint64_t kills = cluster_argument(argc, argv, "kills", 2), commits = 0, begun_ns = cluster_now_ns();
+    uint64_t seed = cluster_argument(argc, argv, "seed", 1),
+             jobs = cluster_argument(argc, argv, "jobs", 20);
+    uint64_t kills = cluster_argument(argc, argv, "kills", 2), commits = 0,
+             begun_ns = cluster_now_ns();
     char us[32];
 
     if (argc < 2)
@@ -83,7 +87,7 @@ int main(int argc, char **argv)
         commits += cluster.commits;
         cluster_free(&cluster);
     }
-    printf("%" PRIu64 " jobs, %" PRIu64 " commits compared, %.1f s, seed %" PRIu64 "\n", jobs, commits,
-           (double)(cluster_now_ns() - begun_ns) / 1e9, seed);
+    printf("%" PRIu64 " jobs, %" PRIu64 " commits compared, %.1f s, seed %" PRIu64 "\n", jobs,
+           commits, (double)(cluster_now_ns() - begun_ns) / 1e9, seed);
     return 0;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many busy members on few cores, and nothing happens to them. Claim: nobody is lost, so there is no false alarm. A view of the same members is
- * none: on a slow machine the last joiner may need one for the step it came in with. Where the machine did not let a member run at all for longer
- * than silence is allowed (it says so: armed.h), an exclusion is right, and the test says so and is skipped.
+/* Many busy members on few cores, and nothing happens to them. Claim: nobody is lost, so there is
+ * no false alarm. A view of the same members is none: on a slow machine the last joiner may need
+ * one for the step it came in with. Where the machine did not let a member run at all for longer
+ * than silence is allowed (it says so: armed.h), an exclusion is right, and the test says so and is
+ * skipped.
  *
  *     e2e-calm WORKER [places=32] [seconds=15]        (a long run: seconds=600) */
 #include <inttypes.h>
@@ -34,7 +36,8 @@ int main(int argc, char **argv)
     cluster_use(&cluster, argv[1], "-c", "100000", "-x", "3000", NULL);
     for (uint32_t i = 0; i < places; i++)
         cluster_start(&cluster, i);
-    cluster_until(&cluster, cluster_is_whole, "everybody in one view", 400000); /* beside a load of 130 two minutes were too few */
+    /* beside a load of 130 two minutes were too few */
+    cluster_until(&cluster, cluster_is_whole, "everybody in one view", 400000);
     uint64_t step = cluster_step(&cluster), begun_ns = cluster_now_ns();
     uint32_t starvations = cluster.starvations;
 
@@ -47,12 +50,14 @@ int main(int argc, char **argv)
             continue;
         alarm_ns = alarm_ns ? alarm_ns : cluster_now_ns();
         if (cluster.starvations > starvations) {
-            printf("skipped: the machine is so busy that members were not let run for longer than silence is allowed\n");
+            printf("skipped: the machine is so busy that members were not let run for longer than "
+                   "silence is allowed\n");
             cluster_free(&cluster);
             return 77;
         }
         if (cluster_now_ns() - alarm_ns > EXCUSED_NS)
-            cluster_fail(&cluster, "w%u is in view %" PRIu64 " of %u, after %.1f s", alarmed->number, alarmed->epoch, alarmed->size,
+            cluster_fail(&cluster, "w%u is in view %" PRIu64 " of %u, after %.1f s",
+                         alarmed->number, alarmed->epoch, alarmed->size,
                          (double)(cluster_now_ns() - begun_ns) / 1e9);
     }
     for (uint32_t i = 0; i < places; i++)
@@ -60,7 +65,8 @@ int main(int argc, char **argv)
             longest_ns = cluster.worker[i].longest_step_ns;
     if (cluster_step(&cluster) == step)
         cluster_fail(&cluster, "no step in %" PRIu64 " s", seconds);
-    printf("%u busy members, %" PRIu64 " s: %" PRIu64 " steps, nobody was lost, longest step %.0f ms\n",
+    printf("%u busy members, %" PRIu64 " s: %" PRIu64
+           " steps, nobody was lost, longest step %.0f ms\n",
            places, seconds, cluster_step(&cluster) - step, (double)longest_ns / 1e6);
     cluster_free(&cluster);
     return 0;

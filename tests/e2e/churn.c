@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The big one: a job whose members are killed at random instants, alone, in pairs and in triples, some while a recovery
- * is under way, each replaced by a new process. A third of all kills is aimed at points of the protocol (armed.h): a
- * survivor of one kill dies before or after one exact act of the recovery, or of the steps around it. Claim: every stable
- * commit has one digest on all members, no step is skipped or doubled, every sample is used once, nothing hangs; and
- * members died in every phase.
+/* The big one: a job whose members are killed at random instants, alone, in pairs and in triples,
+ * some while a recovery is under way, each replaced by a new process. A third of all kills is aimed
+ * at points of the protocol (armed.h): a survivor of one kill dies before or after one exact act of
+ * the recovery, or of the steps around it. Claim: every stable commit has one digest on all
+ * members, no step is skipped or doubled, every sample is used once, nothing hangs; and members
+ * died in every phase.
  *
- *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1] [hosts=0] [addresses=0]
+ *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60]
+ *     [slots=1] [hosts=0] [addresses=0]
  *
- * addresses: 1: each place has a loopback address of its own, so that its members take the others for distant.
- * hosts: the places stand on so many hosts, as far as they know; reduced on each, and between them by one member of each.
- * WORKER: e2e-worker-armed. us: time of a member's computation in a step. The kills go on until every phase was hit. */
+ * addresses: 1: each place has a loopback address of its own, so that its members take the others
+ * for distant. hosts: the places stand on so many hosts, as far as they know; reduced on each, and
+ * between them by one member of each. WORKER: e2e-worker-armed. us: time of a member's computation
+ * in a step. The kills go on until every phase was hit. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +28,7 @@
 static uint32_t places, massacres, massacred;
 static uint64_t step_wanted;
 
-#define STEPS_OF_A_RECOVERY                                                                                  \
+#define STEPS_OF_A_RECOVERY                                                                        \
     3 /* who has not got where it should die by then will not get there for this loss */
 
 static void refill(struct cluster *cluster)
@@ -62,7 +65,8 @@ static uint32_t safe_members(const struct cluster *cluster)
     return count;
 }
 
-/* The view may hold those of the newest report and anybody who has come since without a report, alive or dead. */
+/* The view may hold those of the newest report and anybody who has come since without a report,
+ * alive or dead. */
 static uint32_t view_at_most(const struct cluster *cluster)
 {
     uint64_t epoch = 0;
@@ -79,8 +83,8 @@ static uint32_t view_at_most(const struct cluster *cluster)
     return size + unseen;
 }
 
-/* With more than half of the view left nobody has to wait (P1). With fewer it depends on what can be proven of the dead: see
- * massacre(). */
+/* With more than half of the view left nobody has to wait (P1). With fewer it depends on what can
+ * be proven of the dead: see massacre(). */
 static bool can_spare_one(const struct cluster *cluster)
 {
     uint32_t safe = safe_members(cluster);
@@ -101,16 +105,19 @@ static uint32_t aimed_kills(const struct cluster *cluster)
     return count;
 }
 
-/* FENCED goes to who does not vote and is linked. Where EOF is the only proof of death, the dead are no longer linked. */
+/* FENCED goes to who does not vote and is linked. Where EOF is the only proof of death, the dead
+ * are no longer linked. */
 static bool every_phase_hit(const struct cluster *cluster)
 {
     for (int phase = 0; phase < ARMED_PHASES; phase++)
-        if (!died(cluster, (enum armed_phase)phase) && !(cluster->without_slots && phase == ARMED_FENCED))
+        if (!died(cluster, (enum armed_phase)phase)
+            && !(cluster->without_slots && phase == ARMED_FENCED))
             return false;
     return true;
 }
 
-/* In every phase, and a third of those that were asked for; not of all that it took: whom a busy machine does not let run misses the point. */
+/* In every phase, and a third of those that were asked for; not of all that it took: whom a busy
+ * machine does not let run misses the point. */
 static bool is_well_aimed(const struct cluster *cluster, uint64_t kills)
 {
     return every_phase_hit(cluster) && 3 * aimed_kills(cluster) >= kills;
@@ -132,13 +139,15 @@ static int next_aim(struct cluster *cluster)
     return found;
 }
 
-/* Everybody aimed at has died, or the others have long gone on: an event, so that a slow machine kills no fewer. */
+/* Everybody aimed at has died, or the others have long gone on: an event, so that a slow machine
+ * kills no fewer. */
 static bool is_missed_or_hit(struct cluster *cluster)
 {
     bool aimed = false;
 
     for (uint32_t i = 0; i < places; i++)
-        aimed |= cluster->worker[i].aim_wanted && cluster->worker[i].pid && !cluster->worker[i].killed;
+        aimed |=
+            cluster->worker[i].aim_wanted && cluster->worker[i].pid && !cluster->worker[i].killed;
     return !aimed || cluster->step_highest >= step_wanted;
 }
 
@@ -150,7 +159,8 @@ static void disarm_all(struct cluster *cluster)
             cluster_aim(cluster, i, 0);
 }
 
-/* One or two members that will die at a point of what the coming kill sets off, or of what comes later. */
+/* One or two members that will die at a point of what the coming kill sets off, or of what comes
+ * later. */
 static void aim_some(struct cluster *cluster)
 {
     uint64_t some = 1 + spotnik_prng_below(&cluster->prng, 2);
@@ -183,8 +193,8 @@ static void kill_one(struct cluster *cluster)
     }
 }
 
-/* One to three victims: at the same instant, or the next ones within the few milliseconds in which the survivors agree on
- * a view without the first. */
+/* One to three victims: at the same instant, or the next ones within the few milliseconds in which
+ * the survivors agree on a view without the first. */
 static void strike(struct cluster *cluster)
 {
     uint64_t victims =
@@ -198,8 +208,8 @@ static void strike(struct cluster *cluster)
     }
 }
 
-/* Does every member hear all others, so that their end proves itself to it? Two that came at once hear each other a moment later than they stand
- * in the view. */
+/* Does every member hear all others, so that their end proves itself to it? Two that came at once
+ * hear each other a moment later than they stand in the view. */
 static bool all_hear_all(struct cluster *cluster)
 {
     char text[16384], wanted[32];
@@ -210,14 +220,16 @@ static bool all_hear_all(struct cluster *cluster)
     for (uint32_t i = 0; i < places; i++) {
         struct spotnik_member member;
 
-        if (!probe_member_find(cluster, i, &member) || !probe_status(cluster, i, &member, text, sizeof text) || !strstr(text, wanted))
+        if (!probe_member_find(cluster, i, &member)
+            || !probe_status(cluster, i, &member, text, sizeof text) || !strstr(text, wanted))
             return false;
     }
     return true;
 }
 
-/* All but two or three at the same instant, out of one quiet view: too few are left for a majority, but every death is proven to
- * them, so they go on. The victims are stopped first: what one of them votes for after the first death is not known to those who are left. */
+/* All but two or three at the same instant, out of one quiet view: too few are left for a majority,
+ * but every death is proven to them, so they go on. The victims are stopped first: what one of them
+ * votes for after the first death is not known to those who are left. */
 static void massacre(struct cluster *cluster)
 {
     uint64_t left = 2 + spotnik_prng_below(&cluster->prng, 2);
@@ -235,12 +247,14 @@ static void massacre(struct cluster *cluster)
     cluster_until(cluster, is_further, "three more steps after a massacre", PATIENCE_MS);
 }
 
-/* Replacements start at once, or only after the survivors have gone on without the lost: both happen in life. */
+/* Replacements start at once, or only after the survivors have gone on without the lost: both
+ * happen in life. */
 static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
 {
     uint64_t struck_at = 0;
 
-    while ((cluster->kills < kills || !is_well_aimed(cluster, kills)) && cluster_now_ns() < limit_ns) {
+    while ((cluster->kills < kills || !is_well_aimed(cluster, kills))
+           && cluster_now_ns() < limit_ns) {
         cluster_spend(cluster, spotnik_prng_below(&cluster->prng, 300 * SPOTNIK_MS));
         step_wanted = struck_at + STEPS_OF_A_RECOVERY;
         cluster_until(cluster, is_missed_or_hit, "three more steps, or deaths of those aimed at",
@@ -271,10 +285,11 @@ static void report(const struct cluster *cluster)
 
     puts("died at          before  after");
     for (int phase = 0; phase < ARMED_PHASES; phase++)
-        printf("  %-14s %6u %6u\n", name[phase], cluster->died_at[armed_aim((enum armed_phase)phase, false)],
+        printf("  %-14s %6u %6u\n", name[phase],
+               cluster->died_at[armed_aim((enum armed_phase)phase, false)],
                cluster->died_at[armed_aim((enum armed_phase)phase, true)]);
-    printf("%u of %u kills at such a point; %u times all but two or three at once\n", aimed_kills(cluster),
-           cluster->kills, massacres);
+    printf("%u of %u kills at such a point; %u times all but two or three at once\n",
+           aimed_kills(cluster), cluster->kills, massacres);
 }
 
 int main(int argc, char **argv)
@@ -307,7 +322,8 @@ int main(int argc, char **argv)
     churn(&cluster, kills, begun_ns + seconds * SPOTNIK_S);
     disarm_all(&cluster);
     cluster_until(&cluster, is_whole, "everybody in one view at the end", PATIENCE_MS);
-    cluster_until(&cluster, leftovers_are_dropped, "members to drop what they had of the dead", PATIENCE_MS);
+    cluster_until(&cluster, leftovers_are_dropped, "members to drop what they had of the dead",
+                  PATIENCE_MS);
     for (uint32_t i = 0; i < places; i++)
         cluster_kill(&cluster, i, SIGTERM);
     cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
@@ -315,12 +331,14 @@ int main(int argc, char **argv)
     leftovers_expect_none(&cluster);
     printf("%u kills, %u starts, %" PRIu64 " stable steps, %" PRIu64 " commits compared, %" PRIu64
            " recoveries told, longest %.1f ms, %.1f s, seed %" PRIu64 "\n",
-           cluster.kills, cluster.started, cluster.step_highest, cluster.commits, cluster.recoveries,
-           (double)cluster.recovery_max_ns / 1e6, (double)(cluster_now_ns() - begun_ns) / 1e9, seed);
+           cluster.kills, cluster.started, cluster.step_highest, cluster.commits,
+           cluster.recoveries, (double)cluster.recovery_max_ns / 1e6,
+           (double)(cluster_now_ns() - begun_ns) / 1e9, seed);
     report(&cluster);
     int rc = is_well_aimed(&cluster, kills) ? 0 : 1;
     if (rc)
-        puts("FAILED: too few kills at points of the protocol, or none at one of them; give it more seconds");
+        puts("FAILED: too few kills at points of the protocol, or none at one of them; give it "
+             "more seconds");
 
     cluster_free(&cluster);
     return rc;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A live process closes all descriptors that it does not know, as daemonisers do, and opens others in their place. Claim: its member commits
- * nothing after that; its calls end with an error that says why, and none of the new descriptors is touched. The others go on, and
- * what they committed is the only result of every step. Two members of one host, in shared memory and over TCP; and three on two hosts: of
- * two machines the one that is left may have to wait out the silence of the other (docs/protocol.md, 16).
+/* A live process closes all descriptors that it does not know, as daemonisers do, and opens others
+ * in their place. Claim: its member commits nothing after that; its calls end with an error that
+ * says why, and none of the new descriptors is touched. The others go on, and what they committed
+ * is the only result of every step. Two members of one host, in shared memory and over TCP; and
+ * three on two hosts: of two machines the one that is left may have to wait out the silence of the
+ * other (docs/protocol.md, 16).
  *
  *     e2e-closed [steps=20] */
 #include <fcntl.h>
@@ -24,9 +26,9 @@
 enum { FILES = 300, FURTHER = 50, TOGETHER = 4, LIMIT_S = 60 };
 
 static struct {
-    uint64_t closed_at;  /* the step committed last by the one that closes, 0: not yet */
-    uint64_t committed;  /* and after all */
-    uint64_t other;      /* by the others */
+    uint64_t closed_at; /* the step committed last by the one that closes, 0: not yet */
+    uint64_t committed; /* and after all */
+    uint64_t other;     /* by the others */
     int rc, untouched;
     char why[300];
 } *told;
@@ -40,7 +42,8 @@ static int step_once(spotnik_job *job, float *g, uint64_t *ret_step)
     int rc = spotnik_step_begin(job, &step);
     g[0] = 1;
     if (!rc && !step.replay)
-        usleep(200); /* as if it computed: a founder that does nothing but step outruns every joiner */
+        /* as if it computed: a founder that does nothing but step outruns every joiner */
+        usleep(200);
     if (!rc)
         rc = spotnik_allreduce(job, 0, g, 1000, SPOTNIK_F32, SPOTNIK_SUM);
     if (!rc)
@@ -94,7 +97,8 @@ static void be_member(bool closes)
         if (ended && step >= ended + FURTHER)
             exit(spotnik_leave(job) ? 1 : 0);
     }
-    /* A member that has just come in may lack the result of one step, which only the others have: that is handed over first. */
+    /* A member that has just come in may lack the result of one step, which only the others have:
+     * that is handed over first. */
     for (int together = 0; step < after || together < TOGETHER;) {
         spotnik_job_status status;
         if (step_once(job, g, &step))
@@ -151,9 +155,12 @@ static void play(const char *transport, bool apart)
     snprintf(path, sizeof path, "rm -rf %s", dir);
     if (system(path) != 0 || WEXITSTATUS(status[0]) == 77)
         exit(77);
-    printf("%s, %s: closed after step %" PRIu64 ", commits until %" PRIu64 " (%d: %s); the others go on to %" PRIu64 "\n", transport,
-           apart ? "two hosts" : "one host", told->closed_at, told->committed, told->rc, told->why, told->other);
-    if (status[0] || status[1] || status[2] || told->rc != SPOTNIK_ERR_SYSTEM || !strstr(told->why, "descriptors") || !told->untouched
+    printf("%s, %s: closed after step %" PRIu64 ", commits until %" PRIu64
+           " (%d: %s); the others go on to %" PRIu64 "\n",
+           transport, apart ? "two hosts" : "one host", told->closed_at, told->committed, told->rc,
+           told->why, told->other);
+    if (status[0] || status[1] || status[2] || told->rc != SPOTNIK_ERR_SYSTEM
+        || !strstr(told->why, "descriptors") || !told->untouched
         || told->committed != told->closed_at) {
         printf("FAILED: statuses %d, %d and %d, descriptors %s\n", status[0], status[1], status[2],
                told->untouched ? "untouched" : "touched");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A live process closes one descriptor of its member, each in its turn: by itself, so that the library's own next file may take the number, or with
- * another file in its place. Claims: no step has two results, and nobody hangs. The member ends with an error, or both
- * are in one view again; the other goes on. Two members of one host, in shared memory and over TCP, and two that take each other for other machines.
+/* A live process closes one descriptor of its member, each in its turn: by itself, so that the
+ * library's own next file may take the number, or with another file in its place. Claims: no step
+ * has two results, and nobody hangs. The member ends with an error, or both are in one view again;
+ * the other goes on. Two members of one host, in shared memory and over TCP, and two that take each
+ * other for other machines.
  *
  *     e2e-closed-each [first=0] [last=99]      (of the descriptors, in order) */
 #include <dirent.h>
@@ -58,7 +60,8 @@ static int step_once(struct member *member)
     if (rc)
         return rc;
     member->step = step.number;
-    member->history[0] = (int64_t)((uint64_t)member->history[0] * 1000003u + (uint64_t)member->sum[0] + 1);
+    member->history[0] =
+        (int64_t)((uint64_t)member->history[0] * 1000003u + (uint64_t)member->sum[0] + 1);
     shared->digest[member->which][step.number % STEPS] = (uint64_t)member->history[0];
     return 0;
 }
@@ -111,7 +114,8 @@ static void join(struct member *member, const char *host)
     if (host)
         setenv("SPOTNIK_HOST", host, 1);
     spotnik_config_init(&config);
-    if (spotnik_join(&config, &member->job) || spotnik_state_add(member->job, "history", member->history, 1, SPOTNIK_I64)) {
+    if (spotnik_join(&config, &member->job)
+        || spotnik_state_add(member->job, "history", member->history, 1, SPOTNIK_I64)) {
         fprintf(stderr, "FAILED: cannot join: %s\n", spotnik_last_error());
         exit(1);
     }
@@ -158,7 +162,8 @@ static void be_other(const char *host)
     for (;;) {
         int rc = step_or_return(&member);
         if (rc) {
-            fprintf(stderr, "FAILED: the other member ends with %d: %s\n", rc, spotnik_last_error());
+            fprintf(stderr, "FAILED: the other member ends with %d: %s\n", rc,
+                    spotnik_last_error());
             exit(1);
         }
         uint64_t ended = __atomic_load_n(&shared->ended, __ATOMIC_SEQ_CST);
@@ -167,12 +172,13 @@ static void be_other(const char *host)
     }
 }
 
-/* Steps that both have gone on from: what is committed last may be committed alone (docs/protocol.md, 16). 0: all are the same. */
+/* Steps that both have gone on from: what is committed last may be committed alone
+ * (docs/protocol.md, 16). 0: all are the same. */
 static uint64_t differing(void)
 {
     for (uint64_t step = 1; step + 1 < STEPS; step++)
-        if (shared->digest[0][step] && shared->digest[1][step] && shared->digest[0][step + 1] && shared->digest[1][step + 1]
-            && shared->digest[0][step] != shared->digest[1][step])
+        if (shared->digest[0][step] && shared->digest[1][step] && shared->digest[0][step + 1]
+            && shared->digest[1][step + 1] && shared->digest[0][step] != shared->digest[1][step])
             return step;
     return 0;
 }
@@ -220,11 +226,13 @@ static bool play(const char *transport, bool apart, bool replaces, int index)
         return false;
     uint64_t differs = differing();
     bool well = !status[0] && !status[1] && !differs;
-    printf("%s%s, %s %d (%s): %s %d %s\n", transport, apart ? ", two hosts" : "", replaces ? "another file for" : "closed", shared->number,
-           shared->file, shared->rc ? "ends with" : "goes on,", shared->rc, shared->why);
+    printf("%s%s, %s %d (%s): %s %d %s\n", transport, apart ? ", two hosts" : "",
+           replaces ? "another file for" : "closed", shared->number, shared->file,
+           shared->rc ? "ends with" : "goes on,", shared->rc, shared->why);
     if (!well) {
-        printf("FAILED: statuses %d and %d, closed after step %" PRIu64 ", ended after %" PRIu64 ", step %" PRIu64 " has two results\n", status[0],
-               status[1], shared->closed_at, shared->ended, differs);
+        printf("FAILED: statuses %d and %d, closed after step %" PRIu64 ", ended after %" PRIu64
+               ", step %" PRIu64 " has two results\n",
+               status[0], status[1], shared->closed_at, shared->ended, differs);
         exit(1);
     }
     return true;
@@ -236,7 +244,8 @@ int main(int argc, char **argv)
         const char *transport;
         bool apart;
     } way[] = { { "auto", false }, { "tcp", false }, { "tcp", true } };
-    int first = (int)cluster_argument(argc, argv, "first", 0), last = (int)cluster_argument(argc, argv, "last", 99);
+    int first = (int)cluster_argument(argc, argv, "first", 0),
+        last = (int)cluster_argument(argc, argv, "last", 99);
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("SPOTNIK_JOB", "each", 1);
@@ -246,7 +255,8 @@ int main(int argc, char **argv)
         return 2;
     for (size_t i = 0; i < sizeof way / sizeof way[0]; i++)
         for (int replaces = 0; replaces < 2; replaces++)
-            for (int index = first; index <= last && play(way[i].transport, way[i].apart, replaces, index); index++)
+            for (int index = first;
+                 index <= last && play(way[i].transport, way[i].apart, replaces, index); index++)
                 continue;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting, killing and reaping the members of a test's job, and waiting for events. What the events must say is
- * checked in lineage.c. */
+/* Starting, killing and reaping the members of a test's job, and waiting for events. What the
+ * events must say is checked in lineage.c. */
 #include "cluster.h"
 
 #include <errno.h>
@@ -100,10 +100,11 @@ void cluster_fail(struct cluster *cluster, const char *format, ...)
         const struct worker *worker = &cluster->worker[i];
 
         if (worker->number)
-            fprintf(stderr, "  place %u: w%u pid %d step %llu epoch %llu size %u%s%s member %s\n", i,
-                    worker->number, (int)worker->pid, (unsigned long long)worker->step,
-                    (unsigned long long)worker->epoch, worker->size, worker->replay ? " replaying" : "",
-                    worker->killed ? " killed" : "", worker->member);
+            fprintf(stderr, "  place %u: w%u pid %d step %llu epoch %llu size %u%s%s member %s\n",
+                    i, worker->number, (int)worker->pid, (unsigned long long)worker->step,
+                    (unsigned long long)worker->epoch, worker->size,
+                    worker->replay ? " replaying" : "", worker->killed ? " killed" : "",
+                    worker->member);
     }
     if (getenv("E2E_HOLD")) /* for a debugger: the members stay as they are */
         pause();
@@ -112,7 +113,7 @@ void cluster_fail(struct cluster *cluster, const char *format, ...)
     exit(1);
 }
 
-/* --- processes ------------------------------------------------------------------------------------------------------ */
+/* ---- processes ---- */
 
 static void set_number(const char *name, uint64_t value)
 {
@@ -244,7 +245,7 @@ static void reap(struct cluster *cluster)
     }
 }
 
-/* --- events --------------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void cut_lines(struct cluster *cluster, struct worker *worker)
 {
@@ -263,8 +264,8 @@ static void cut_lines(struct cluster *cluster, struct worker *worker)
 static void read_events(struct cluster *cluster, struct worker *worker)
 {
     for (;;) {
-        ssize_t got =
-            read(worker->events, worker->line + worker->used, sizeof worker->line - 1 - worker->used);
+        ssize_t got = read(worker->events, worker->line + worker->used,
+                           sizeof worker->line - 1 - worker->used);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -321,7 +322,7 @@ void cluster_spend(struct cluster *cluster, uint64_t ns)
         cluster_turn(cluster, (int)((until_ns - now_ns) / SPOTNIK_MS));
 }
 
-/* --- questions ------------------------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 uint32_t cluster_alive(const struct cluster *cluster)
 {
@@ -397,7 +398,8 @@ bool cluster_is_over(struct cluster *cluster)
 
 bool cluster_is_whole(struct cluster *cluster)
 {
-    return cluster_alive(cluster) == cluster->places && cluster_is_together(cluster, cluster->places);
+    return cluster_alive(cluster) == cluster->places
+           && cluster_is_together(cluster, cluster->places);
 }
 
 /* Copied: workers are started with it for as long as the cluster is there. */
@@ -427,11 +429,14 @@ void cluster_expect_end(struct cluster *cluster, int status)
         if (!worker->ended || worker->killed)
             continue;
         if (worker->accusing_ns)
-            cluster_fail(cluster, "w%u was excluded although nothing had happened to it", worker->number);
+            cluster_fail(cluster, "w%u was excluded although nothing had happened to it",
+                         worker->number);
         if (worker->status != status)
-            cluster_fail(cluster, "w%u ended with %d, not %d", worker->number, worker->status, status);
+            cluster_fail(cluster, "w%u ended with %d, not %d", worker->number, worker->status,
+                         status);
         if (status == 0 && digest && (worker->digest != digest || worker->step != step))
-            cluster_fail(cluster, "w%u ended with another replica or step than the others", worker->number);
+            cluster_fail(cluster, "w%u ended with another replica or step than the others",
+                         worker->number);
         digest = worker->digest;
         step = worker->step;
     }

@@ -66,8 +66,9 @@ static void expect_saved(struct cluster *cluster, const char *when)
     uint64_t step = committed_by_anybody(cluster), saved = newest();
 
     if (saved != step)
-        cluster_fail(cluster, "%s: step %" PRIu64 " was the last one, the checkpoint is after %" PRIu64, when,
-                     step, saved);
+        cluster_fail(cluster,
+                     "%s: step %" PRIu64 " was the last one, the checkpoint is after %" PRIu64,
+                     when, step, saved);
 }
 
 static void live(struct cluster *cluster)
@@ -109,7 +110,8 @@ static void lives_that_end_by_notice(struct cluster *cluster, uint64_t lives)
         expect_saved(cluster, "everybody left");
         cluster->step_highest = committed_by_anybody(cluster);
     }
-    printf("%" PRIu64 " times everybody left: the last step, %" PRIu64 " at the end, was saved each time\n",
+    printf("%" PRIu64 " times everybody left: the last step, %" PRIu64
+           " at the end, was saved each time\n",
            lives, cluster->step_highest);
 }
 
@@ -136,9 +138,11 @@ static void some_leave(struct cluster *cluster)
         cluster_kill(cluster, i, SIGKILL);
     cluster_until(cluster, cluster_is_over, "the others to be lost", PATIENCE_MS);
     forget_after(cluster,
-                 newest()); /* a step that those that stayed had begun may be made again, by others */
+                 /* a step that those that stayed had begun may be made again, by others */
+                 newest());
     live(cluster);
-    printf("two of four left a job of three: saved after step %" PRIu64 ", and it went on\n", newest());
+    printf("two of four left a job of three: saved after step %" PRIu64 ", and it went on\n",
+           newest());
     all_leave(cluster, true);
     expect_saved(cluster, "everybody left");
 }
@@ -153,8 +157,8 @@ static void begin(struct cluster *cluster, int argc, char **argv, uint32_t min)
     snprintf(directory, sizeof directory, "%s/checkpoints", cluster->dir);
     setenv("SPOTNIK_CHECKPOINT", directory, 1);
     setenv("SPOTNIK_CHECKPOINT_S", "3600", 1); /* none is due in this test */
-    cluster_use(cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D", "-S", bytes,
-                NULL);
+    cluster_use(cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D",
+                "-S", bytes, NULL);
 }
 
 int main(int argc, char **argv)

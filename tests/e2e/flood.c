@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What thousands of strangers a second cost a job: two members step, and a process without the key connects to their doors.
+/* What thousands of strangers a second cost a job: two members step, and a process without the key
+ * connects to their doors.
  *
  *     e2e-flood WORKER [rate=2000] [rounds=5] [seconds=3] [seed=1]
  *
- * Each round has three windows: nobody comes; strangers come to a door of nobody's (the price of coming, which a machine pays whoever
- * is called); strangers come to the members. `rate=0`: as fast as it goes. It prints steps per second of each kind of window and the
- * ratios of their medians, and fails when somebody is lost. It says nothing on a machine that does something else meanwhile. */
+ * Each round has three windows: nobody comes; strangers come to a door of nobody's (the price of
+ * coming, which a machine pays whoever is called); strangers come to the members. `rate=0`: as fast
+ * as it goes. It prints steps per second of each kind of window and the ratios of their medians,
+ * and fails when somebody is lost. It says nothing on a machine that does something else
+ * meanwhile. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -26,7 +29,8 @@
 enum { MEMBERS = 2, ROUNDS_MAX = 101, PATIENCE_MS = 40000 };
 enum window { CALM, DECOY, FLOOD, WINDOWS };
 
-static const char *const window_name[WINDOWS] = { "nobody comes", "to nobody's door", "to the members" };
+static const char *const window_name[WINDOWS] = { "nobody comes", "to nobody's door",
+                                                  "to the members" };
 
 struct bench {
     struct cluster cluster;
@@ -40,12 +44,14 @@ struct bench {
 /* A port that stays ours: who binds it by name may listen there, nobody else gets it. */
 static int reserve(uint16_t *ret_port)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)
-        || bind(fd, (struct sockaddr *)&address, size) || getsockname(fd, (struct sockaddr *)&address, &size))
+        || bind(fd, (struct sockaddr *)&address, size)
+        || getsockname(fd, (struct sockaddr *)&address, &size))
         exit(2);
     *ret_port = ntohs(address.sin_port);
     return fd;
@@ -55,19 +61,25 @@ static int reserve(uint16_t *ret_port)
 
 static void come(uint16_t port, uint64_t *came)
 {
-    struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8) };
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port) };
+    struct sockaddr_in from = { .sin_family = AF_INET,
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8) };
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                              .sin_port = htons(port) };
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger)); /* or ports run out */
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+    /* or ports run out */
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger));
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0
+        && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         __atomic_add_fetch(came, 1, __ATOMIC_RELAXED);
     if (fd >= 0)
         close(fd);
 }
 
-/* Until killed. One that falls behind its rate does not catch up: a burst would be another experiment. */
+/* Until killed. One that falls behind its rate does not catch up: a burst would be another
+ * experiment. */
 static void flood(struct bench *bench, bool decoy)
 {
     uint64_t next_ns = cluster_now_ns(), gap_ns = bench->rate > 0 ? SPOTNIK_S / bench->rate : 0;
@@ -128,7 +140,8 @@ static void measure(struct bench *bench, enum window window, uint64_t round)
     cluster_spend(&bench->cluster, bench->window_ns);
     double took_s = (double)(cluster_now_ns() - begun_ns) / 1e9;
     bench->steps[window][round] = (double)(cluster_step(&bench->cluster) - step) / took_s;
-    bench->strangers[window][round] = (double)(__atomic_load_n(bench->came, __ATOMIC_RELAXED) - came) / took_s;
+    bench->strangers[window][round] =
+        (double)(__atomic_load_n(bench->came, __ATOMIC_RELAXED) - came) / took_s;
     process_end(pid);
 }
 
@@ -148,12 +161,14 @@ static void tell(struct bench *bench, uint64_t rounds)
 {
     double steps[WINDOWS];
 
-    puts("| strangers | strangers/s | steps/s, median | least | most | of calm |\n|---|---|---|---|---|---|");
+    puts("| strangers | strangers/s | steps/s, median | least | most | of calm "
+         "|\n|---|---|---|---|---|---|");
     for (int window = 0; window < WINDOWS; window++) {
         double *of = bench->steps[window];
         steps[window] = median(of, rounds);
-        printf("| %s | %.0f | %.1f | %.1f | %.1f | %.3f |\n", window_name[window], median(bench->strangers[window], rounds),
-               steps[window], of[0], of[rounds - 1], steps[window] / steps[CALM]);
+        printf("| %s | %.0f | %.1f | %.1f | %.1f | %.3f |\n", window_name[window],
+               median(bench->strangers[window], rounds), steps[window], of[0], of[rounds - 1],
+               steps[window] / steps[CALM]);
     }
     printf("to the members, of what a flood to nobody leaves: %.3f\n", steps[FLOOD] / steps[DECOY]);
 }
@@ -166,7 +181,8 @@ static bool are_together(struct cluster *cluster)
 static void found_job(struct bench *bench, const char *worker, uint64_t seed)
 {
     cluster_new(&bench->cluster, MEMBERS, seed);
-    cluster_use(&bench->cluster, worker, "-c", "5000", "-n", "1000000", "-b", "64", "-u", "1000", NULL);
+    cluster_use(&bench->cluster, worker, "-c", "5000", "-n", "1000000", "-b", "64", "-u", "1000",
+                NULL);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         close(reserve(&bench->port[i]));
         snprintf(bench->door[i], sizeof bench->door[i], "127.0.0.1:%u", bench->port[i]);
@@ -186,7 +202,8 @@ int main(int argc, char **argv)
     uint64_t rounds = cluster_argument(argc, argv, "rounds", 5);
     bench.rate = cluster_argument(argc, argv, "rate", 2000);
     bench.window_ns = cluster_argument(argc, argv, "seconds", 3) * SPOTNIK_S;
-    bench.came = mmap(NULL, sizeof *bench.came, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bench.came =
+        mmap(NULL, sizeof *bench.came, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bench.decoy = reserve(&bench.decoy_port);
     if (rounds == 0 || rounds > ROUNDS_MAX || bench.came == MAP_FAILED || listen(bench.decoy, 128))
         return 2;

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may found a job, on hosts that are network namespaces and take each other for other machines (SPOTNIK_HOST). Claims:
+/* Who may found a job, on hosts that are network namespaces and take each other for other machines
+ * (SPOTNIK_HOST). Claims:
  *
  *   genesis   a cleaner takes the genesis away beside a live job: whoever comes next joins it
- *   reject    a firewall refuses a newcomer every connection to the job: it waits, and joins when the firewall goes
- *   list      listed members die, are started again and cut off from the rest: they found nothing; healed, they join
+ *   reject    a firewall refuses a newcomer every connection to the job: it waits, and joins when
+ *             the firewall goes
+ *   list      listed members die, are started again and cut off from the rest: they found nothing;
+ *             healed, they join
  *   outsiders all listed members die, while others live: those who take their places join these
- *   power     all machines lose power at once; new ones with the folder and the checkpoint go on by themselves within T and
- *             10 s, at the step of the checkpoint; until then their status says what is waited for
- *   pair      of two machines with a folder one loses power, either of them: the other goes on at once, by the witness
- *   cleaned   the same, but a cleaner has taken the witness away: the survivor goes on after T, with its own state
- *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it goes on after T, not from its
- *             memory but from the checkpoint, which is newer
- *   lease     (SPOTNIK_FOLDER) members commit nothing when the folder has been away for T, and go on when it is back
+ *   power     all machines lose power at once; new ones with the folder and the checkpoint go on by
+ *             themselves within T and 10 s, at the step of the checkpoint; until then their status
+ *             says what is waited for
+ *   pair      of two machines with a folder one loses power, either of them: the other goes on at
+ *             once, by the witness
+ *   cleaned   the same, but a cleaner has taken the witness away: the survivor goes on after T,
+ *             with its own state
+ *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it
+ *             goes on after T, not from its memory but from the checkpoint, which is newer
+ *   lease     (SPOTNIK_FOLDER) members commit nothing when the folder has been away for T, and go
+ *             on when it is back
  *
  *     e2e-founding WORKER [only=0: all, 1: genesis, ...] */
 #include <glob.h>
@@ -129,7 +136,8 @@ static void waits(struct cluster *cluster, uint32_t place, uint64_t ms)
 static void reject(const char *worker)
 {
     static struct cluster cluster;
-    static const char rule[] = "ip netns exec %s iptables -%c OUTPUT -p tcp -d %s -j REJECT --reject-with tcp-reset";
+    static const char rule[] =
+        "ip netns exec %s iptables -%c OUTPUT -p tcp -d %s -j REJECT --reject-with tcp-reset";
 
     begin(&cluster, worker, 3);
     cluster_start(&cluster, 0);
@@ -159,7 +167,8 @@ static void list_use(struct cluster *cluster, uint32_t listed)
         cluster->bind[i] = bind[i];
     }
     for (uint32_t i = 0; i < listed; i++)
-        at += (size_t)snprintf(cluster->spec + at, sizeof cluster->spec - at, "%s%s", i ? "," : "", bind[i]);
+        at += (size_t)snprintf(cluster->spec + at, sizeof cluster->spec - at, "%s%s", i ? "," : "",
+                               bind[i]);
 }
 
 /* Places 0, 3 and 4. */
@@ -168,7 +177,8 @@ static bool rest_goes_on(struct cluster *cluster)
     bool all = true;
 
     for (uint32_t i = 0; i < 5; i++)
-        all &= i == 1 || i == 2 || (cluster->worker[i].step >= step_wanted && cluster->worker[i].size == 3);
+        all &= i == 1 || i == 2
+               || (cluster->worker[i].step >= step_wanted && cluster->worker[i].size == 3);
     return all;
 }
 
@@ -193,7 +203,8 @@ static void list(const char *worker)
     for (uint32_t i = 1; i < 3; i++)
         netns_move(i, false);
     go_on(&cluster, 5, "all five in one view");
-    puts("list: two of three listed, started again and cut off, have founded nothing, and joined in the end");
+    puts("list: two of three listed, started again and cut off, have founded nothing, and joined "
+         "in the end");
     finish(&cluster);
 }
 
@@ -286,7 +297,8 @@ static void expect_waiting(struct cluster *cluster, uint32_t place)
         cluster_turn(cluster, 10);
         member = waiting_member(cluster, place);
     }
-    probe_until(cluster, place, &member, "waiting until it stays the same for 4 s", PATIENCE_MS, text, sizeof text);
+    probe_until(cluster, place, &member, "waiting until it stays the same for 4 s", PATIENCE_MS,
+                text, sizeof text);
 }
 
 static void power(const char *worker)
@@ -316,7 +328,8 @@ static void power(const char *worker)
     go_on(&cluster, 2, "both new machines in one view");
     if (!cluster.digest_of[(step + 1) & (CLUSTER_STEPS - 1)])
         cluster_fail(&cluster, "nobody committed step %" PRIu64 " after the checkpoint", step + 1);
-    printf("power: new machines go on after step %" PRIu64 ", %" PRIu64 " ms after the first of them began (T = %d ms)\n",
+    printf("power: new machines go on after step %" PRIu64 ", %" PRIu64
+           " ms after the first of them began (T = %d ms)\n",
            step, took_ms, STALE_MS);
     unsetenv("SPOTNIK_CHECKPOINT");
     unsetenv("SPOTNIK_CHECKPOINT_STEPS");
@@ -326,13 +339,15 @@ static void power(const char *worker)
 }
 
 /* Two members, of which one loses power. Returns when. */
-static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest, bool cleaned, uint32_t *ret_lost)
+static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest, bool cleaned,
+                      uint32_t *ret_lost)
 {
     begin(cluster, worker, 3);
     cluster_start(cluster, 0);
     cluster_start(cluster, 1);
     go_on(cluster, 2, "two members");
-    if (shell("ls %s/witness-* > /dev/null", cluster->peers) || (cleaned && shell("rm %s/witness-*", cluster->peers)))
+    if (shell("ls %s/witness-* > /dev/null", cluster->peers)
+        || (cleaned && shell("rm %s/witness-*", cluster->peers)))
         cluster_fail(cluster, "there is no witness in the folder");
     uint32_t smaller = strcmp(cluster->worker[0].member, cluster->worker[1].member) < 0 ? 0 : 1;
     *ret_lost = smallest ? smaller : 1 - smaller;
@@ -342,7 +357,8 @@ static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest
 
 static void survivor_grows(struct cluster *cluster, uint32_t lost, uint64_t before)
 {
-    cluster_start(cluster, 2); /* its folder is there, too: it waits for whoever has the newest state */
+    /* its folder is there, too: it waits for whoever has the newest state */
+    cluster_start(cluster, 2);
     step_wanted = cluster_step(cluster) + 40;
     size_wanted = 2;
     cluster_until(cluster, is_further, "the other and a newcomer to go on", 2 * STALE_MS + 20000);
@@ -363,13 +379,17 @@ static void pair(const char *worker)
     uint32_t lost;
 
     for (int smallest = 0; smallest < 2; smallest++) {
-        uint64_t begun_ns = halve(&cluster, worker, smallest, false, &lost), before = cluster_step(&cluster);
+        uint64_t begun_ns = halve(&cluster, worker, smallest, false, &lost),
+                 before = cluster_step(&cluster);
         step_wanted = before + 40;
         cluster_until(&cluster, goes_on_alone, "the other to go on", 2 * STALE_MS + 20000);
         uint64_t took_ns = cluster_now_ns() - begun_ns;
         if (foundings(&cluster) != 1)
-            cluster_fail(&cluster, "the survivor had to found the job again, %" PRIu64 " ms after the loss", took_ns / SPOTNIK_MS);
-        printf("pair: the %s id loses power, the other is 40 steps further %" PRIu64 " ms after the loss (T = %d ms)\n",
+            cluster_fail(&cluster,
+                         "the survivor had to found the job again, %" PRIu64 " ms after the loss",
+                         took_ns / SPOTNIK_MS);
+        printf("pair: the %s id loses power, the other is 40 steps further %" PRIu64
+               " ms after the loss (T = %d ms)\n",
                smallest ? "smaller" : "larger", took_ns / SPOTNIK_MS, STALE_MS);
         survivor_grows(&cluster, lost, before);
     }
@@ -382,8 +402,8 @@ static void cleaned(const char *worker)
     uint64_t begun_ns = halve(&cluster, worker, true, true, &lost);
 
     survivor_grows(&cluster, lost, cluster_step(&cluster));
-    printf("cleaned: without a witness the survivor goes on from its memory, and takes in a newcomer, %" PRIu64
-           " ms after the loss (T = %d ms)\n",
+    printf("cleaned: without a witness the survivor goes on from its memory, and takes in a "
+           "newcomer, %" PRIu64 " ms after the loss (T = %d ms)\n",
            (cluster_now_ns() - begun_ns) / SPOTNIK_MS, STALE_MS);
 }
 
@@ -424,14 +444,16 @@ static void orphan(const char *worker)
     cluster_until(&cluster, is_saved_later, "a checkpoint without the third", PATIENCE_MS);
     power_off(&cluster, 0, 2);
     uint64_t begun_ns = cluster_now_ns(), had = cluster.worker[2].step;
-    cluster_until(&cluster, two_are_dead, "the two to be dead", PATIENCE_MS); /* and all they told is heard */
+    /* and all they told is heard */
+    cluster_until(&cluster, two_are_dead, "the two to be dead", PATIENCE_MS);
     has_checkpoint(&cluster, &step);
     roll_back(&cluster, step);
     step_wanted = step + 20;
     cluster_until(&cluster, orphan_steps, "the one that is left to go on", 2 * STALE_MS + 20000);
     if (had > step || !cluster.digest_of[(step + 1) & (CLUSTER_STEPS - 1)])
         cluster_fail(&cluster, "it did not go on right after the checkpoint, %" PRIu64, step);
-    printf("orphan: cut off at step %" PRIu64 ", goes on after the checkpoint of step %" PRIu64 ", %" PRIu64 " ms after the loss\n",
+    printf("orphan: cut off at step %" PRIu64 ", goes on after the checkpoint of step %" PRIu64
+           ", %" PRIu64 " ms after the loss\n",
            had, step, (cluster_now_ns() - begun_ns) / SPOTNIK_MS);
     unsetenv("SPOTNIK_CHECKPOINT");
     unsetenv("SPOTNIK_CHECKPOINT_STEPS");
@@ -456,19 +478,22 @@ static void lease(const char *worker)
     uint64_t at_end = cluster_step(&cluster);
     cluster_spend(&cluster, 2 * SPOTNIK_S);
     if (at_end == before || cluster_step(&cluster) > at_end + 1) /* one may have been told late */
-        cluster_fail(&cluster, "steps %" PRIu64 " before, %" PRIu64 " after T, %" PRIu64 " later", before, at_end,
-                     cluster_step(&cluster));
+        cluster_fail(&cluster, "steps %" PRIu64 " before, %" PRIu64 " after T, %" PRIu64 " later",
+                     before, at_end, cluster_step(&cluster));
     if (shell("mv %s.away %s", cluster.peers, cluster.peers))
         cluster_fail(&cluster, "the folder cannot be moved back");
     go_on(&cluster, 2, "both to go on");
-    printf("lease: %" PRIu64 " steps in T without the folder, then none; both go on with it\n", at_end - before);
+    printf("lease: %" PRIu64 " steps in T without the folder, then none; both go on with it\n",
+           at_end - before);
     unsetenv("SPOTNIK_FOLDER");
     finish(&cluster);
 }
 
 int main(int argc, char **argv)
 {
-    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair, cleaned, orphan, lease };
+    static void (*const scenario[])(const char *worker) = { genesis,   reject, list,
+                                                            outsiders, power,  pair,
+                                                            cleaned,   orphan, lease };
     uint64_t only = cluster_argument(argc, argv, "only", 0);
     char text[16];
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store of which each part lies on two members only, and members that are killed one after the other at random instants,
- * each replaced: after some kills no part is where it began. Claim: no update that was answered is lost and none counts
- * twice, which the workers check (apart.h); nothing is left behind.
+/* A store of which each part lies on two members only, and members that are killed one after the
+ * other at random instants, each replaced: after some kills no part is where it began. Claim: no
+ * update that was answered is lost and none counts twice, which the workers check (apart.h);
+ * nothing is left behind.
  *
  *     e2e-holders WORKER [places=5] [kills=25] [seed=1] [us=500] */
 #include <inttypes.h>
@@ -56,12 +57,15 @@ int main(int argc, char **argv)
     while (cluster.kills < kills)
         strike(&cluster);
     cluster_until(&cluster, is_whole, "everybody in one view at last", PATIENCE_MS);
-    cluster_until(&cluster, leftovers_are_dropped, "nobody to hold on to what the dead had", PATIENCE_MS);
-    for (uint32_t i = 0; i < places; i++) /* leaves at once would be losses at once to the store, and be told as such */
+    cluster_until(&cluster, leftovers_are_dropped, "nobody to hold on to what the dead had",
+                  PATIENCE_MS);
+    /* leaves at once would be losses at once to the store, and be told as such */
+    for (uint32_t i = 0; i < places; i++)
         cluster_kill(&cluster, i, SIGKILL);
     cluster_until(&cluster, cluster_is_over, "everybody to die", PATIENCE_MS);
     leftovers_expect_none(&cluster);
-    printf("%u kills, %u starts, %" PRIu64 " stable steps\n", cluster.kills, cluster.started, cluster.step_highest);
+    printf("%u kills, %u starts, %" PRIu64 " stable steps\n", cluster.kills, cluster.started,
+           cluster.step_highest);
     cluster_free(&cluster);
     return 0;
 }

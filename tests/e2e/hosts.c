@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job on three hosts, as its members take it, of two or three members each. Claims: it goes on, with one digest on all members, when it loses
+/* A job on three hosts, as its members take it, of two or three members each. Claims: it goes on,
+ * with one digest on all members, when it loses
  *
- *   a member that is served by the holder of its host's stream
- *   the holder of a stream; the one that takes over; the last of that host, and so a whole host at length
- *   a whole host at one instant
- *   a member of one host, or all of it, and the holder of another at each act of the recovery from that (a worker that can be armed)
+ *   a member that is served by the holder of its host's stream the holder of a stream; the one that
+ *   takes over; the last of that host, and so a whole host at length a whole host at one instant a
+ *   member of one host, or all of it, and the holder of another at each act of the recovery from
+ *   that (a worker that can be armed)
  *
- * and when each is replaced. Nothing is left behind (not looked for in namespaces). What commits stable has one digest on all members, which cluster.h compares.
+ * and when each is replaced. Nothing is left behind (not looked for in namespaces). What commits
+ * stable has one digest on all members, which cluster.h compares.
  *
- * namespaces=1: on three hosts for real, which are network namespaces, so that nothing but TCP joins them. Needs root and the program `ip`;
- * says so and is skipped (77) where they are missing.
+ * namespaces=1: on three hosts for real, which are network namespaces, so that nothing but TCP
+ * joins them. Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
  *     e2e-hosts WORKER [count=50000] [namespaces=0] [armed=0] */
 #include <inttypes.h>
@@ -52,13 +54,15 @@ static bool lives(const struct cluster *cluster, uint32_t place)
     return cluster->worker[place].pid && !cluster->worker[place].killed;
 }
 
-/* Views keep their members in the order they came in, so the holder of a host is the one that has been there longest: the `nth` of them. */
+/* Views keep their members in the order they came in, so the holder of a host is the one that has
+ * been there longest: the `nth` of them. */
 static uint32_t nth_of(struct cluster *cluster, uint32_t host, uint32_t nth)
 {
     for (uint32_t place = host; place < PLACES; place += HOSTS) {
         uint32_t before = 0;
         for (uint32_t other = host; other < PLACES; other += HOSTS)
-            before += lives(cluster, other) && cluster->worker[other].number < cluster->worker[place].number;
+            before += lives(cluster, other)
+                      && cluster->worker[other].number < cluster->worker[place].number;
         if (lives(cluster, place) && before == nth)
             return place;
     }
@@ -113,7 +117,8 @@ static void lose_at_once(struct cluster *cluster, uint32_t host)
 /* ---- during a recovery ---- */
 
 /* It dies there, if that act falls to it; else it is told to live. */
-static void lose_holder_at(struct cluster *cluster, uint32_t host, enum armed_phase phase, bool whole)
+static void lose_holder_at(struct cluster *cluster, uint32_t host, enum armed_phase phase,
+                           bool whole)
 {
     uint32_t other = (host + 1) % HOSTS, holder = nth_of(cluster, host, 0);
 
@@ -121,7 +126,8 @@ static void lose_holder_at(struct cluster *cluster, uint32_t host, enum armed_ph
     for (uint32_t nth = 0, n = whole ? 2 : 1; nth < n; nth++)
         cluster_kill(cluster, nth_of(cluster, other, 0), SIGKILL);
     step_wanted = cluster_step(cluster) + 20;
-    cluster_until(cluster, is_beyond, "steps after a loss, and a holder's during the recovery", PATIENCE_MS);
+    cluster_until(cluster, is_beyond, "steps after a loss, and a holder's during the recovery",
+                  PATIENCE_MS);
     if (lives(cluster, holder))
         cluster_aim(cluster, holder, 0);
     struck += !lives(cluster, holder);
@@ -130,7 +136,8 @@ static void lose_holder_at(struct cluster *cluster, uint32_t host, enum armed_ph
 
 static void lose_in_recovery(struct cluster *cluster)
 {
-    static const enum armed_phase phases[] = { ARMED_FROZEN, ARMED_RECONCILE, ARMED_ACCEPT, ARMED_RESTART, ARMED_VIEW, ARMED_DATA };
+    static const enum armed_phase phases[] = { ARMED_FROZEN,  ARMED_RECONCILE, ARMED_ACCEPT,
+                                               ARMED_RESTART, ARMED_VIEW,      ARMED_DATA };
     uint32_t count = sizeof phases / sizeof *phases;
 
     for (uint32_t i = 0; i < 2 * count; i++)
@@ -179,15 +186,16 @@ int main(int argc, char **argv)
     if (cluster_argument(argc, argv, "armed", 0) != 0)
         lose_in_recovery(&cluster);
     if (!namespaces)
-        cluster_until(&cluster, leftovers_are_dropped, "members to drop what they had of the dead", PATIENCE_MS);
+        cluster_until(&cluster, leftovers_are_dropped, "members to drop what they had of the dead",
+                      PATIENCE_MS);
     for (uint32_t place = 0; place < PLACES; place++)
         cluster_kill(&cluster, place, SIGTERM);
     cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
     cluster_expect_end(&cluster, 75);
     if (!namespaces) /* else the one that takes the namespaces away would count */
         leftovers_expect_none(&cluster);
-    printf("%u kills on %u hosts, %" PRIu64 " stable steps, %" PRIu64 " commits compared\n", cluster.kills, HOSTS, cluster.step_highest,
-           cluster.commits);
+    printf("%u kills on %u hosts, %" PRIu64 " stable steps, %" PRIu64 " commits compared\n",
+           cluster.kills, HOSTS, cluster.step_highest, cluster.commits);
     cluster_free(&cluster);
     return 0;
 }

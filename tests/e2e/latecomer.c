@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner whose replayed steps take it as long as the members' steps take them, so that it can never catch up while they
- * go on. Claim: they wait for it once, and it is in, within a few steps' time.
+/* A joiner whose replayed steps take it as long as the members' steps take them, so that it can
+ * never catch up while they go on. Claim: they wait for it once, and it is in, within a few steps'
+ * time.
  *
  *     e2e-latecomer WORKER [us=10000] [mib=256]
  *
- * us: time of a computation, in a step and in a replayed one. mib: state to copy, to fall behind by. */
+ * us: time of a computation, in a step and in a replayed one. mib: state to copy, to fall behind
+ * by. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,8 +43,8 @@ int main(int argc, char **argv)
     snprintf(state, sizeof state, "%" PRIu64, cluster_argument(argc, argv, "mib", 256) << 20);
     cluster_new(&cluster, MEMBERS + 1, 1);
     cluster.min = 2;
-    cluster_use(&cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "64", "-D", "-S", state, "-r", "-u",
-                text, NULL);
+    cluster_use(&cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "64", "-D", "-S", state, "-r",
+                "-u", text, NULL);
     for (uint32_t i = 0; i < MEMBERS; i++)
         cluster_start(&cluster, i);
     cluster_until(&cluster, members_are_together, "three members to train", PATIENCE_MS);

@@ -75,8 +75,9 @@ static bool is_even(struct cluster *cluster, int (*count_of)(pid_t), const char 
 bool leftovers_are_dropped(struct cluster *cluster)
 {
     if (has_named_memory(cluster))
-        cluster_fail(cluster,
-                     "a member has memory with a name in /dev/shm, which a SIGKILL would leave there");
+        cluster_fail(
+            cluster,
+            "a member has memory with a name in /dev/shm, which a SIGKILL would leave there");
     return cluster_is_whole(cluster) && is_even(cluster, probe_files, "open files")
            && is_even(cluster, mappings, "shared mappings");
 }

@@ -9,15 +9,18 @@
 
 #include "base/time.h"
 
-#define EXCUSED_NS (3 * SPOTNIK_S) /* between a starvation and the exclusion for it, as they are told */
+/* between a starvation and the exclusion for it, as they are told */
+#define EXCUSED_NS (3 * SPOTNIK_S)
 
 /* Step `step` is stable: this member committed the one after it, or ended in good order. */
-static void settle(struct cluster *cluster, const struct worker *worker, uint64_t step, uint64_t digest)
+static void settle(struct cluster *cluster, const struct worker *worker, uint64_t step,
+                   uint64_t digest)
 {
     uint64_t *known = &cluster->digest_of[step & (CLUSTER_STEPS - 1)];
 
     if (*known && *known != digest)
-        cluster_fail(cluster, "w%u has digest %016" PRIx64 " after step %" PRIu64 ", others %016" PRIx64,
+        cluster_fail(cluster,
+                     "w%u has digest %016" PRIx64 " after step %" PRIu64 ", others %016" PRIx64,
                      worker->number, digest, step, *known);
     *known = digest;
     if (step > cluster->step_highest)
@@ -29,8 +32,8 @@ static void on_commit(struct cluster *cluster, struct worker *worker, const char
     uint64_t step, digest, epoch, now_ns;
     unsigned size, replay;
 
-    if (sscanf(line, "commit %" SCNu64 " %" SCNx64 " %" SCNu64 " %u %u %" SCNu64, &step, &digest, &epoch,
-               &size, &replay, &now_ns)
+    if (sscanf(line, "commit %" SCNu64 " %" SCNx64 " %" SCNu64 " %u %u %" SCNu64, &step, &digest,
+               &epoch, &size, &replay, &now_ns)
         != 6)
         cluster_fail(cluster, "w%u said: %s", worker->number, line);
     bool gap = worker->step && step != worker->step + 1;
@@ -63,7 +66,9 @@ static void on_recovery(struct cluster *cluster, const struct worker *worker, co
     uint64_t epoch, detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     unsigned lost, joined;
 
-    if (sscanf(line, "recovery %" SCNu64 " %u %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+    if (sscanf(line,
+               "recovery %" SCNu64 " %u %u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+               " %" SCNu64,
                &epoch, &lost, &joined, &detected_ns, &reconciled_ns, &accepted_ns, &restarted_ns,
                &committed_ns)
         != 8)
@@ -88,7 +93,8 @@ static void on_exclusion(struct cluster *cluster, struct worker *worker)
         0; /* its last commit may not have been stable */
 }
 
-/* Not to be let run for long is a reason to be excluded. It may be told a moment after the exclusion. */
+/* Not to be let run for long is a reason to be excluded. It may be told a moment after the
+ * exclusion. */
 static void on_starved(struct cluster *cluster, struct worker *worker, const char *line)
 {
     printf("w%u was not let run for %s00 ms\n", worker->number, strchr(line, ' ') + 1);
@@ -102,8 +108,10 @@ void lineage_judge(struct cluster *cluster)
     for (uint32_t i = 0; i < cluster->places; i++) {
         const struct worker *worker = &cluster->worker[i];
 
-        if (worker->accusing_ns && !worker->killed && cluster_now_ns() - worker->accusing_ns > EXCUSED_NS)
-            cluster_fail(cluster, "w%u was excluded although nothing had happened to it", worker->number);
+        if (worker->accusing_ns && !worker->killed
+            && cluster_now_ns() - worker->accusing_ns > EXCUSED_NS)
+            cluster_fail(cluster, "w%u was excluded although nothing had happened to it",
+                         worker->number);
     }
 }
 
@@ -113,7 +121,8 @@ static void on_over(struct cluster *cluster, struct worker *worker, const char *
 
     if (sscanf(line, "%*s %" SCNu64 " %" SCNx64, &step, &digest) != 2
         || (worker->step && (step != worker->step || digest != worker->digest)))
-        cluster_fail(cluster, "w%u at step %" PRIu64 " said: %s", worker->number, worker->step, line);
+        cluster_fail(cluster, "w%u at step %" PRIu64 " said: %s", worker->number, worker->step,
+                     line);
     worker->over = true;
     worker->step = step;
     worker->digest = digest;
@@ -158,12 +167,13 @@ void lineage_event(struct cluster *cluster, struct worker *worker, const char *l
     }
 }
 
-/* By a signal that no test sends, or by a finding of a sanitizer (status 66, see dev/sanitize.sh): never excused, also
- * not in a member that has told its end or is about to be killed. */
+/* By a signal that no test sends, or by a finding of a sanitizer (status 66, see dev/sanitize.sh):
+ * never excused, also not in a member that has told its end or is about to be killed. */
 static bool has_crashed(int status)
 {
     return status == 66
-           || (status > 128 && status != 128 + SIGKILL && status != 128 + SIGTERM && status != 128 + SIGINT);
+           || (status > 128 && status != 128 + SIGKILL && status != 128 + SIGTERM
+               && status != 128 + SIGINT);
 }
 
 void lineage_end(struct cluster *cluster, struct worker *worker)
@@ -173,5 +183,6 @@ void lineage_end(struct cluster *cluster, struct worker *worker)
     if (worker->over && worker->step)
         settle(cluster, worker, worker->step, worker->digest);
     else if (!worker->killed)
-        cluster_fail(cluster, "w%u ended with %d without having been killed", worker->number, worker->status);
+        cluster_fail(cluster, "w%u ended with %d without having been killed", worker->number,
+                     worker->status);
 }

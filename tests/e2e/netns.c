@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network of netns.h, made with `ip`. What happens to it later happens by ioctl(), within a moment of being
- * asked for: starting a program for each cable would take tens of milliseconds on a busy machine, and hosts
- * would be cut off one after the other. */
+/* The network of netns.h, made with `ip`. What happens to it later happens by ioctl(), within a
+ * moment of being asked for: starting a program for each cable would take tens of milliseconds on a
+ * busy machine, and hosts would be cut off one after the other. */
 #include "netns.h"
 
 #include <arpa/inet.h>
@@ -55,7 +55,8 @@ static void tear_down(void)
     (void)left; /* what was not there need not go */
 }
 
-/* Takes the network down when the test has ended, however it ended: it waits for the other end of a pipe to close. */
+/* Takes the network down when the test has ended, however it ended: it waits for the other end of a
+ * pipe to close. */
 static void hire_janitor(void)
 {
     int ends[2];
@@ -81,7 +82,8 @@ static void dismiss_janitor(void)
     waitpid(janitor, NULL, 0);
 }
 
-/* One namespace is the switch, with two bridges: hosts hang on `one`, and a partition moves some to `two`. */
+/* One namespace is the switch, with two bridges: hosts hang on `one`, and a partition moves some to
+ * `two`. */
 static bool make(void)
 {
     snprintf(net, sizeof net, "sp%d-net", (int)getpid());
@@ -165,8 +167,8 @@ static int socket_in(const char *name)
     char path[128];
 
     snprintf(path, sizeof path, "/run/netns/%s", name);
-    int ours = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), its = open(path, O_RDONLY | O_CLOEXEC),
-        fd = -1;
+    int ours = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC),
+        its = open(path, O_RDONLY | O_CLOEXEC), fd = -1;
     if (ours >= 0 && its >= 0 && setns(its, CLONE_NEWNET) == 0) {
         fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (setns(ours, CLONE_NEWNET))

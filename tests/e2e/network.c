@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Five hosts (network namespaces on a switch of their own), one member each. Claims:
  *
- *   cut        a host vanishes from the network without FIN or RST: the others commit again within 500 ms of their last
- *              commit before, and of the cut (a machine whose undisturbed steps take longer than 25 ms is given more time: cluster_allowed_ms())
- *   partition  2|3, the smallest id among the two: the three go on, the two say that they are parked; when it heals they
- *              are members again, and no step was ever committed twice with different results (P1, P3)
- *   mute       a host hears the others and nobody hears it; deaf: the other way round. The others go on without it within
- *              500 ms, and it comes back when the cable is mended
+ *   cut        a host vanishes from the network without FIN or RST: the others commit again within
+ *              500 ms of their last commit before, and of the cut (a machine whose undisturbed
+ *              steps take longer than 25 ms is given more time: cluster_allowed_ms())
+ *   partition  2|3, the smallest id among the two: the three go on, the two say that they are
+ *              parked; when it heals they are members again, and no step was ever committed twice
+ *              with different results (P1, P3)
+ *   mute       a host hears the others and nobody hears it; deaf: the other way round. The others
+ *              go on without it within 500 ms, and it comes back when the cable is mended
  *   pair       two neighbours do not reach each other, but all others: steps go on
- *   halves     2|2 of four: the half that takes the witness in the peers directory goes on, whichever it is; the other one is parked
- *   reset      two of four die with input unread, which makes RSTs: FIN proves it all the same, the other two go on
- *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of three deaths, and still
- *              commit nothing: what the three did is lost with them, not done again (P1)
+ *   halves     2|2 of four: the half that takes the witness in the peers directory goes on,
+ *              whichever it is; the other one is parked
+ *   reset      two of four die with input unread, which makes RSTs: FIN proves it all the same, the
+ *              other two go on
+ *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of
+ *              three deaths, and still commit nothing: what the three did is lost with them, not
+ *              done again (P1)
  *
- *   resettled  2|3, and the three are replaced one by one until nobody the two knew is left; when it heals the two find
- *              the job all the same, by the peers directory, and join it
+ *   resettled  2|3, and the three are replaced one by one until nobody the two knew is left; when
+ *              it heals the two find the job all the same, by the peers directory, and join it
  *
- *   storm      cuts, kills and heals at random instants; whoever is left at the end: never two results for one step (P1)
+ *   storm      cuts, kills and heals at random instants; whoever is left at the end: never two
+ *              results for one step (P1)
  *
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
- *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [storms=2] [seed=1]
+ *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [storms=2]
+ *     [seed=1]
  *                 [apart_ms=500] */
 #include <inttypes.h>
 #include <signal.h>
@@ -40,14 +47,16 @@
 static uint64_t step_wanted;
 static uint32_t size_wanted;
 static bool among[NETNS_HOSTS]; /* those that go on */
-static uint64_t told_step[NETNS_HOSTS]; /* what a member had committed when it said that it was parked */
+/* what a member had committed when it said that it was parked */
+static uint64_t told_step[NETNS_HOSTS];
 
 /* ---- what is waited for ---- */
 
 static bool those_go_on(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->places; i++)
-        if (among[i] && (cluster->worker[i].size != size_wanted || cluster->worker[i].step <= step_wanted))
+        if (among[i]
+            && (cluster->worker[i].size != size_wanted || cluster->worker[i].step <= step_wanted))
             return false;
     return true;
 }
@@ -58,7 +67,8 @@ static void swap_sides(const struct cluster *cluster)
         among[i] = !among[i];
 }
 
-/* An exact tie goes to whoever takes the witness first (docs/design/0024-exact-ties.md). From now on `among` says which half that was. */
+/* An exact tie goes to whoever takes the witness first (docs/design/0024-exact-ties.md). From now
+ * on `among` says which half that was. */
 static bool one_half_goes_on(struct cluster *cluster)
 {
     for (int side = 0; side < 2; side++) {
@@ -77,8 +87,8 @@ static bool all_go_on(struct cluster *cluster)
     return cluster_is_whole(cluster);
 }
 
-/* Parked, or excluded and on the way in again: two cables are pulled one after the other, and a slow machine may make a view in
- * between, which the second to be cut off tells the first. */
+/* Parked, or excluded and on the way in again: two cables are pulled one after the other, and a
+ * slow machine may make a view in between, which the second to be cut off tells the first. */
 static bool all_are_parked(struct cluster *cluster)
 {
     char text[16384];
@@ -96,13 +106,15 @@ static bool all_are_parked(struct cluster *cluster)
     return true;
 }
 
-/* Since they said that they were parked. Lines that their processes had not written by then are no commits of a parked member. */
+/* Since they said that they were parked. Lines that their processes had not written by then are no
+ * commits of a parked member. */
 static void the_parked_made_none(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->places; i++)
         if (!among[i] && cluster->worker[i].step > told_step[i])
-            cluster_fail(cluster, "w%u was parked after step %" PRIu64 ", and committed step %" PRIu64, cluster->worker[i].number, told_step[i],
-                         cluster->worker[i].step);
+            cluster_fail(cluster,
+                         "w%u was parked after step %" PRIu64 ", and committed step %" PRIu64,
+                         cluster->worker[i].number, told_step[i], cluster->worker[i].step);
 }
 
 static void all_step(struct cluster *cluster, uint32_t steps)
@@ -111,7 +123,8 @@ static void all_step(struct cluster *cluster, uint32_t steps)
     cluster_until(cluster, all_go_on, "all hosts in one view", PATIENCE_MS);
 }
 
-/* Wait until all hosts have stepped together for a while: a fresh view measures its jitter anew. So does the test: of the steps after that. */
+/* Wait until all hosts have stepped together for a while: a fresh view measures its jitter anew. So
+ * does the test: of the steps after that. */
 static void settle(struct cluster *cluster)
 {
     all_step(cluster, 100);
@@ -128,7 +141,8 @@ static void expect(struct cluster *cluster, uint32_t size, const char *what)
     cluster_until(cluster, those_go_on, what, PATIENCE_MS);
 }
 
-/* From the cut, and from the last commit before it, to the first commit in the new view on the last of those that go on. */
+/* From the cut, and from the last commit before it, to the first commit in the new view on the last
+ * of those that go on. */
 static uint64_t resumed_ms(struct cluster *cluster, uint64_t cut_ns, uint64_t *ret_pause_ms)
 {
     uint64_t last_ns = 0, pause_ns = 0;
@@ -176,8 +190,8 @@ static bool cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
     expect(cluster, cluster->places - 1, "the others to go on without the one cut off");
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms);
 
-    printf("cut off without FIN or RST: all four commit again %" PRIu64 " ms after the cut, %" PRIu64
-           " ms after their last commit before it\n",
+    printf("cut off without FIN or RST: all four commit again %" PRIu64
+           " ms after the cut, %" PRIu64 " ms after their last commit before it\n",
            took_ms, pause_ms);
     netns_plug(victim, true);
     uint64_t healed_ns = cluster_now_ns();
@@ -185,7 +199,8 @@ static bool cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
     settle(cluster);
     printf("  plugged in again: a member of five for 100 steps after %" PRIu64 " ms\n",
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
-    return took_ms <= cluster_allowed_ms(cluster, limit_ms) && pause_ms <= cluster_allowed_ms(cluster, limit_ms);
+    return took_ms <= cluster_allowed_ms(cluster, limit_ms)
+           && pause_ms <= cluster_allowed_ms(cluster, limit_ms);
 }
 
 /* The parked have learnt that they were excluded. */
@@ -198,7 +213,8 @@ static bool the_parked_know(const struct cluster *cluster)
 }
 
 /* `a` and `b` are cut off together, for apart_ms and 300 steps. */
-static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t apart_ms, const char *name)
+static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t apart_ms,
+                      const char *name)
 {
     uint64_t pause_ms;
 
@@ -210,7 +226,8 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t 
     netns_move(b, true);
     step_wanted = cluster_step(cluster) + 1;
     size_wanted = cluster->places - 2;
-    cluster_until(cluster, size_wanted == 2 ? one_half_goes_on : those_go_on, "one side to go on", PATIENCE_MS);
+    cluster_until(cluster, size_wanted == 2 ? one_half_goes_on : those_go_on, "one side to go on",
+                  PATIENCE_MS);
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), from = cluster_step(cluster);
 
     cluster_until(cluster, all_are_parked, "the other side to say that it is parked", PATIENCE_MS);
@@ -225,8 +242,8 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t 
     settle(cluster);
     if (!the_parked_know(cluster))
         cluster_fail(cluster, "the parked never learnt that they were excluded");
-    printf("%s: went on after %" PRIu64
-           " ms for %" PRIu64 " steps, the two others were parked and made none; all together again "
+    printf("%s: went on after %" PRIu64 " ms for %" PRIu64
+           " steps, the two others were parked and made none; all together again "
            "for 100 steps %" PRIu64 " ms after it healed\n",
            name, took_ms, steps, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
@@ -242,7 +259,8 @@ static bool one_way_cut(struct cluster *cluster, uint32_t victim, bool mute, uin
     for (uint32_t i = 0; i < cluster->places; i++)
         if (i != victim)
             netns_one_way(mute ? victim : i, mute ? i : victim, true);
-    expect(cluster, cluster->places - 1, "the others to go on without the one that is cut off one way");
+    expect(cluster, cluster->places - 1,
+           "the others to go on without the one that is cut off one way");
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), step = cluster_step(cluster);
 
     step_wanted = step + 300;
@@ -278,8 +296,10 @@ static void within(struct cluster *cluster, bool (*cut)(struct cluster *, uint32
     for (int tries = 0; tries < TRIES; tries++)
         if (cut(cluster, victim, limit_ms))
             return;
-    cluster_fail(cluster, "that is more than %" PRIu64 " ms, %d times, and undisturbed steps took %" PRIu64 " ms at most", cluster_allowed_ms(cluster, limit_ms),
-                 TRIES, cluster->calm_ns / SPOTNIK_MS);
+    cluster_fail(cluster,
+                 "that is more than %" PRIu64 " ms, %d times, and undisturbed steps took %" PRIu64
+                 " ms at most",
+                 cluster_allowed_ms(cluster, limit_ms), TRIES, cluster->calm_ns / SPOTNIK_MS);
 }
 
 static bool somebody_goes_on(struct cluster *cluster)
@@ -310,19 +330,22 @@ static uint32_t successor(struct cluster *cluster, uint32_t place)
     return next == place ? first : next;
 }
 
-/* Two hosts that follow each other on the ring cannot reach each other, though all others reach both. Whatever the views
- * are, steps must go on. */
+/* Two hosts that follow each other on the ring cannot reach each other, though all others reach
+ * both. Whatever the views are, steps must go on. */
 static void pair(struct cluster *cluster, uint32_t a)
 {
     settle(cluster);
     uint32_t b = successor(cluster, a);
-    uint64_t step = cluster_step(cluster), epoch = cluster->worker[0].epoch, cut_ns = cluster_now_ns();
+    uint64_t step = cluster_step(cluster), epoch = cluster->worker[0].epoch,
+             cut_ns = cluster_now_ns();
 
     netns_one_way(a, b, true);
     netns_one_way(b, a, true);
     step_wanted = step + 500;
-    cluster_until(cluster, somebody_goes_on, "500 steps although two cannot reach each other", PATIENCE_MS);
-    uint64_t took_ms = (cluster_now_ns() - cut_ns) / SPOTNIK_MS, views = 0, healed_ns = cluster_now_ns();
+    cluster_until(cluster, somebody_goes_on, "500 steps although two cannot reach each other",
+                  PATIENCE_MS);
+    uint64_t took_ms = (cluster_now_ns() - cut_ns) / SPOTNIK_MS, views = 0,
+             healed_ns = cluster_now_ns();
 
     for (uint32_t i = 0; i < cluster->places; i++)
         if (cluster->worker[i].epoch > epoch + views)
@@ -335,8 +358,9 @@ static void pair(struct cluster *cluster, uint32_t a)
            took_ms, views, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
 
-/* Half of the hosts' members die with heartbeats unread, so that their kernels say RST for the connections they heard on. Those they
- * spoke on end with FIN: proof enough for the others to go on, whoever has the smallest id. */
+/* Half of the hosts' members die with heartbeats unread, so that their kernels say RST for the
+ * connections they heard on. Those they spoke on end with FIN: proof enough for the others to go
+ * on, whoever has the smallest id. */
 static void reset_half(struct cluster *cluster)
 {
     settle(cluster);
@@ -375,7 +399,8 @@ static void finish(struct cluster *cluster)
         cluster_kill(cluster, i, SIGTERM);
     cluster_until(cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
     cluster_expect_end(cluster, 75);
-    printf("%u hosts: %" PRIu64 " stable steps, %" PRIu64 " commits compared, no step with two results\n",
+    printf("%u hosts: %" PRIu64 " stable steps, %" PRIu64
+           " commits compared, no step with two results\n",
            cluster->places, cluster->step_highest, cluster->commits);
     cluster_free(cluster);
 }
@@ -404,7 +429,8 @@ static void four(const char *worker, uint64_t apart_ms)
     settle(&cluster);
     uint32_t first = smallest(&cluster);
 
-    partition(&cluster, (first + 1) % 4, (first + 2) % 4, apart_ms, "2|2, the half with the witness");
+    partition(&cluster, (first + 1) % 4, (first + 2) % 4, apart_ms,
+              "2|2, the half with the witness");
     reset_half(&cluster);
     finish(&cluster);
 }
@@ -425,8 +451,10 @@ static bool the_rest_is_over(struct cluster *cluster)
     return true;
 }
 
-/* Five members, of whom the hosts of two, the smallest and its neighbour, are cut off together until these are parked. */
-static void cut_two_off(struct cluster *cluster, const char *worker, uint32_t *ret_a, uint32_t *ret_b)
+/* Five members, of whom the hosts of two, the smallest and its neighbour, are cut off together
+ * until these are parked. */
+static void cut_two_off(struct cluster *cluster, const char *worker, uint32_t *ret_a,
+                        uint32_t *ret_b)
 {
     start(cluster, 5, worker);
     settle(cluster);
@@ -465,7 +493,8 @@ static void orphans(const char *worker, uint64_t apart_ms)
     cluster_free(&cluster);
 }
 
-/* Everybody two hosts knew dies one after the other while they are cut off, each replaced before the next. */
+/* Everybody two hosts knew dies one after the other while they are cut off, each replaced before
+ * the next. */
 static void resettled(const char *worker)
 {
     static struct cluster cluster;
@@ -487,20 +516,22 @@ static void resettled(const char *worker)
     settle(&cluster);
     if (!cluster.worker[a].exclusions || !cluster.worker[b].exclusions)
         cluster_fail(&cluster, "the two never learnt that the job had gone on without them");
-    printf("resettled: all that the two knew were replaced; all together again for 100 steps %" PRIu64
-           " ms after it healed\n",
-           (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
+    printf(
+        "resettled: all that the two knew were replaced; all together again for 100 steps %" PRIu64
+        " ms after it healed\n",
+        (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
     finish(&cluster);
 }
 
-/* Random instants up to 600 ms apart: short ones hit ballots and last words under way, long ones make silence count. */
+/* Random instants up to 600 ms apart: short ones hit ballots and last words under way, long ones
+ * make silence count. */
 static void wait_a_while(struct cluster *cluster)
 {
     static const uint64_t longest_ms[] = { 5, 60, 300, 600 };
 
-    cluster_spend(
-        cluster,
-        spotnik_prng_below(&cluster->prng, longest_ms[spotnik_prng_below(&cluster->prng, 4)] * SPOTNIK_MS));
+    cluster_spend(cluster, spotnik_prng_below(&cluster->prng,
+                                              longest_ms[spotnik_prng_below(&cluster->prng, 4)]
+                                                  * SPOTNIK_MS));
 }
 
 /* Nobody who lives is in a view that could go on: each is parked, or looks for the job. */
@@ -519,14 +550,16 @@ static bool all_are_out(struct cluster *cluster)
     return true;
 }
 
-/* One death leaves a quorum of everybody else, whatever was cut meanwhile: then somebody goes on. */
+/* One death leaves a quorum of everybody else, whatever was cut meanwhile: then somebody goes
+ * on. */
 static bool is_decided(struct cluster *cluster)
 {
     return cluster_step(cluster) > step_wanted || (cluster->kills > 1 && all_are_out(cluster));
 }
 
-/* Some hosts are cut off, some members die on either side, the cable is mended, more die. Then whoever lives goes on, or knows that
- * it may not. What the two sides did is compared step by step, that of the dead included. */
+/* Some hosts are cut off, some members die on either side, the cable is mended, more die. Then
+ * whoever lives goes on, or knows that it may not. What the two sides did is compared step by step,
+ * that of the dead included. */
 static void storm(const char *worker, uint64_t seed)
 {
     static struct cluster cluster;
@@ -536,7 +569,8 @@ static void storm(const char *worker, uint64_t seed)
     spotnik_prng_seed(&cluster.prng, seed);
     settle(&cluster);
     for (int round = 0; round < 2; round++) {
-        uint32_t side = 1 + (uint32_t)spotnik_prng_below(&cluster.prng, 30); /* never nobody, never all */
+        /* never nobody, never all */
+        uint32_t side = 1 + (uint32_t)spotnik_prng_below(&cluster.prng, 30);
 
         for (uint32_t i = 0; i < 5; i++)
             if (side >> i & 1)
@@ -581,7 +615,8 @@ int main(int argc, char **argv)
         return 77;
     }
     if (!netns_set_up()) {
-        printf("skipped: cannot make network namespaces here (needs `ip` and the right to use it)\n");
+        printf(
+            "skipped: cannot make network namespaces here (needs `ip` and the right to use it)\n");
         return 77;
     }
     if (cluster_argument(argc, argv, "five", 1))

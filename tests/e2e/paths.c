@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four hosts (network namespaces on a switch), one member each, and paths that are neither whole nor cut; iptables breaks them. Claims:
+/* Four hosts (network namespaces on a switch), one member each, and paths that are neither whole
+ * nor cut; iptables breaks them. Claims:
  *
- *   pair    two hosts do not reach each other, the others reach both: nobody is excluded, and steps go on; for every pair of the
- *           four, so for ring neighbours and for others. The status names such a path
- *   narrow  packets over 1280 bytes vanish on the way to one host: steps go on within seconds, and nobody is excluded
+ *   pair    two hosts do not reach each other, the others reach both: nobody is excluded, and steps
+ *           go on; for every pair of the four, so for ring neighbours and for others. The status
+ *           names such a path
+ *   narrow  packets over 1280 bytes vanish on the way to one host: steps go on within seconds, and
+ *           nobody is excluded
  *   loss    5 % of all packets are lost: nobody is excluded
- *   three   one host has left; two of the three that stay do not reach each other, so that there is no ring: two go on, and the third
- *           returns when its path works
+ *   three   one host has left; two of the three that stay do not reach each other, so that there is
+ *           no ring: two go on, and the third returns when its path works
  *
  * Needs root, `ip` and `iptables`; says so and is skipped (77) where they are missing.
  *
  *     e2e-paths WORKER [pairs=1] [narrow=1] [three=1] [loss_s=0] [hosts=4]
  *
- * The loss is for a machine that does nothing else (loss_s=60): heartbeats that are late and lost ones add up.
- * With fewer hosts only the loss makes sense. */
+ * The loss is for a machine that does nothing else (loss_s=60): heartbeats that are late and lost
+ * ones add up. With fewer hosts only the loss makes sense. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,7 +61,8 @@ static void settle(struct cluster *cluster)
 static bool rule(uint32_t at, const char *words, bool on)
 {
     char command[300];
-    snprintf(command, sizeof command, "ip netns exec %s iptables -%c INPUT %s 2>/dev/null", netns_host[at], on ? 'I' : 'D', words);
+    snprintf(command, sizeof command, "ip netns exec %s iptables -%c INPUT %s 2>/dev/null",
+             netns_host[at], on ? 'I' : 'D', words);
     return system(command) == 0;
 }
 
@@ -73,7 +77,8 @@ static void drop_pair(uint32_t a, uint32_t b, bool on)
 }
 
 /* All four, 100 steps on, with nobody excluded. */
-static void expect_all(struct cluster *cluster, const char *what, uint64_t excluded, uint64_t began_ns)
+static void expect_all(struct cluster *cluster, const char *what, uint64_t excluded,
+                       uint64_t began_ns)
 {
     settle(cluster);
     printf("%s: 100 steps on with all after %" PRIu64 " ms, %" PRIu64 " exclusions\n", what,
@@ -102,7 +107,8 @@ static void pair(struct cluster *cluster, uint32_t a, uint32_t b)
     drop_pair(a, b, true);
     expect_all(cluster, what, excluded, began_ns);
     drop_pair(a, b, false);
-    cluster_spend(cluster, 2500 * SPOTNIK_MS); /* a path that broke is taken for broken for 2 s; with two at once there may be no ring */
+    /* a path that broke is taken for broken for 2 s; with two at once there may be no ring */
+    cluster_spend(cluster, 2500 * SPOTNIK_MS);
 }
 
 /* The rule looks at packets before anybody has cut them up: let them be as short as on a cable. */
@@ -110,7 +116,8 @@ static bool cut_up(void)
 {
     char command[300];
     for (uint32_t i = 0; i < hosts; i++) {
-        snprintf(command, sizeof command, "ip -n %s link set dev eth0 gso_max_segs 1 2>/dev/null", netns_host[i]);
+        snprintf(command, sizeof command, "ip -n %s link set dev eth0 gso_max_segs 1 2>/dev/null",
+                 netns_host[i]);
         if (system(command) != 0)
             return false;
     }
@@ -137,12 +144,14 @@ static void loss(struct cluster *cluster, uint64_t seconds)
 {
     static const char words[] = "-p tcp -m statistic --mode random --probability 0.05 -j DROP";
     settle(cluster);
-    uint64_t excluded = exclusions(cluster), began_ns = cluster_now_ns(), from = cluster_step(cluster);
+    uint64_t excluded = exclusions(cluster), began_ns = cluster_now_ns(),
+             from = cluster_step(cluster);
     for (uint32_t i = 0; i < hosts; i++)
         if (!rule(i, words, true))
             return;
     cluster_spend(cluster, seconds * SPOTNIK_S);
-    printf("5 %% loss: %" PRIu64 " steps in %" PRIu64 " s\n", cluster_step(cluster) - from, seconds);
+    printf("5 %% loss: %" PRIu64 " steps in %" PRIu64 " s\n", cluster_step(cluster) - from,
+           seconds);
     expect_all(cluster, "5 % of the packets lost", excluded, began_ns);
     for (uint32_t i = 0; i < hosts; i++)
         rule(i, words, false);
@@ -176,8 +185,10 @@ static void three(struct cluster *cluster)
         uint64_t alone_ns = cluster_now_ns();
         drop_pair(a, b, false);
         cluster_until(cluster, three_are_together, "the third host to return", PATIENCE_MS);
-        printf("three hosts, no path between %u and %u: two go on after %" PRIu64 " ms, the third is back %" PRIu64 " ms after its path\n",
-               a, b, (alone_ns - began_ns) / SPOTNIK_MS, (cluster_now_ns() - alone_ns) / SPOTNIK_MS);
+        printf("three hosts, no path between %u and %u: two go on after %" PRIu64
+               " ms, the third is back %" PRIu64 " ms after its path\n",
+               a, b, (alone_ns - began_ns) / SPOTNIK_MS,
+               (cluster_now_ns() - alone_ns) / SPOTNIK_MS);
     }
 }
 
@@ -207,8 +218,10 @@ int main(int argc, char **argv)
         for (uint32_t a = 0; a < hosts; a++)
             for (uint32_t b = a + 1; b < hosts; b++)
                 pair(&cluster, a, b);
-    if (cluster_argument(argc, argv, "pairs", hosts == HOSTS) && !anybody_says(&cluster, "nothing gets through"))
-        cluster_fail(&cluster, "no status names a broken path"); /* of those that were no ring neighbours */
+    if (cluster_argument(argc, argv, "pairs", hosts == HOSTS)
+        && !anybody_says(&cluster, "nothing gets through"))
+        /* of those that were no ring neighbours */
+        cluster_fail(&cluster, "no status names a broken path");
     if (cluster_argument(argc, argv, "narrow", hosts == HOSTS))
         narrow(&cluster);
     if (cluster_argument(argc, argv, "loss_s", 0))

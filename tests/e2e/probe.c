@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status and open files of members. Asking is done in a child, because it may have to enter another network. */
+/* Status and open files of members. Asking is done in a child, because it may have to enter another
+ * network. */
 #include "probe.h"
 
 #include <dirent.h>
@@ -25,7 +26,8 @@ void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
 {
     memset(ret, 0, sizeof *ret);
     spotnik_job_hash("e2e", ret->job);
-    if (spotnik_key_read(cluster->key, ret->key) || spotnik_key_random(&ret->self.id, sizeof ret->self.id))
+    if (spotnik_key_read(cluster->key, ret->key)
+        || spotnik_key_random(&ret->self.id, sizeof ret->self.id))
         cluster_fail(cluster, "no credentials: %s", spotnik_last_error());
 }
 
@@ -60,7 +62,8 @@ struct spotnik_member probe_member(struct cluster *cluster, uint32_t place)
     return member;
 }
 
-static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, int out)
+static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
+                int out)
 {
     struct spotnik_credentials credentials;
     struct spotnik_member peer;
@@ -75,8 +78,8 @@ static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_me
             _exit(1);
     }
     probe_credentials(cluster, &credentials);
-    if (spotnik_net_dial(&credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, ASK_NS, &fd,
-                         &peer))
+    if (spotnik_net_dial(&credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
+                         ASK_NS, &fd, &peer))
         _exit(1);
     while ((got = read(fd, piece, sizeof piece)) > 0)
         if (write(out, piece, (size_t)got) != got)
@@ -84,8 +87,8 @@ static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_me
     _exit(got == 0 ? 0 : 1);
 }
 
-bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, char *text,
-                  size_t size)
+bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
+                  char *text, size_t size)
 {
     size_t used = 0;
     ssize_t got;
@@ -124,8 +127,8 @@ void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_m
     }
 }
 
-static void become(const struct cluster *cluster, const char *key, const char *job, const char *peers,
-                   int events)
+static void become(const struct cluster *cluster, const char *key, const char *job,
+                   const char *peers, int events)
 {
     char fd[16];
 
@@ -158,8 +161,8 @@ static void listen_to(struct cluster *cluster, pid_t pid, int events, char *text
     }
 }
 
-void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers, int code,
-                 const char *why)
+void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers,
+                 int code, const char *why)
 {
     char text[1024] = "", expected[32];
     int ends[2];

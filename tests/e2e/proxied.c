@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two hosts (network namespaces), one member each, and before each host a proxy that ends all its connections to the other, as the
- * sidecar of a service mesh does: iptables sends them there. The proxies die and start again, which both members read as the end of the other. Claim:
- * there is one job all the time. No step has two results (the cluster checks it at every commit), and after each restart both are in one
- * view again.
+/* Two hosts (network namespaces), one member each, and before each host a proxy that ends all its
+ * connections to the other, as the sidecar of a service mesh does: iptables sends them there. The
+ * proxies die and start again, which both members read as the end of the other. Claim: there is one
+ * job all the time. No step has two results (the cluster checks it at every commit), and after each
+ * restart both are in one view again.
  *
  * Needs root, `ip` and `iptables`; says so and is skipped (77) where they are missing.
  *
@@ -62,7 +63,8 @@ static int go_on_to(int fd)
     struct sockaddr_in name;
     socklen_t size = sizeof name;
     int mark = MARK, to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &name, &size) || setsockopt(to, SOL_SOCKET, SO_MARK, &mark, sizeof mark)
+    if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &name, &size)
+        || setsockopt(to, SOL_SOCKET, SO_MARK, &mark, sizeof mark)
         || connect(to, (struct sockaddr *)&name, sizeof name)) {
         close(to);
         return -1;
@@ -153,7 +155,8 @@ static bool redirect(uint32_t of)
 {
     char command[300];
     snprintf(command, sizeof command,
-             "ip netns exec %s iptables -t nat -A OUTPUT -p tcp -d %s -m mark ! --mark %d -j REDIRECT --to-ports %d 2>/dev/null",
+             "ip netns exec %s iptables -t nat -A OUTPUT -p tcp -d %s -m mark ! --mark %d -j "
+             "REDIRECT --to-ports %d 2>/dev/null",
              netns_host[of], netns_address[!of], MARK, PORT);
     return system(command) == 0;
 }
@@ -189,7 +192,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < 2; i++)
         start_proxy(i);
     cluster_new(&cluster, 2, 1);
-    cluster.tolerant = true; /* the half without the smallest id may be passed over, and comes in again */
+    /* the half without the smallest id may be passed over, and comes in again */
+    cluster.tolerant = true;
     cluster_use(&cluster, argv[1], "-u", "1000", NULL);
     for (uint32_t i = 0; i < 2; i++) {
         cluster.netns[i] = netns_host[i];
@@ -204,10 +208,11 @@ int main(int argc, char **argv)
         start_proxy(0);
         start_proxy(1);
         wait_for_both(&cluster, "both members in one view after the proxies have started again");
-        printf("restart %" PRIu64 ": one view of two, and 50 steps on, after %" PRIu64 " ms\n", i + 1,
-               (cluster_now_ns() - began_ns) / SPOTNIK_MS);
+        printf("restart %" PRIu64 ": one view of two, and 50 steps on, after %" PRIu64 " ms\n",
+               i + 1, (cluster_now_ns() - began_ns) / SPOTNIK_MS);
     }
-    printf("one job through %" PRIu64 " restarts of the proxies: %" PRIu64 " steps\n", restarts, cluster_step(&cluster));
+    printf("one job through %" PRIu64 " restarts of the proxies: %" PRIu64 " steps\n", restarts,
+           cluster_step(&cluster));
     cluster_free(&cluster);
     return 0;
 }

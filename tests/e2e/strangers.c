@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers at the door of a live job: port scans, garbage, half a handshake, connections that say nothing for ever, a recorded
- * handshake played again, another wire version, another key, another job; and holders of the key that talk nonsense once they
- * are in. Claims: no view change, no lost step, the rate of steps holds, no file stays open; whoever is turned away by version,
- * key or job is told so, and the member's status says it too; a rightful joiner gets in meanwhile (P10).
+/* Strangers at the door of a live job: port scans, garbage, half a handshake, connections that say
+ * nothing for ever, a recorded handshake played again, another wire version, another key, another
+ * job; and holders of the key that talk nonsense once they are in. Claims: no view change, no lost
+ * step, the rate of steps holds, no file stays open; whoever is turned away by version, key or job
+ * is told so, and the member's status says it too; a rightful joiner gets in meanwhile (P10).
  *
  *     e2e-strangers WORKER [seed=1] */
 #include <arpa/inet.h>
@@ -30,7 +31,15 @@
 #define HEAR_MS 20000
 #define STEADY 5 /* times in a row that members have as many files open as before */
 
-enum { FLOOD = 20000, MEMBERS = 3, SOME = 2 * MEMBERS, SILENT = 200, SCANS = 200, TALKERS = 8, OTHER_VERSION = 9 };
+enum {
+    FLOOD = 20000,
+    MEMBERS = 3,
+    SOME = 2 * MEMBERS,
+    SILENT = 200,
+    SCANS = 200,
+    TALKERS = 8,
+    OTHER_VERSION = 9
+};
 
 static char door[MEMBERS + 1][32];
 static int silent[SILENT], files[MEMBERS];
@@ -41,7 +50,8 @@ static uint64_t step_wanted, epoch;
 /* A listener on a port that is free now. */
 static int listener(uint16_t *ret_port)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -52,15 +62,18 @@ static int listener(uint16_t *ret_port)
     return fd;
 }
 
-/* A port of ours for as long as the test runs: nobody else gets it, and who binds it by name may listen there. */
+/* A port of ours for as long as the test runs: nobody else gets it, and who binds it by name may
+ * listen there. */
 static uint16_t reserve(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)
-        || bind(fd, (struct sockaddr *)&address, size) || getsockname(fd, (struct sockaddr *)&address, &size))
+        || bind(fd, (struct sockaddr *)&address, size)
+        || getsockname(fd, (struct sockaddr *)&address, &size))
         exit(2);
     return ntohs(address.sin_port);
 }
@@ -72,7 +85,8 @@ static uint16_t port_of(uint32_t place)
 
 static int connect_to(uint16_t port)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct timeval patience = { .tv_sec = HEAR_MS / 1000 };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -128,7 +142,8 @@ static bool files_are_closed(struct cluster *cluster)
     return true;
 }
 
-/* How many files are open when nobody comes: once all that members share has been set up, which may be long after their first step. */
+/* How many files are open when nobody comes: once all that members share has been set up, which may
+ * be long after their first step. */
 static bool files_are_steady(struct cluster *cluster)
 {
     static int times;
@@ -154,7 +169,8 @@ static void expect_calm(struct cluster *cluster, const char *after)
 static void expect_closed(struct cluster *cluster, const char *after)
 {
     expect_calm(cluster, after);
-    cluster_until(cluster, files_are_closed, "members to close what strangers had opened", PATIENCE_MS);
+    cluster_until(cluster, files_are_closed, "members to close what strangers had opened",
+                  PATIENCE_MS);
 }
 
 /* The status of place 0 says whom it turned away, and why. */
@@ -179,7 +195,8 @@ static void scan(struct cluster *cluster)
 /* Random bytes, some behind a good beginning. */
 static void garbage(struct cluster *cluster)
 {
-    static const uint8_t hello[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1', 1, 0, 1, 1, 112, 0, 0, 0 };
+    static const uint8_t hello[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1',
+                                       1,   0,   1,   1,   112, 0,   0,   0 };
 
     for (int i = 0; i < 60; i++) {
         uint8_t bytes[4096];
@@ -212,18 +229,22 @@ static void speak_up(void)
 
 /* ---- a flood ---- */
 
-/* Connect to the members' doors and close, as fast as it goes, from an address of our own, until killed. How often is in *count. */
+/* Connect to the members' doors and close, as fast as it goes, from an address of our own, until
+ * killed. How often is in *count. */
 static void flood(uint64_t *count)
 {
-    struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8) };
+    struct sockaddr_in from = { .sin_family = AF_INET,
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8) };
 
     for (uint32_t i = 0;; i++) {
-        struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        struct sockaddr_in to = { .sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         to.sin_port = htons(port_of(i % MEMBERS));
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger)); /* or ports run out */
+        /* or ports run out */
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger));
         if (fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0
             && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
             __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
@@ -243,7 +264,8 @@ static bool is_flooded(struct cluster *cluster)
 /* Steps per second while thousands come; nobody is lost by it. */
 static double withstand_flood(struct cluster *cluster)
 {
-    flooded = mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    flooded =
+        mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t step = cluster_step(cluster), begun_ns = cluster_now_ns();
     pid_t pid = fork();
 
@@ -252,7 +274,8 @@ static double withstand_flood(struct cluster *cluster)
     cluster_until(cluster, is_flooded, "strangers to have come in thousands", PATIENCE_MS);
     expect_calm(cluster, "in a flood");
     flooded_before = __atomic_load_n(flooded, __ATOMIC_RELAXED);
-    cluster_until(cluster, is_flooded, "strangers to have come in thousands once more", PATIENCE_MS);
+    cluster_until(cluster, is_flooded, "strangers to have come in thousands once more",
+                  PATIENCE_MS);
     double took_s = (double)(cluster_now_ns() - begun_ns) / 1e9;
     double rate = (double)(cluster_step(cluster) - step) / took_s;
 
@@ -263,7 +286,8 @@ static double withstand_flood(struct cluster *cluster)
 }
 
 /* Run a worker that does not belong; it is told why, and the member's status says it too. */
-static void stranger(struct cluster *cluster, const char *key, const char *job, int code, const char *why)
+static void stranger(struct cluster *cluster, const char *key, const char *job, int code,
+                     const char *why)
 {
     probe_fails(cluster, key, job, door[0], code, why);
     expect_refusal(cluster, why);
@@ -294,7 +318,8 @@ static void pump(int from, int to, bool *open, int copy, bool other_version)
         _exit(1);
 }
 
-/* A process that stands between one caller and the door of place 0: it listens in, and may change the version of the HELLO. */
+/* A process that stands between one caller and the door of place 0: it listens in, and may change
+ * the version of the HELLO. */
 static struct wire_tap tap_new(bool other_version)
 {
     struct wire_tap tap;
@@ -348,7 +373,8 @@ static int call(struct cluster *cluster, uint16_t port, enum spotnik_purpose pur
 
     probe_credentials(cluster, &credentials);
     memcpy(credentials.self.address, loopback, sizeof loopback);
-    return spotnik_net_dial(&credentials, loopback, port, purpose, HEAR_MS * SPOTNIK_MS, ret_fd, &peer);
+    return spotnik_net_dial(&credentials, loopback, port, purpose, HEAR_MS * SPOTNIK_MS, ret_fd,
+                            &peer);
 }
 
 static void other_version(struct cluster *cluster)
@@ -364,7 +390,8 @@ static void other_version(struct cluster *cluster)
     expect_refusal(cluster, "speaks another wire version");
 }
 
-/* What a caller with the key once said opens nothing a second time: the door asks for the answer to a new question. */
+/* What a caller with the key once said opens nothing a second time: the door asks for the answer to
+ * a new question. */
 static void replay(struct cluster *cluster)
 {
     struct wire_tap tap = tap_new(false);
@@ -497,16 +524,19 @@ int main(int argc, char **argv)
     withstand_flood(&cluster);
     expect_closed(&cluster, "after a flood");
     besiege(&cluster);
-    double besieged = (double)(cluster_step(&cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
+    double besieged =
+        (double)(cluster_step(&cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 
     if (cluster.recoveries || besieged < calm / 10)
-        cluster_fail(&cluster, "%.0f steps/s and %" PRIu64 " recoveries among strangers; undisturbed %.0f",
+        cluster_fail(&cluster,
+                     "%.0f steps/s and %" PRIu64 " recoveries among strangers; undisturbed %.0f",
                      besieged, cluster.recoveries, calm);
     cluster_start(&cluster, MEMBERS);
     cluster_until(&cluster, joiner_is_in, "a rightful joiner to be in although the door is crowded",
                   PATIENCE_MS);
     speak_up();
-    printf("%d scans, 60 times garbage, %d holders of the key talking nonsense, %d silent ones: no view "
+    printf("%d scans, 60 times garbage, %d holders of the key talking nonsense, %d silent ones: no "
+           "view "
            "change, %.0f steps/s "
            "(undisturbed %.0f), no file left open, a rightful joiner got in\n",
            SCANS, TALKERS * SPOTNIK_PURPOSE_PEERS, SILENT, besieged, calm);

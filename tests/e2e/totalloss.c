@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every member of a job is killed at one instant, again and again, while it writes checkpoints and its
- * members come and go; each time it is started anew in the same place. Claims: it goes on from the newest
- * complete checkpoint, at the very next step, with every sample of every epoch of data used once (the
- * members check that themselves, over the deaths); from the one before when that was damaged; also when it is
- * lost again and again before it could write another; checkpoints are completed while members are lost and come
- * all the time; what it trains is, bit for bit, what the same members without deaths would have.
+/* Every member of a job is killed at one instant, again and again, while it writes checkpoints and
+ * its members come and go; each time it is started anew in the same place. Claims: it goes on from
+ * the newest complete checkpoint, at the very next step, with every sample of every epoch of data
+ * used once (the members check that themselves, over the deaths); from the one before when that was
+ * damaged; also when it is lost again and again before it could write another; checkpoints are
+ * completed while members are lost and come all the time; what it trains is, bit for bit, what the
+ * same members without deaths would have.
  *
  *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] */
 #include <dirent.h>
@@ -70,8 +71,8 @@ static bool is_whole(struct cluster *cluster)
     return cluster_is_whole(cluster);
 }
 
-/* One member is lost and another comes, once or twice, so that checkpoints are cut and members join what
- * was resumed. */
+/* One member is lost and another comes, once or twice, so that checkpoints are cut and members join
+ * what was resumed. */
 static void churn(struct cluster *cluster)
 {
     for (uint64_t i = spotnik_prng_below(&cluster->prng, 3); i > 0; i--) {
@@ -90,8 +91,8 @@ static void kill_all(struct cluster *cluster)
     cluster_until(cluster, cluster_is_over, "everybody to be dead", PATIENCE_MS);
 }
 
-/* Somebody is lost and replaced all the time, until a checkpoint is complete all the same: each time a little later, so
- * that a slow disk is no reason to fail. */
+/* Somebody is lost and replaced all the time, until a checkpoint is complete all the same: each
+ * time a little later, so that a slow disk is no reason to fail. */
 static void write_under_churn(struct cluster *cluster)
 {
     uint64_t losses = 0;
@@ -127,7 +128,8 @@ static void tear(struct cluster *cluster, const struct spotnik_shelf_entry *entr
     DIR *parts = opendir(path);
     for (const struct dirent *at; parts && (at = readdir(parts)) != NULL;) {
         snprintf(file, sizeof file, "%s/%s", path, at->d_name);
-        if (!strncmp(at->d_name, "part-", 5) && !stat(file, &facts) && !truncate(file, facts.st_size - 1)) {
+        if (!strncmp(at->d_name, "part-", 5) && !stat(file, &facts)
+            && !truncate(file, facts.st_size - 1)) {
             closedir(parts);
             return;
         }
@@ -135,13 +137,14 @@ static void tear(struct cluster *cluster, const struct spotnik_shelf_entry *entr
     cluster_fail(cluster, "%s has no part to tear", entry->name);
 }
 
-/* Live until a new checkpoint is complete and some steps more, then die at some instant. Returns where the
- * next life must go on. */
+/* Live until a new checkpoint is complete and some steps more, then die at some instant. Returns
+ * where the next life must go on. */
 static uint64_t live_and_die(struct cluster *cluster, bool torn)
 {
     struct spotnik_shelf_entry entry;
 
-    /* Who has copied half of the state of a job that dies with its only member cannot begin it, and ends after a minute: not the claim here. */
+    /* Who has copied half of the state of a job that dies with its only member cannot begin it, and
+     * ends after a minute: not the claim here. */
     cluster_until(cluster, is_whole, "everybody in one view at the beginning", PATIENCE_MS);
     churn(cluster);
     checkpoint_wanted = cluster->step_highest + 1;
@@ -202,14 +205,16 @@ static void lives_under_churn(int argc, char **argv, uint64_t lives, uint64_t se
 
     snprintf(bytes, sizeof bytes, "%" PRIu64, cluster_argument(argc, argv, "mib", 36) << 20);
     begin(&cluster, seed, 4, 2);
-    setenv("SPOTNIK_CHECKPOINT_STEPS", "100", 1); /* in less than it takes to write one, most would be left out */
-    cluster_use(&cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D", "-S", bytes,
-                NULL);
+    /* in less than it takes to write one, most would be left out */
+    setenv("SPOTNIK_CHECKPOINT_STEPS", "100", 1);
+    cluster_use(&cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D",
+                "-S", bytes, NULL);
     for (uint64_t life = 0; life < lives; life++) {
         uint64_t step = live_and_die(&cluster, life == 2);
 
         printf("life %" PRIu64 ": %" PRIu64 " steps, goes on from step %" PRIu64 "%s\n", life,
-               cluster.step_highest, step, life == 2 ? ", the one before the newest, which was torn" : "");
+               cluster.step_highest, step,
+               life == 2 ? ", the one before the newest, which was torn" : "");
         steps += cluster.step_highest - step;
         expect_resumed(&cluster, step);
     }
@@ -221,18 +226,20 @@ static void lives_under_churn(int argc, char **argv, uint64_t lives, uint64_t se
         expect_resumed(&cluster, newest(&entry));
     }
     finish(&cluster);
-    printf("%u kills, %u starts, %" PRIu64 " steps done twice\n", cluster.kills, cluster.started, steps);
+    printf("%u kills, %u starts, %" PRIu64 " steps done twice\n", cluster.kills, cluster.started,
+           steps);
     cluster_free(&cluster);
 }
 
-/* Two members add in one order only, so the bits do not depend on who stands where. Returns the last
- * digest. */
+/* Two members add in one order only, so the bits do not depend on who stands where. Returns the
+ * last digest. */
 static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
 {
     static struct cluster cluster;
 
     begin(&cluster, seed, 2, 2);
-    cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "500", "-s", "405", NULL);
+    cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "500", "-s", "405",
+                NULL);
     for (uint64_t i = 0; i < deaths; i++) {
         struct spotnik_shelf_entry entry;
 
@@ -252,7 +259,8 @@ static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
     struct spotnik_shelf_entry last;
 
     if (step != 405 || newest(&last) != 405)
-        cluster_fail(&cluster, "the pair ended at step %" PRIu64 ", its last checkpoint is after %" PRIu64,
+        cluster_fail(&cluster,
+                     "the pair ended at step %" PRIu64 ", its last checkpoint is after %" PRIu64,
                      step, newest(&last));
     cluster_free(&cluster);
     return digest;
@@ -297,7 +305,8 @@ int main(int argc, char **argv)
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
     uint64_t undisturbed = pair(argv[1], seed, 0), disturbed = pair(argv[1], seed + 1, 4);
 
-    printf("a pair after 405 steps: %016" PRIx64 " undisturbed, %016" PRIx64 " with 4 total losses\n",
+    printf("a pair after 405 steps: %016" PRIx64 " undisturbed, %016" PRIx64
+           " with 4 total losses\n",
            undisturbed, disturbed);
     if (undisturbed != disturbed) {
         puts("FAILED: total losses have changed what was trained");

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The peers directory vanishes, or its disk is full, while the job runs. Claims:
  *
- *   gone       training goes on and survives a loss; the status of each member warns; a worker that starts is told what is
- *              wrong; once the directory is back the warning goes and a joiner gets in
+ *   gone       training goes on and survives a loss; the status of each member warns; a worker that
+ *              starts is told what is wrong; once the directory is back the warning goes and a
+ *              joiner gets in
  *   joining    it goes while a joiner copies the state: the joiner gets in all the same
- *   full       on a full disk a worker is told so at its start; members that run are not disturbed, and warn
+ *   full       on a full disk a worker is told so at its start; members that run are not disturbed,
+ *              and warn
  *
  * The last needs the right to mount; it says so and is left out without.
  *
@@ -51,8 +53,8 @@ static void move(struct cluster *cluster, const char *from, const char *to)
         cluster_fail(cluster, "rename: %m");
 }
 
-static void expect_warnings(struct cluster *cluster, const struct spotnik_member *member, uint32_t count,
-                            const char *what)
+static void expect_warnings(struct cluster *cluster, const struct spotnik_member *member,
+                            uint32_t count, const char *what)
 {
     char text[16384];
 
@@ -65,8 +67,8 @@ static void start(struct cluster *cluster, uint32_t places, uint32_t now, const 
                   const char *bytes)
 {
     cluster_new(cluster, places, 1);
-    cluster_use(cluster, worker, "-S", bytes, "-D", "-c", "5000", "-n", "10000", "-b", "64", "-u", "1000",
-                NULL);
+    cluster_use(cluster, worker, "-S", bytes, "-D", "-c", "5000", "-n", "10000", "-b", "64", "-u",
+                "1000", NULL);
     for (uint32_t i = 0; i < now; i++)
         cluster_start(cluster, i);
 }
@@ -103,7 +105,8 @@ static void gone(const char *worker)
     expect_warnings(&cluster, member, 4, NO_WARNING);
     cluster_start(&cluster, 2);
     go_on(&cluster, 4, "a joiner to be in once the directory is back");
-    printf("gone: steps went on, also after a loss; members warned; a joiner got in when it was back\n");
+    printf("gone: steps went on, also after a loss; members warned; a joiner got in when it was "
+           "back\n");
     finish(&cluster);
 }
 
@@ -140,7 +143,8 @@ static void joining(const char *worker, uint64_t mib)
     move(&cluster, cluster.peers, elsewhere);
     close(open(go, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     go_on(&cluster, 3, "a joiner to be in although the directory went");
-    printf("joining: with %" PRIu64 " MiB to copy when the directory went, the joiner got in\n", mib);
+    printf("joining: with %" PRIu64 " MiB to copy when the directory went, the joiner got in\n",
+           mib);
     move(&cluster, elsewhere, cluster.peers);
     finish(&cluster);
 }
@@ -180,7 +184,8 @@ static void full(const char *worker)
     }
     snprintf(ballast, sizeof ballast, "%s/ballast", cluster.peers);
     fill(&cluster, ballast);
-    probe_fails(&cluster, cluster.key, "e2e", cluster.spec, SPOTNIK_ERR_SYSTEM, "No space left on device");
+    probe_fails(&cluster, cluster.key, "e2e", cluster.spec, SPOTNIK_ERR_SYSTEM,
+                "No space left on device");
     if (unlink(ballast))
         cluster_fail(&cluster, "unlink: %m");
     cluster_start(&cluster, 0);
@@ -191,14 +196,16 @@ static void full(const char *worker)
         member[i] = probe_member(&cluster, i);
     fill(&cluster, ballast);
     expect_warnings(&cluster, member, 2, "No space left on device");
-    probe_fails(&cluster, cluster.key, "e2e", cluster.spec, SPOTNIK_ERR_SYSTEM, "No space left on device");
+    probe_fails(&cluster, cluster.key, "e2e", cluster.spec, SPOTNIK_ERR_SYSTEM,
+                "No space left on device");
     go_on(&cluster, 2, "steps with a full disk");
     if (unlink(ballast))
         cluster_fail(&cluster, "unlink: %m");
     expect_warnings(&cluster, member, 2, NO_WARNING);
     cluster_start(&cluster, 2);
     go_on(&cluster, 3, "a joiner to be in when there is room again");
-    printf("full: workers were told; members warned and went on; a joiner got in when there was room\n");
+    printf("full: workers were told; members warned and went on; a joiner got in when there was "
+           "room\n");
     for (uint32_t i = 0; i < 3; i++)
         cluster_kill(&cluster, i, SIGTERM);
     cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);

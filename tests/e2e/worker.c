@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The member of the end-to-end tests: trains nothing of use, and reports every commit, so that whoever started it can
- * compare all members. One line per event on --events FD:
+/* The member of the end-to-end tests: trains nothing of use, and reports every commit, so that
+ * whoever started it can compare all members. One line per event on --events FD:
  *
- *     joined MEMBER                            spotnik_join() returned, or it is a new member since it was excluded
- *     commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC
- *     recovery EPOCH LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED
- *     excluded STEP      done STEP DIGEST      leaving STEP DIGEST      error CODE WORDS
- *     aim VALUE          dies VALUE            where it is built to die at points of the protocol (armed.h)
+ *     joined MEMBER                            spotnik_join() returned, or it is a new member since
+ *     it was excluded commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC recovery EPOCH
+ *     LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED excluded STEP      done STEP
+ *     DIGEST      leaving STEP DIGEST      error CODE WORDS aim VALUE          dies VALUE
+ *     where it is built to die at points of the protocol (armed.h)
  *
- * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that of the agreed ones.
- * With WORKER_ALL_KINDS there are collectives of every kind in its steps (all_kinds.h).
- * With WORKER_ONES there is a bucket of so many ones in each, whose sum must be the same whole number everywhere.
- * With WORKER_APART it goes on after each of them outside of steps (apart.h).
- * With WORKER_HOLD it waits, when it has joined and before it is given the state, until there is a file of that name.
- * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
+ * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that
+ * of the agreed ones. With WORKER_ALL_KINDS there are collectives of every kind in its steps
+ * (all_kinds.h). With WORKER_ONES there is a bucket of so many ones in each, whose sum must be the
+ * same whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
+ * (apart.h). With WORKER_HOLD it waits, when it has joined and before it is given the state, until
+ * there is a file of that name. It checks the ledger itself: over each epoch of data the samples of
+ * all committed steps are every index once. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -37,22 +38,25 @@
 struct worker {
     int events;
     uint64_t steps, count, samples, batch, state_bytes, compute_us, busy_us;
-    uint64_t quits; /* leaves after so many steps of its own, with status 0, as a program that has nothing more to do; 0: never */
+    /* leaves after so many steps of its own, with status 0, as a program that has nothing more to
+     * do; 0: never */
+    uint64_t quits;
     bool odd;   /* has a bucket that the others have not */
     bool slow;  /* a replayed step takes half as long again as any other */
     bool light; /* the digest looks at the ballast here and there only */
     spotnik_job *job;
-    spotnik_sync *sync; /* NULL: it averages gradients itself */
+    spotnik_sync *sync;    /* NULL: it averages gradients itself */
     struct all_kinds *all; /* NULL: with all-reduces only */
     struct apart *apart;   /* NULL: nothing outside of steps */
     float *w, *g, *ones;
     uint64_t ones_count; /* 0: without */
-    uint8_t *ballast; /* registered state that is never trained */
+    uint8_t *ballast;    /* registered state that is never trained */
     int64_t
-        ledger[3]; /* registered: sum of hashes and number of samples consumed in the data epoch ledger[2] */
+        /* registered: sum of hashes and number of samples consumed in the data epoch ledger[2] */
+        ledger[3];
     int64_t consumed[2], data_epoch, odd_bucket[1]; /* buckets */
-    uint64_t recovery_epoch;         /* of the newest recovery told */
-    char member[33];                 /* the id last told */
+    uint64_t recovery_epoch;                        /* of the newest recovery told */
+    char member[33];                                /* the id last told */
 };
 
 static spotnik_job *noticed_job;
@@ -79,7 +83,8 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-static void tell(const struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(const struct worker *worker, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* One write per line: lines of several members in one file stay whole. */
 static void tell(const struct worker *worker, const char *format, ...)
@@ -106,13 +111,15 @@ static int fail(const struct worker *worker, int rc, const char *what)
 /* A signal may end it early. */
 static void rest_ns(uint64_t ns)
 {
-    struct timespec span = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+    struct timespec span = { .tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000) };
 
     if (ns && nanosleep(&span, NULL) && errno != EINTR)
         abort();
 }
 
-/* The gradient depends on the samples and on the weights, so a wrong share or a wrong replica shows in every digest. */
+/* The gradient depends on the samples and on the weights, so a wrong share or a wrong replica shows
+ * in every digest. */
 static void compute(struct worker *worker, const spotnik_step *step)
 {
     uint64_t hash = mix(step->number);
@@ -126,12 +133,15 @@ static void compute(struct worker *worker, const spotnik_step *step)
             hash ^= mix(i + step->data_epoch);
         }
     for (uint64_t i = 0; i < worker->count; i++)
-        worker->g[i] = (float)((mix(hash + i) >> 40) & 0xffff) / 65536 - 0.5f + worker->w[i] * 0.001f;
+        worker->g[i] =
+            (float)((mix(hash + i) >> 40) & 0xffff) / 65536 - 0.5f + worker->w[i] * 0.001f;
     if (step->replay && !worker->slow)
         return; /* an empty share takes no time */
-    for (uint64_t since_ns = now_ns(); worker->busy_us && now_ns() - since_ns < worker->busy_us * 1000;)
+    for (uint64_t since_ns = now_ns();
+         worker->busy_us && now_ns() - since_ns < worker->busy_us * 1000;)
         continue; /* as a trainer does that needs more cores than there are */
-    rest_ns(worker->compute_us * (step->replay ? 1500 : 1000)); /* the time a backward pass takes elsewhere */
+    /* the time a backward pass takes elsewhere */
+    rest_ns(worker->compute_us * (step->replay ? 1500 : 1000));
 }
 
 static uint64_t sum_of_all(uint64_t samples)
@@ -143,7 +153,8 @@ static uint64_t sum_of_all(uint64_t samples)
     return sum;
 }
 
-/* P8, from the results all members share. Returns false when an epoch of data was not consumed exactly once. */
+/* P8, from the results all members share. Returns false when an epoch of data was not consumed
+ * exactly once. */
 static bool account(struct worker *worker)
 {
     bool fine = true;
@@ -178,9 +189,10 @@ static void tell_recoveries(struct worker *worker, const spotnik_job_status *sta
         if (r->epoch <= worker->recovery_epoch || !r->committed_ns)
             continue;
         worker->recovery_epoch = r->epoch;
-        tell(worker, "recovery %" PRIu64 " %u %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-             r->epoch, r->lost, r->joined, r->detected_ns, r->reconciled_ns, r->accepted_ns, r->restarted_ns,
-             r->committed_ns);
+        tell(worker,
+             "recovery %" PRIu64 " %u %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+             r->epoch, r->lost, r->joined, r->detected_ns, r->reconciled_ns, r->accepted_ns,
+             r->restarted_ns, r->committed_ns);
     }
 }
 
@@ -190,7 +202,8 @@ static uint64_t digest(const struct worker *worker)
     uint64_t hash = 1;
 
     if (worker->sync)
-        return mix(spotnik_sync_digest(worker->sync) ^ mix((uint64_t)worker->ledger[0]) ^ (uint64_t)worker->ledger[1]);
+        return mix(spotnik_sync_digest(worker->sync) ^ mix((uint64_t)worker->ledger[0])
+                   ^ (uint64_t)worker->ledger[1]);
     if (!worker->light)
         return spotnik_state_digest(worker->job);
     for (uint64_t i = 0; i < worker->count; i++) {
@@ -204,7 +217,8 @@ static uint64_t digest(const struct worker *worker)
     return hash;
 }
 
-/* An input that is not what was put in shows here, though all members agree on what they make of it. */
+/* An input that is not what was put in shows here, though all members agree on what they make of
+ * it. */
 static bool ones_are_right(const struct worker *worker)
 {
     for (uint64_t i = 0; i < worker->ones_count; i++)
@@ -227,28 +241,31 @@ static int apply(struct worker *worker, const spotnik_step *step)
     if (!worker->sync)
         descend(NULL, worker->w, worker->g, worker->count);
     if (!ones_are_right(worker)) {
-        tell(worker, "error 0 sum: step %" PRIu64 " added up something else than ones", step->number);
+        tell(worker, "error 0 sum: step %" PRIu64 " added up something else than ones",
+             step->number);
         return 1;
     }
     if (!account(worker)) {
         tell(worker,
-             "error 0 ledger: the samples of an epoch of data were not consumed once each, step %" PRIu64,
+             "error 0 ledger: the samples of an epoch of data were not consumed once each, step "
+             "%" PRIu64,
              step->number);
         return 1;
     }
     spotnik_status(worker->job, &status);
     tell_member(worker, &status);
-    tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number, digest(worker),
-         status.view_epoch, status.size, step->replay, now_ns());
+    tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number,
+         digest(worker), status.view_epoch, status.size, step->replay, now_ns());
     tell_recoveries(worker, &status);
-    const char *wrong = worker->apart && !step->replay ? apart_turn(worker->apart, status.size) : NULL;
+    const char *wrong =
+        worker->apart && !step->replay ? apart_turn(worker->apart, status.size) : NULL;
     if (wrong)
         tell(worker, "error 0 outside of step %" PRIu64 ": %s", step->number, wrong);
     return wrong != NULL;
 }
 
-/* WORKER_ODD says in what this program differs from the others': when three or more have made some steps, so that there is a majority
- * of members that know the step. */
+/* WORKER_ODD says in what this program differs from the others': when three or more have made some
+ * steps, so that there is a majority of members that know the step. */
 static bool is_odd(const spotnik_step *step, const char *how)
 {
     static uint64_t first;
@@ -268,7 +285,8 @@ static int reduce(struct worker *worker, const spotnik_step *step)
     for (uint64_t i = 0; i < worker->ones_count; i++)
         worker->ones[i] = 1;
     if (worker->ones_count)
-        rc = spotnik_allreduce(worker->job, 4, worker->ones, worker->ones_count, SPOTNIK_F32, SPOTNIK_SUM);
+        rc = spotnik_allreduce(worker->job, 4, worker->ones, worker->ones_count, SPOTNIK_F32,
+                               SPOTNIK_SUM);
     if (rc)
         return rc;
     if (worker->all)
@@ -276,7 +294,8 @@ static int reduce(struct worker *worker, const spotnik_step *step)
     else if (!worker->sync)
         rc = spotnik_allreduce(worker->job, 0, worker->g, worker->count, SPOTNIK_F32, SPOTNIK_MEAN);
     if (!rc)
-        rc = spotnik_allreduce(worker->job, 1, worker->consumed, is_odd(step, "size") ? 1 : 2, SPOTNIK_I64, SPOTNIK_SUM);
+        rc = spotnik_allreduce(worker->job, 1, worker->consumed, is_odd(step, "size") ? 1 : 2,
+                               SPOTNIK_I64, SPOTNIK_SUM);
     if (!rc)
         rc = spotnik_allreduce(worker->job, 2, &worker->data_epoch, 1, SPOTNIK_I64,
                                is_odd(step, "op") ? SPOTNIK_MIN : SPOTNIK_MAX);
@@ -286,12 +305,14 @@ static int reduce(struct worker *worker, const spotnik_step *step)
         return rc;
     if (worker->all)
         return all_kinds_finish(worker->all, spotnik_step_commit(worker->job));
-    return worker->sync ? spotnik_sync_step(worker->sync, worker->g) : spotnik_step_commit(worker->job);
+    return worker->sync ? spotnik_sync_step(worker->sync, worker->g)
+                        : spotnik_step_commit(worker->job);
 }
 
 static int begin(struct worker *worker, spotnik_step *ret_step)
 {
-    return worker->sync ? spotnik_sync_begin(worker->sync, ret_step) : spotnik_step_begin(worker->job, ret_step);
+    return worker->sync ? spotnik_sync_begin(worker->sync, ret_step)
+                        : spotnik_step_begin(worker->job, ret_step);
 }
 
 static int train(struct worker *worker, uint64_t *ret_step)
@@ -318,7 +339,8 @@ static int train(struct worker *worker, uint64_t *ret_step)
             spotnik_notice(worker->job);
     }
     if (rc == SPOTNIK_ERR_DONE && spotnik_state_loads(worker->job) != loads) {
-        tell(worker, "excluded %" PRIu64, *ret_step); /* others made the last steps, and left us their result */
+        /* others made the last steps, and left us their result */
+        tell(worker, "excluded %" PRIu64, *ret_step);
         *ret_step = worker->steps;
     }
     return rc;
@@ -356,7 +378,8 @@ static int enrol(struct worker *worker)
             return SPOTNIK_ERR_MEMORY;
     }
     if (getenv("SPOTNIK_SYNC"))
-        rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL, &worker->sync);
+        rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL,
+                               &worker->sync);
     else
         rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
     if (!rc && getenv("WORKER_ALL_KINDS")) {
@@ -366,7 +389,8 @@ static int enrol(struct worker *worker)
     if (!rc)
         rc = spotnik_state_add(worker->job, "ledger", worker->ledger, 3, SPOTNIK_I64);
     if (!rc && worker->state_bytes)
-        rc = spotnik_state_add(worker->job, "ballast", worker->ballast, worker->state_bytes, SPOTNIK_U8);
+        rc = spotnik_state_add(worker->job, "ballast", worker->ballast, worker->state_bytes,
+                               SPOTNIK_U8);
     return rc;
 }
 
@@ -391,9 +415,11 @@ static int run(struct worker *worker)
     uint64_t last = digest(worker);
     int left = spotnik_leave(worker->job);
 
-    if (left && !(rc == SPOTNIK_ERR_LEAVING && left == SPOTNIK_ERR_PARKED)) /* told to go, it goes without agreement, too */
+    /* told to go, it goes without agreement, too */
+    if (left && !(rc == SPOTNIK_ERR_LEAVING && left == SPOTNIK_ERR_PARKED))
         return fail(worker, left, "leave");
-    tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, last);
+    tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step,
+         last);
     return rc == SPOTNIK_ERR_DONE || worker->quits ? 0 : 75;
 }
 

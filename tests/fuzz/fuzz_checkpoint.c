@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Manifests of checkpoints, and headers of the files beside them. The hash around a manifest keeps out all
- * accidents, so the input is taken three ways: as a manifest, as what stands inside one under a right hash,
- * and as a file of blobs. What is accepted comes out the same when written and read again, and its tensors
- * can be cut into its parts. */
+/* Manifests of checkpoints, and headers of the files beside them. The hash around a manifest keeps
+ * out all accidents, so the input is taken three ways: as a manifest, as what stands inside one
+ * under a right hash, and as a file of blobs. What is accepted comes out the same when written and
+ * read again, and its tensors can be cut into its parts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "spotnik/spotnik.h"
 #include "checkpoint/manifest.h"
 
-static void files_compare(const struct spotnik_manifest_file *a, const struct spotnik_manifest_file *b)
+static void files_compare(const struct spotnik_manifest_file *a,
+                          const struct spotnik_manifest_file *b)
 {
     SPOTNIK_ASSERT(!strcmp(a->name, b->name));
     SPOTNIK_ASSERT(a->bytes == b->bytes && a->hash == b->hash);
@@ -32,7 +33,8 @@ static void again(const struct spotnik_manifest *manifest)
     rc = spotnik_manifest_read(copy, (const uint8_t *)text, size);
     SPOTNIK_ASSERT(rc == 0);
     SPOTNIK_ASSERT(!strcmp(copy->job, manifest->job) && copy->step == manifest->step);
-    SPOTNIK_ASSERT(copy->founding == manifest->founding && copy->part_count == manifest->part_count);
+    SPOTNIK_ASSERT(copy->founding == manifest->founding
+                   && copy->part_count == manifest->part_count);
     SPOTNIK_ASSERT(spotnik_ledger_equal(&copy->ledger, &manifest->ledger));
     SPOTNIK_ASSERT(spotnik_ledger_is_valid(&copy->ledger));
     SPOTNIK_ASSERT(spotnik_registry_compare(&copy->schema, &manifest->schema) == 0);
@@ -80,9 +82,8 @@ static void under_a_right_hash(const uint8_t *data, size_t size)
     char *text = malloc(size + 64);
 
     SPOTNIK_ASSERT(text);
-    int head =
-        snprintf(text, 64,
-                 "{\"xxh3\":\"%016llx\",\n\"manifest\":", (unsigned long long)spotnik_hash_bytes(data, size));
+    int head = snprintf(text, 64, "{\"xxh3\":\"%016llx\",\n\"manifest\":",
+                        (unsigned long long)spotnik_hash_bytes(data, size));
     memcpy(text + head, data, size);
     memcpy(text + head + size, "}\n", 2);
     as_manifest((const uint8_t *)text, (size_t)head + size + 2);

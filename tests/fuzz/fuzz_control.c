@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads of CONTROL frames. Whatever decodes must encode to the same bytes: the encoding is canonical. */
+/* Payloads of CONTROL frames. Whatever decodes must encode to the same bytes: the encoding is
+ * canonical. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of frames as a connection reads it: header, then what the header lets follow, until something
- * is refused. Whatever is accepted must encode to the same bytes. */
+/* A stream of frames as a connection reads it: header, then what the header lets follow, until
+ * something is refused. Whatever is accepted must encode to the same bytes. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -20,7 +20,8 @@ static int data_take(const struct spotnik_frame *frame, const uint8_t *bytes)
         return rc;
     SPOTNIK_ASSERT(element_bytes == frame->payload_bytes - SPOTNIK_CHUNK_BYTES);
     spotnik_data_encode(&header, frame->turn, element_bytes, again);
-    spotnik_frame_version_set(again, frame->version); /* as a lane does for a peer that speaks the version before */
+    /* as a lane does for a peer that speaks the version before */
+    spotnik_frame_version_set(again, frame->version);
     SPOTNIK_ASSERT(memcmp(again, bytes, sizeof again) == 0);
     return SPOTNIK_OK;
 }

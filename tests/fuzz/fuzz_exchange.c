@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An exchange connection as one that is asked reads it: heads, and the payload that each lets follow. Whatever is
- * accepted must encode to the same bytes, and have a size that can be. */
+/* An exchange connection as one that is asked reads it: heads, and the payload that each lets
+ * follow. Whatever is accepted must encode to the same bytes, and have a size that can be. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -20,9 +20,12 @@ static size_t message_take(const uint8_t *data, size_t size)
     SPOTNIK_ASSERT(memcmp(again, data, sizeof again) == 0);
     SPOTNIK_ASSERT(memchr(head.name, 0, sizeof head.name) != NULL);
     SPOTNIK_ASSERT(head.name[0] == 0 || spotnik_exchange_is_name(head.name));
-    SPOTNIK_ASSERT(head.bytes <= SPOTNIK_EXCHANGE_BYTES_MAX && head.offset <= SPOTNIK_EXCHANGE_BYTES_MAX);
+    SPOTNIK_ASSERT(head.bytes <= SPOTNIK_EXCHANGE_BYTES_MAX
+                   && head.offset <= SPOTNIK_EXCHANGE_BYTES_MAX);
     SPOTNIK_ASSERT(head.bytes == 0 || head.bytes % spotnik_dtype_bytes(head.dtype) == 0);
-    return size - SPOTNIK_EXCHANGE_HEAD_BYTES < head.bytes ? 0 : SPOTNIK_EXCHANGE_HEAD_BYTES + (size_t)head.bytes;
+    return size - SPOTNIK_EXCHANGE_HEAD_BYTES < head.bytes
+               ? 0
+               : SPOTNIK_EXCHANGE_HEAD_BYTES + (size_t)head.bytes;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

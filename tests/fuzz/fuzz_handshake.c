@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stranger at the handshake. The first byte says whom it talks to, a server or a client; the rest is
- * what it sends. There is one other holder of the key: nothing but its very words may be believed. */
+/* A stranger at the handshake. The first byte says whom it talks to, a server or a client; the rest
+ * is what it sends. There is one other holder of the key: nothing but its very words may be
+ * believed. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "fuzz.h"
 #include "shake.h"
 
-/* Read one message as src/link does: the preamble, then the rest. Returns its size, 0 for the end. */
+/* Read one message as src/link does: the preamble, then the rest. Returns its size, 0 for the
+ * end. */
 static size_t message_read(struct spotnik_handshake *side, const uint8_t *data, size_t size,
-                           enum spotnik_handshake_type expected, enum spotnik_handshake_type *ret_type)
+                           enum spotnik_handshake_type expected,
+                           enum spotnik_handshake_type *ret_type)
 {
     size_t whole;
 
     if (size < SPOTNIK_HANDSHAKE_PREAMBLE_BYTES
         || spotnik_handshake_preamble(side, data, expected, ret_type, &whole) != SPOTNIK_OK)
         return 0;
-    SPOTNIK_ASSERT(whole >= SPOTNIK_HANDSHAKE_PREAMBLE_BYTES && whole <= SPOTNIK_HANDSHAKE_BYTES_MAX);
+    SPOTNIK_ASSERT(whole >= SPOTNIK_HANDSHAKE_PREAMBLE_BYTES
+                   && whole <= SPOTNIK_HANDSHAKE_BYTES_MAX);
     if (size < whole)
         return 0;
     if (*ret_type == SPOTNIK_HANDSHAKE_REFUSAL) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A state connection as a donor (first byte 0) or a joiner (else) reads it: frame after frame from a socket, and
- * each body by its kind, until something is refused. What is accepted must encode to the same bytes. */
+/* A state connection as a donor (first byte 0) or a joiner (else) reads it: frame after frame from
+ * a socket, and each body by its kind, until something is refused. What is accepted must encode to
+ * the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,7 +69,8 @@ static void extra_take(const struct spotnik_packet *frame, struct spotnik_regist
     SPOTNIK_ASSERT(spotnik_registry_extra_size(registry) <= frame->size - 8);
 }
 
-static void body_take(const struct spotnik_packet *frame, struct spotnik_registry *registry, bool donor)
+static void body_take(const struct spotnik_packet *frame, struct spotnik_registry *registry,
+                      bool donor)
 {
     if (donor)
         request_take(frame);
@@ -93,7 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     SPOTNIK_ASSERT(send(pair[0], data + 1, size - 1, 0) == (ssize_t)(size - 1));
     close(pair[0]);
     spotnik_fuzz_registry(&registry);
-    while (spotnik_packet_receive(pair[1], &frame, donor ? SPOTNIK_REQUEST_BYTES_MAX : SPOTNIK_PACKET_BYTES_MAX)
+    while (spotnik_packet_receive(pair[1], &frame,
+                                  donor ? SPOTNIK_REQUEST_BYTES_MAX : SPOTNIK_PACKET_BYTES_MAX)
            == 0)
         body_take(&frame, &registry, donor);
     spotnik_packet_done(&frame);

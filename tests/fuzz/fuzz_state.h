@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replica that the fuzz target of state frames and its first inputs have in common. Test code only. */
+/* The replica that the fuzz target of state frames and its first inputs have in common. Test code
+ * only. */
 #ifndef SPOTNIK_TESTS_FUZZ_STATE_H
 #define SPOTNIK_TESTS_FUZZ_STATE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trace files of `spotnik run --churn`. What is accepted is in order, names each node once, and never
- * adds a node that is there or removes one that is not; what is refused says why. */
+/* Trace files of `spotnik run --churn`. What is accepted is in order, names each node once, and
+ * never adds a node that is there or removes one that is not; what is refused says why. */
 #include <stdlib.h>
 #include <string.h>
 

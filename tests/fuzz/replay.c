@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a fuzz target over every file of a folder, so that any compiler replays what fuzzing has found.
- * Each input also cut at every length up to 4 KiB, which costs nothing. Usage: replay_TARGET FOLDER */
+/* Runs a fuzz target over every file of a folder, so that any compiler replays what fuzzing has
+ * found. Each input also cut at every length up to 4 KiB, which costs nothing. Usage: replay_TARGET
+ * FOLDER */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the first inputs of the fuzzers of the wire: tests/fuzz/corpus was begun with it, and is begun
- * anew with it when a layout changes. Usage: fuzz_seeds CORPUS (with folders control, data,
+/* Writes the first inputs of the fuzzers of the wire: tests/fuzz/corpus was begun with it, and is
+ * begun anew with it when a layout changes. Usage: fuzz_seeds CORPUS (with folders control, data,
  * exchange and handshake in it) */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 
 static const char *corpus;
 
-static void put(const char *target, const char *name, unsigned number, const uint8_t *bytes, size_t size)
+static void put(const char *target, const char *name, unsigned number, const uint8_t *bytes,
+                size_t size)
 {
     char path[4096];
 
@@ -31,8 +32,8 @@ static void put(const char *target, const char *name, unsigned number, const uin
 static void control_seeds(struct spotnik_prng *prng)
 {
     static const char *const names[] = {
-        "none", "heartbeat", "reconcile", "accept", "restart", "fenced", "view-ask", "enter", "mismatch",
-        "doubt", "assure",
+        "none",     "heartbeat", "reconcile", "accept", "restart", "fenced",
+        "view-ask", "enter",     "mismatch",  "doubt",  "assure",
     };
     _Static_assert(sizeof names / sizeof names[0] == SPOTNIK_MESSAGE_KIND_COUNT, "a name for each");
     static uint8_t bytes[BYTES_MAX];
@@ -42,7 +43,9 @@ static void control_seeds(struct spotnik_prng *prng)
     SPOTNIK_ASSERT(memory);
     struct spotnik_wire_storage *storage = spotnik_wire_storage_init(memory, &limits);
     for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++) {
-        unsigned wanted = kind == SPOTNIK_MESSAGE_RECONCILE ? 8 : kind == SPOTNIK_MESSAGE_ACCEPT ? 6 : 1;
+        unsigned wanted = kind == SPOTNIK_MESSAGE_RECONCILE ? 8
+                          : kind == SPOTNIK_MESSAGE_ACCEPT  ? 6
+                                                            : 1;
         for (unsigned made = 0; made < wanted;) {
             struct spotnik_message message =
                 spotnik_sample_message(prng, (enum spotnik_message_kind)kind, storage);
@@ -102,7 +105,8 @@ static void handshake_seeds(void)
 
     spotnik_handshake_hello(&client, to_server + 1);
     SPOTNIK_ASSERT(spotnik_handshake_answer(&server, to_server + 1, to_client + 1) == SPOTNIK_OK);
-    SPOTNIK_ASSERT(spotnik_handshake_prove(&client, to_client + 1, to_server + 1 + sizeof client.hello)
+    SPOTNIK_ASSERT(spotnik_handshake_prove(&client, to_client + 1,
+                                           to_server + 1 + sizeof client.hello)
                    == SPOTNIK_OK);
     put("handshake", "genuine-client", 0, to_server, sizeof to_server);
     put("handshake", "genuine-server", 0, to_client, sizeof to_client);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the first inputs of the fuzzer of state frames, as seeds.c does for the wire. Usage: fuzz_seeds_state
- * CORPUS (with a folder state in it) */
+/* Writes the first inputs of the fuzzer of state frames, as seeds.c does for the wire. Usage:
+ * fuzz_seeds_state CORPUS (with a folder state in it) */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,8 @@ static void put(const char *name, uint8_t reader)
     close(pair[1]);
     snprintf(path, sizeof path, "%s/state/%s", corpus, name);
     FILE *file = fopen(path, "wb");
-    if (got < 0 || !file || fwrite(bytes, 1, (size_t)got + 1, file) != (size_t)got + 1 || fclose(file) != 0) {
+    if (got < 0 || !file || fwrite(bytes, 1, (size_t)got + 1, file) != (size_t)got + 1
+        || fclose(file) != 0) {
         perror(path);
         exit(1);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two members of the handshake fuzzer and of its seeds: one key, one job, nonces that stay the same. */
+/* The two members of the handshake fuzzer and of its seeds: one key, one job, nonces that stay the
+ * same. */
 #ifndef SPOTNIK_TESTS_SHAKE_H
 #define SPOTNIK_TESTS_SHAKE_H
 

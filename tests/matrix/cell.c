@@ -71,13 +71,14 @@ uint32_t cell_host_of(const struct cell_world *world, uint32_t player)
 
 int cell_world_print(const struct cell_world *world, char *text, size_t size)
 {
-    return snprintf(text, size,
-                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
-                    "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
-                    cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes,
-                    world->lanes, world->losses, world->joins, world->steps, world->rush, world->lowest,
-                    world->borders, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
-                    (unsigned long long)world->seed);
+    return snprintf(
+        text, size,
+        "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
+        "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+        cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes,
+        world->lanes, world->losses, world->joins, world->steps, world->rush, world->lowest,
+        world->borders, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
+        (unsigned long long)world->seed);
 }
 
 bool cell_world_parse(const char *text, struct cell_world *ret)
@@ -86,11 +87,12 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
     char way[32];
     int ordered;
     if (sscanf(text,
-               "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
+               "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,"
+               "rush=%u,"
                "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
-               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses,
-               &ret->joins, &ret->steps, &ret->rush, &ret->lowest, &ret->borders, &ret->buckets, &heavy,
-               &ordered, &seed)
+               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes,
+               &ret->losses, &ret->joins, &ret->steps, &ret->rush, &ret->lowest, &ret->borders,
+               &ret->buckets, &heavy, &ordered, &seed)
         != 16)
         return false;
     ret->heavy_bytes = heavy;
@@ -102,8 +104,8 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
             return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1
                    && ret->hosts <= ret->members && ret->lanes <= 8 && ret->borders >= 1
                    && ret->lowest + ret->borders <= limits_count() && ret->rush >= 1
-                   && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0
-                   && ret->fan > 0 && ret->chunk_bytes > 0;
+                   && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX
+                   && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
         }
     return false;
 }
@@ -129,7 +131,8 @@ static uint32_t hosts_of(enum cell_way way, uint32_t members, uint32_t wanted)
 /* A joiner is one more member, so there must be room for it. */
 static void churn_fit(struct cell_world *world)
 {
-    uint32_t room = CELL_PLAYERS_MAX - world->members, spare = world->members > 1 ? world->members - 1 : 0;
+    uint32_t room = CELL_PLAYERS_MAX - world->members,
+             spare = world->members > 1 ? world->members - 1 : 0;
     world->joins = world->joins < room ? world->joins : room;
     world->losses = world->losses < spare ? world->losses : spare;
     world->rush = world->joins > 0 ? 1 : world->rush;
@@ -144,7 +147,8 @@ static void hurry(struct cell_world *world)
     world->buckets = world->buckets < 3 ? world->buckets : 3;
 }
 
-/* Large buckets of few members, one after the other: what is committed here may still be on its way to others. */
+/* Large buckets of few members, one after the other: what is committed here may still be on its way
+ * to others. */
 static void haul(struct cell_world *world)
 {
     world->rush = CELL_RUSH_MAX;
@@ -155,8 +159,8 @@ static void haul(struct cell_world *world)
     world->buckets = 1;
 }
 
-/* Every third sampled world is small, every third large; most have no losses and joins, because only those
- * tell one order from another. Memory has the most borders, and most worlds. */
+/* Every third sampled world is small, every third large; most have no losses and joins, because
+ * only those tell one order from another. Memory has the most borders, and most worlds. */
 void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, struct cell_world *ret)
 {
     static const enum cell_way ways[] = { WAY_SHM,  WAY_TCP,   WAY_HOSTS,      WAY_FAR,
@@ -191,13 +195,14 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
         hurry(ret);
 }
 
-/* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts change
- * from one to the next. Each has all borders, in as many steps as that takes, with types, operations, calls
- * and memory that are drawn; all of that in so many rounds. */
+/* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts
+ * change from one to the next. Each has all borders, in as many steps as that takes, with types,
+ * operations, calls and memory that are drawn; all of that in so many rounds. */
 bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct cell_world *ret)
 {
     static const uint32_t chunks[] = { 256 * 1024, 16 * 1024, 4096 };
-    uint32_t round = number / (2 * CELL_WAYS * MEMBERS_MAX), churn = number % 2, way = number / 2 % CELL_WAYS;
+    uint32_t round = number / (2 * CELL_WAYS * MEMBERS_MAX), churn = number % 2,
+             way = number / 2 % CELL_WAYS;
     uint32_t members = number / 2 / CELL_WAYS % MEMBERS_MAX + 1;
     uint64_t state = numbers_mix(seed) + number * UINT64_C(0xa0761d6478bd642f);
     if (round >= rounds)
@@ -225,8 +230,9 @@ bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct c
 
 size_t cell_element_bytes(const struct cell_bucket *bucket)
 {
-    return bucket->call >= CALL_COMPRESSED_F16 ? sizeof(float)
-                                               : spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
+    return bucket->call >= CALL_COMPRESSED_F16
+               ? sizeof(float)
+               : spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
 }
 
 static bool is_half(enum spotnik_dtype dtype)
@@ -234,14 +240,15 @@ static bool is_half(enum spotnik_dtype dtype)
     return dtype == SPOTNIK_F16 || dtype == SPOTNIK_BF16;
 }
 
-/* Where members come and go nobody knows in which order they were added up: then only what rounds nothing
- * can be compared. */
-static void inputs_choose(const struct cell_world *world, uint32_t live, bool weighted, uint64_t *state,
-                          struct cell_bucket *bucket)
+/* Where members come and go nobody knows in which order they were added up: then only what rounds
+ * nothing can be compared. */
+static void inputs_choose(const struct cell_world *world, uint32_t live, bool weighted,
+                          uint64_t *state, struct cell_bucket *bucket)
 {
     struct numbers *numbers = &bucket->numbers;
     bool floats = numbers->dtype == SPOTNIK_F32 || numbers->dtype == SPOTNIK_F64;
-    /* What is merely copied keeps the bits of its NaN: of one member, and of a mean in which others weigh nothing. */
+    /* What is merely copied keeps the bits of its NaN: of one member, and of a mean in which others
+     * weigh nothing. */
     bool copied = live < 2 || (numbers->op == SPOTNIK_MEAN && weighted);
     if (cell_is_churned(world))
         numbers->kind = numbers->op == SPOTNIK_MEAN && !floats ? NUMBERS_EQUAL : NUMBERS_EXACT;
@@ -284,7 +291,8 @@ static uint64_t bytes_moved(const struct cell_bucket *bucket, uint32_t live)
 /* An all-gather's table, and what travels in a compressed one, are what stands at the border. */
 static void count_choose(const struct limits_place *place, struct cell_bucket *bucket)
 {
-    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0, SPOTNIK_QUANT_BLOCK - 1 }; /* of a whole block */
+    /* of a whole block */
+    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0, SPOTNIK_QUANT_BLOCK - 1 };
     size_t one = spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
     bucket->count = limits_elements(place, bucket->border, bucket->near, one);
     if (bucket->call == CALL_ALLGATHER)
@@ -295,8 +303,8 @@ static void count_choose(const struct limits_place *place, struct cell_bucket *b
 }
 
 /* In order: bucket k of step s stands at the border of that number, as long as there are any. */
-static void border_choose(const struct cell_world *world, uint64_t step, uint32_t k, uint64_t *state,
-                          struct cell_bucket *bucket)
+static void border_choose(const struct cell_world *world, uint64_t step, uint32_t k,
+                          uint64_t *state, struct cell_bucket *bucket)
 {
     uint32_t all = LIMITS_NEAR * world->borders, drawn = below(state, all);
     uint32_t turn = (uint32_t)(step > 2 ? step - 2 : 0) * world->buckets + k;
@@ -314,21 +322,23 @@ static void bucket_make(const struct cell_world *world, const struct limits_plac
     bucket->memory = (enum cell_memory)below(state, CELL_MEMORIES);
     bucket->root = below(state, live);
     bucket->slots = CELL_PLAYERS_MAX;
-    bucket->numbers = (struct numbers){ .dtype = (enum spotnik_dtype)(1 + below(state, SPOTNIK_DTYPE_LAST)),
-                                        .op = (enum spotnik_op)(1 + below(state, SPOTNIK_PRODUCT)),
-                                        .key = draw(state),
-                                        .members = CELL_PLAYERS_MAX };
+    bucket->numbers =
+        (struct numbers){ .dtype = (enum spotnik_dtype)(1 + below(state, SPOTNIK_DTYPE_LAST)),
+                          .op = (enum spotnik_op)(1 + below(state, SPOTNIK_PRODUCT)),
+                          .key = draw(state),
+                          .members = CELL_PLAYERS_MAX };
     if (below(state, 3) == 0)
         bucket->numbers.dtype = SPOTNIK_F32;
     call_fit(bucket);
     inputs_choose(world, live, step->weighted, state, bucket);
-    bucket->offset = (uint32_t[]){ 0, 0, 64, (uint32_t)cell_element_bytes(bucket) }[below(state, 4)];
+    bucket->offset =
+        (uint32_t[]){ 0, 0, 64, (uint32_t)cell_element_bytes(bucket) }[below(state, 4)];
     border_choose(world, step->number, k, state, bucket);
     count_choose(place, bucket);
 }
 
-/* Where results get to callers before a commit, a loss has to find some of them there: then the first
- * bucket is large, and goes that way. */
+/* Where results get to callers before a commit, a loss has to find some of them there: then the
+ * first bucket is large, and goes that way. */
 static void loss_meet(const struct cell_world *world, const struct limits_place *place,
                       struct cell_step *step, uint64_t *state)
 {
@@ -340,8 +350,8 @@ static void loss_meet(const struct cell_world *world, const struct limits_place 
     if (step->losses == 0 || !early || world->ordered)
         return;
     if (bucket->call >= CALL_COMPRESSED_F16)
-        bucket->numbers = (struct numbers){ SPOTNIK_I32, SPOTNIK_SUM, NUMBERS_EXACT, bucket->numbers.key,
-                                            CELL_PLAYERS_MAX };
+        bucket->numbers = (struct numbers){ SPOTNIK_I32, SPOTNIK_SUM, NUMBERS_EXACT,
+                                            bucket->numbers.key, CELL_PLAYERS_MAX };
     bucket->call = CALL_ALLREDUCE;
     bucket->near = below(state, LIMITS_NEAR);
     bucket->border = limits_count() - 1 - below(state, 7);
@@ -351,8 +361,8 @@ static void loss_meet(const struct cell_world *world, const struct limits_place 
 }
 
 /* What is too heavy for this step stands at a lower border instead. */
-static void weigh(const struct cell_world *world, const struct limits_place *place, struct cell_step *step,
-                  uint32_t live)
+static void weigh(const struct cell_world *world, const struct limits_place *place,
+                  struct cell_step *step, uint32_t live)
 {
     uint64_t sum = 0;
     for (uint32_t k = 0; k < step->buckets; k++) {
@@ -366,7 +376,8 @@ static void weigh(const struct cell_world *world, const struct limits_place *pla
 }
 
 /* Losses and joins are spread over the steps; the first ones see the world as it was made. */
-static void churn_make(const struct cell_world *world, struct cell_step *step, uint32_t live, uint64_t *state)
+static void churn_make(const struct cell_world *world, struct cell_step *step, uint32_t live,
+                       uint64_t *state)
 {
     uint32_t turns = world->losses + world->joins;
     uint64_t every = turns > 0 ? (world->steps - 3) / turns : 0;
@@ -384,8 +395,8 @@ static void churn_make(const struct cell_world *world, struct cell_step *step, u
     }
 }
 
-void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number,
-                    uint32_t live, struct cell_step *ret)
+void cell_step_make(const struct cell_world *world, const struct limits_place *place,
+                    uint64_t number, uint32_t live, struct cell_step *ret)
 {
     uint64_t state = numbers_mix(world->seed ^ number * UINT64_C(0xe7037ed1a0b428db));
     *ret = (struct cell_step){ .number = number };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is tried. A world is a job of some members that reach each other in some way; a cell is one of its
- * steps, with several buckets at once. Everything follows from the words that name a world and from the
- * number of the step. */
+/* What is tried. A world is a job of some members that reach each other in some way; a cell is one
+ * of its steps, with several buckets at once. Everything follows from the words that name a world
+ * and from the number of the step. */
 #ifndef TESTS_MATRIX_CELL_H
 #define TESTS_MATRIX_CELL_H
 
@@ -51,7 +51,9 @@ struct cell_world {
     uint32_t losses, joins; /* how many steps have one */
     uint32_t steps, buckets;
     uint32_t
-        rush; /* steps that members make one after the other before they meet again; 1 where somebody joins */
+        /* steps that members make one after the other before they meet again; 1 where somebody
+         * joins */
+        rush;
     uint32_t lowest, borders; /* so many borders, from that one on */
     uint64_t heavy_bytes;     /* of all members' data in a step, at most */
     bool ordered;             /* borders one after the other, each once, instead of drawn */
@@ -78,7 +80,8 @@ struct cell_step {
         uint32_t of; /* the how manieth of those that live */
         enum cell_death when;
     } loss[CELL_LOSSES_MAX];
-    uint64_t patience_ns; /* of one that is to die while it commits: as often as that is over it may */
+    /* of one that is to die while it commits: as often as that is over it may */
+    uint64_t patience_ns;
     bool join, weighted;
     uint64_t key;
 };
@@ -99,14 +102,15 @@ bool cell_is_churned(const struct cell_world *world);
 int cell_world_print(const struct cell_world *world, char *text, size_t size);
 bool cell_world_parse(const char *text, struct cell_world *ret);
 
-/* World `number` of the sample that `seed` names, of so many members at most; and of all worlds, or false
- * when there are no more. */
-void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, struct cell_world *ret);
+/* World `number` of the sample that `seed` names, of so many members at most; and of all worlds, or
+ * false when there are no more. */
+void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max,
+                       struct cell_world *ret);
 bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct cell_world *ret);
 
 /* The step, among so many members that live. */
-void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number,
-                    uint32_t live, struct cell_step *ret);
+void cell_step_make(const struct cell_world *world, const struct limits_place *place,
+                    uint64_t number, uint32_t live, struct cell_step *ret);
 
 /* Weight of a member's contribution to MEAN in a step. */
 uint64_t cell_weight(const struct cell_step *step, uint32_t player);

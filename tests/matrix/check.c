@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data before a step, and what must be there after it: of every call every element, the inputs that stay,
- * and the bytes around. What must come out is computed from the members' numbers (order.h); no member is
- * ever compared with another. */
+/* Data before a step, and what must be there after it: of every call every element, the inputs that
+ * stay, and the bytes around. What must come out is computed from the members' numbers (order.h);
+ * no member is ever compared with another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,8 @@ uint8_t *check_out(const struct world_player *player, uint32_t k)
 }
 
 /* The same memory in every step, as long as it is enough: engines must notice what else changes. */
-static void room_get(struct world_player *player, struct world_buffer *buffer, size_t bytes, bool owned)
+static void room_get(struct world_player *player, struct world_buffer *buffer, size_t bytes,
+                     bool owned)
 {
     size_t wanted = (bytes + 2 * PAGE - 1) / PAGE * PAGE;
     if (buffer->memory != NULL && buffer->bytes >= bytes)
@@ -57,7 +58,8 @@ static void room_get(struct world_player *player, struct world_buffer *buffer, s
         spotnik_free(player->job, buffer->memory);
     else
         free(buffer->memory);
-    buffer->memory = owned ? spotnik_alloc(player->job, PAGE + wanted) : aligned_alloc(PAGE, PAGE + wanted);
+    buffer->memory =
+        owned ? spotnik_alloc(player->job, PAGE + wanted) : aligned_alloc(PAGE, PAGE + wanted);
     buffer->bytes = wanted;
     if (buffer->memory == NULL) {
         world_fail(player->world, player, NULL, "no memory for %zu bytes", wanted);
@@ -81,7 +83,8 @@ static bool is_all(const uint8_t *data, size_t bytes, uint8_t byte)
 
 static bool guard_stands(const uint8_t *data, size_t bytes)
 {
-    return is_all(data - WORLD_GUARD, WORLD_GUARD, GUARD) && is_all(data + bytes, WORLD_GUARD, GUARD);
+    return is_all(data - WORLD_GUARD, WORLD_GUARD, GUARD)
+           && is_all(data + bytes, WORLD_GUARD, GUARD);
 }
 
 /* ---- inputs ---- */
@@ -98,8 +101,8 @@ static bool is_input(const struct world_player *player, const struct cell_bucket
     return bucket->call != CALL_BROADCAST || is_root(player, bucket);
 }
 
-static void input_make(const struct world_player *player, const struct cell_bucket *bucket, uint64_t from,
-                       size_t count, void *out)
+static void input_make(const struct world_player *player, const struct cell_bucket *bucket,
+                       uint64_t from, size_t count, void *out)
 {
     if (!is_input(player, bucket))
         memset(out, GARBAGE, count * cell_element_bytes(bucket));
@@ -125,7 +128,8 @@ void check_fill(struct world_player *player, uint32_t k)
     memset(check_out(player, k), GARBAGE, out);
 }
 
-/* Elements [from, until) of our data are what we put in. Returns the first that is not, or `until`. */
+/* Elements [from, until) of our data are what we put in. Returns the first that is not, or
+ * `until`. */
 static uint64_t input_stands(const struct world_player *player, const struct cell_bucket *bucket,
                              const uint8_t *data, uint64_t from, uint64_t until)
 {
@@ -168,8 +172,8 @@ void check_inputs(struct world_player *player)
 
 /* ---- what is left of a step ---- */
 
-static const uint8_t *copy_keep(struct world_player *player, struct world_buffer *copy, const uint8_t *from,
-                                size_t bytes)
+static const uint8_t *copy_keep(struct world_player *player, struct world_buffer *copy,
+                                const uint8_t *from, size_t bytes)
 {
     if (from == NULL)
         return NULL;
@@ -203,10 +207,11 @@ void check_keep(struct world_player *player)
     for (uint32_t k = 0; k < world_step(player)->buckets; k++) {
         const struct cell_bucket *bucket = &world_step(player)->bucket[k];
         const uint8_t *out = bucket->call == CALL_ALLGATHER ? check_out(player, k) : NULL;
-        const uint8_t *result = has_result(bucket) ? spotnik_result(player->job, bucket->number) : NULL;
-        seen->data[k] =
-            copies ? copy_keep(player, &seen->data_copy[k], check_data(player, k), check_bytes(bucket))
-                   : check_data(player, k);
+        const uint8_t *result =
+            has_result(bucket) ? spotnik_result(player->job, bucket->number) : NULL;
+        seen->data[k] = copies ? copy_keep(player, &seen->data_copy[k], check_data(player, k),
+                                           check_bytes(bucket))
+                               : check_data(player, k);
         seen->out[k] = copies ? copy_keep(player, &seen->out_copy[k], out, out_bytes(bucket)) : out;
         seen->result[k] = copies ? result_keep(player, k, result) : result;
     }
@@ -236,15 +241,16 @@ static uint64_t census_of(struct world *world)
                        (unsigned long long)seen->census, (unsigned long long)census);
     }
     if ((census & must) != must)
-        world_fail(world, NULL, NULL, "contributors %llx lack some of %llx", (unsigned long long)census,
-                   (unsigned long long)must);
+        world_fail(world, NULL, NULL, "contributors %llx lack some of %llx",
+                   (unsigned long long)census, (unsigned long long)must);
     return census;
 }
 
 static void contributors_find(struct world *world, uint64_t census)
 {
     world->contributors = 0;
-    for (uint32_t share = 0; share < sizeof world->share_of[0] / sizeof world->share_of[0][0]; share++) {
+    for (uint32_t share = 0; share < sizeof world->share_of[0] / sizeof world->share_of[0][0];
+         share++) {
         uint32_t who = world->share_of[world->at][share];
         if (who == UINT32_MAX || !(census >> who & 1))
             continue;
@@ -252,7 +258,8 @@ static void contributors_find(struct world *world, uint64_t census)
         census &= ~(UINT64_C(1) << who);
     }
     if (census != 0)
-        world_fail(world, NULL, NULL, "contributors without a share: %llx", (unsigned long long)census);
+        world_fail(world, NULL, NULL, "contributors without a share: %llx",
+                   (unsigned long long)census);
 }
 
 static const struct world_player *first_of(const struct world *world)
@@ -273,7 +280,8 @@ static void order_make(struct world *world)
         order->member[i] =
             (struct order_member){ .who = world->contributor[i],
                                    .host = cell_host_of(world->cell, world->contributor[i]),
-                                   .weight = cell_weight(&world->step[world->at], world->contributor[i]) };
+                                   .weight = cell_weight(&world->step[world->at],
+                                                         world->contributor[i]) };
     if (order->members == 1) /* the mean of one is what it put in */
         order->member[0].weight = order->member[0].weight > 0;
 }
@@ -296,7 +304,8 @@ static void expect_get(struct world *world, uint32_t k)
         world->expect_bytes[k] = bytes;
     }
     uint32_t on = compared_on(world);
-    report_bucket(world->report, bucket, world->way[k], on, on, on * (bytes / cell_element_bytes(bucket)));
+    report_bucket(world->report, bucket, world->way[k], on, on,
+                  on * (bytes / cell_element_bytes(bucket)));
 }
 
 /* All have committed: under the lock. */
@@ -338,16 +347,16 @@ static uint64_t weights(const struct order *order)
     return sum;
 }
 
-static void compute_halves(const struct order *order, const struct cell_bucket *bucket, uint64_t from,
-                           uint64_t until, float *out)
+static void compute_halves(const struct order *order, const struct cell_bucket *bucket,
+                           uint64_t from, uint64_t until, float *out)
 {
     uint16_t half[ORDER_BLOCK];
     for (; from < until; from += ORDER_BLOCK) {
         size_t some = until - from < ORDER_BLOCK ? until - from : ORDER_BLOCK;
         order_result(order, &bucket->numbers, true, bucket->count, from, some, half);
         for (size_t i = 0; i < some; i++)
-            *out++ =
-                bucket->numbers.dtype == SPOTNIK_F16 ? numbers_from_f16(half[i]) : numbers_from_bf16(half[i]);
+            *out++ = bucket->numbers.dtype == SPOTNIK_F16 ? numbers_from_f16(half[i])
+                                                          : numbers_from_bf16(half[i]);
     }
 }
 
@@ -381,7 +390,8 @@ static void compute(struct world *world, uint32_t k, uint64_t from, uint64_t unt
     switch (bucket->call) {
     case CALL_BROADCAST:
         if (is_contributor(world, bucket->root))
-            numbers_make(&bucket->numbers, world->share_of[world->at][bucket->root], from, until - from, out);
+            numbers_make(&bucket->numbers, world->share_of[world->at][bucket->root], from,
+                         until - from, out);
         break;
     case CALL_ALLGATHER:
         compute_rows(world, k, from, until);
@@ -417,8 +427,8 @@ static void hex(const uint8_t *bytes, size_t size, char *text)
         snprintf(text + 2 * i, 3, "%02x", bytes[size - 1 - i]);
 }
 
-static void compare(struct world_player *player, uint32_t k, const uint8_t *got, const uint8_t *expect,
-                    uint64_t count, const char *what)
+static void compare(struct world_player *player, uint32_t k, const uint8_t *got,
+                    const uint8_t *expect, uint64_t count, const char *what)
 {
     const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     size_t one = cell_element_bytes(bucket);
@@ -434,10 +444,11 @@ static void compare(struct world_player *player, uint32_t k, const uint8_t *got,
     if (got != NULL)
         hex(got + first * one, one, is);
     hex(expect + first * one, one, was);
-    world_fail(player->world, player, bucket,
-               "%s: %llu of %llu elements are wrong, the first is %llu: %s instead of %s (went by %s)", what,
-               (unsigned long long)wrong, (unsigned long long)count, (unsigned long long)first,
-               got != NULL ? is : "NULL", was, order_name(world_seen(player)->way[k]));
+    world_fail(
+        player->world, player, bucket,
+        "%s: %llu of %llu elements are wrong, the first is %llu: %s instead of %s (went by %s)",
+        what, (unsigned long long)wrong, (unsigned long long)count, (unsigned long long)first,
+        got != NULL ? is : "NULL", was, order_name(world_seen(player)->way[k]));
 }
 
 /* The part of the i-th of n, the longer ones first; empty for one without a contribution. */
@@ -459,12 +470,14 @@ static void scattered(struct world_player *player, uint32_t k)
     size_t one = cell_element_bytes(bucket);
     spotnik_range part = part_of(player, bucket->count), got = world_seen(player)->part[k];
     if (part.begin != got.begin || part.end != got.end) {
-        world_fail(player->world, player, bucket, "our part is %llu to %llu instead of %llu to %llu",
-                   (unsigned long long)got.begin, (unsigned long long)got.end, (unsigned long long)part.begin,
-                   (unsigned long long)part.end);
+        world_fail(player->world, player, bucket,
+                   "our part is %llu to %llu instead of %llu to %llu",
+                   (unsigned long long)got.begin, (unsigned long long)got.end,
+                   (unsigned long long)part.begin, (unsigned long long)part.end);
         return;
     }
-    compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count, "result");
+    compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count,
+            "result");
     compare(player, k, world_seen(player)->data[k] + part.begin * one,
             player->world->expect[k] + part.begin * one, part.end - part.begin, "our part");
     input_check(player, k, world_seen(player)->data[k], 0, part.begin, "beside our part");
@@ -494,7 +507,8 @@ static void broadcasted(struct world_player *player, uint32_t k)
         compare(player, k, world_seen(player)->data[k], player->world->expect[k], bucket->count,
                 "data of the root");
     else
-        input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "though the root was lost");
+        input_check(player, k, world_seen(player)->data[k], 0, bucket->count,
+                    "though the root was lost");
 }
 
 static void bucket_check(struct world_player *player, uint32_t k)
@@ -503,8 +517,10 @@ static void bucket_check(struct world_player *player, uint32_t k)
     const uint8_t *data = world_seen(player)->data[k];
     switch (bucket->call) {
     case CALL_FROM:
-        compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count, "result");
-        input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "though it was to stay");
+        compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count,
+                "result");
+        input_check(player, k, world_seen(player)->data[k], 0, bucket->count,
+                    "though it was to stay");
         break;
     case CALL_BROADCAST:
         broadcasted(player, k);
@@ -544,7 +560,8 @@ static void census_check(struct world_player *player)
     if (seen->rc != (rootless ? SPOTNIK_ERR_ROOT : 0))
         world_fail(world, player, NULL, "commit said %d", seen->rc);
     if (count != (census ? world->contributors : 0))
-        world_fail(world, player, NULL, "%u contributors instead of %u", count, world->contributors);
+        world_fail(world, player, NULL, "%u contributors instead of %u", count,
+                   world->contributors);
     for (uint32_t i = 0; census && i < count && i < world->contributors; i++)
         if (world->share_of[world->at][seen->share[i]] != world->contributor[i])
             world_fail(world, player, NULL, "contributor %u has share %u", i, seen->share[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines of one world, as jobs of the public API: their ways to each other are what the world says. Nobody
- * is taken for lost by its silence, however busy the machine: only those are lost that end. */
+/* Engines of one world, as jobs of the public API: their ways to each other are what the world
+ * says. Nobody is taken for lost by its silence, however busy the machine: only those are lost that
+ * end. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,9 @@ static void limits_set(const struct cell_world *cell, struct spotnik_limits *lim
     limits->fan = cell->fan;
     limits->hierarchy = cell->way != WAY_RING;
     limits->silence_floor_ns = limits->silence_ceiling_ns = SILENCE_NS;
-    limits->minority_continues = true; /* who dies with input unread resets its links, which proves nothing: of two the other might park for good */
+    /* who dies with input unread resets its links, which proves nothing: of two the other might
+     * park for good */
+    limits->minority_continues = true;
     if (cell->way == WAY_RING)
         limits->choice = NULL;
     if (cell->way == WAY_TREE || cell->way == WAY_HOSTS_TREE)
@@ -101,7 +104,8 @@ static void gather(struct world *world)
     struct spotnik_member member[CELL_PLAYERS_MAX];
     uint64_t epoch;
     for (uint32_t i = 0; i < world->players; i++)
-        while (spotnik_engine_members(world->player[i].job->engine, member, CELL_PLAYERS_MAX, &epoch)
+        while (spotnik_engine_members(world->player[i].job->engine, member, CELL_PLAYERS_MAX,
+                                      &epoch)
                < world->players)
             sched_yield();
 }
@@ -110,7 +114,8 @@ static bool shares(struct spotnik_engine *engine, uint32_t other)
 {
     spotnik_engine_lock(engine);
     const struct spotnik_sharer *sharer =
-        engine->carriage->share == NULL ? NULL : spotnik_share_find(engine->carriage->share, id_of(other));
+        engine->carriage->share == NULL ? NULL
+                                        : spotnik_share_find(engine->carriage->share, id_of(other));
     bool told = engine->carriage->share == NULL || (sharer != NULL && sharer->told);
     spotnik_engine_unlock(engine);
     return told;
@@ -139,7 +144,8 @@ void cluster_found(struct world *world)
         gather_memory(world);
 }
 
-void cluster_enter(struct world *world, struct world_player *player, const struct world_player *sponsor)
+void cluster_enter(struct world *world, struct world_player *player,
+                   const struct world_player *sponsor)
 {
     struct spotnik_member member = spotnik_engine_credentials(sponsor->job->engine)->self;
     (void)world;
@@ -165,7 +171,8 @@ static uint32_t host_members(const struct cell_world *cell)
 void cluster_limits(const struct world *world, struct limits_place *ret)
 {
     const struct spotnik_engine *engine = world->player[0].job->engine;
-    const struct spotnik_flat_limits *flat = engine->carriage->share != NULL ? &engine->carriage->share->flat.limits : NULL;
+    const struct spotnik_flat_limits *flat =
+        engine->carriage->share != NULL ? &engine->carriage->share->flat.limits : NULL;
     *ret = (struct limits_place){ .members = world->cell->members,
                                   .hosts = world->cell->hosts,
                                   .host_members = host_members(world->cell) };
@@ -182,7 +189,8 @@ enum order_way cluster_way(const struct spotnik_job *job, uint32_t number, uint6
     static const enum order_way ways[] = { ORDER_RING, ORDER_DIRECT, ORDER_HUB, ORDER_TREE };
     struct spotnik_engine *engine = job->engine;
     spotnik_engine_lock(engine);
-    const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&engine->core->step, step, number);
+    const struct spotnik_bucket *bucket =
+        spotnik_transaction_bucket(&engine->core->step, step, number);
     bool tree = bucket->schedule == SPOTNIK_SCHEDULE_TREE;
     enum order_way way = engine->core->view.size < 2 ? ORDER_ALONE
                          : bucket->hosts             ? (tree ? ORDER_HOSTS_TREE : ORDER_HOSTS_RING)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The borders. Constants come from src/ where a header has them, or from a running engine; those that are
- * private to a file are named with it here, and must follow it. */
+/* The borders. Constants come from src/ where a header has them, or from a running engine; those
+ * that are private to a file are named with it here, and must follow it. */
 #include "limits.h"
 
 #include "base/copy.h"
@@ -8,11 +8,13 @@
 #include "ring/choice.h"
 #include "shm/segment.h"
 
-#define INLINE_BYTES ((size_t)64 << 10) /* src/engine/caller.c: more is left to the progress thread */
+/* src/engine/caller.c: more is left to the progress thread */
+#define INLINE_BYTES ((size_t)64 << 10)
 #define PIECE_BYTES ((size_t)128 << 10) /* src/carry/deliver.c: moved early at a time */
-#define PORTION_BYTES ((size_t)1 << 20) /* src/engine/progress.c, attend.c: of data, before control */
-#define PIECES_MAX 16                   /* src/shm/pipeline.c */
-#define SHOWS_MAX 32                    /* src/shm/show.c */
+/* src/engine/progress.c, attend.c: of data, before control */
+#define PORTION_BYTES ((size_t)1 << 20)
+#define PIECES_MAX 16 /* src/shm/pipeline.c */
+#define SHOWS_MAX 32  /* src/shm/show.c */
 #define CACHE_LINE 64
 
 enum unit { BYTES, ELEMENTS };
@@ -23,11 +25,11 @@ struct border {
     size_t (*at)(const struct limits_place *place);
 };
 
-#define AT(name, value)                                                                                      \
-    static size_t name(const struct limits_place *place)                                                     \
-    {                                                                                                        \
-        (void)place;                                                                                         \
-        return (value);                                                                                      \
+#define AT(name, value)                                                                            \
+    static size_t name(const struct limits_place *place)                                           \
+    {                                                                                              \
+        (void)place;                                                                               \
+        return (value);                                                                            \
     }
 
 AT(at_none, 0)
@@ -98,7 +100,8 @@ const char *limits_name(uint32_t border)
     return borders[border].name;
 }
 
-uint64_t limits_elements(const struct limits_place *place, uint32_t border, uint32_t near, size_t one)
+uint64_t limits_elements(const struct limits_place *place, uint32_t border, uint32_t near,
+                         size_t one)
 {
     size_t at = borders[border].at(place);
     uint64_t elements = borders[border].unit == ELEMENTS ? at : (at + one - 1) / one;

@@ -22,6 +22,7 @@ uint32_t limits_count(void);
 const char *limits_name(uint32_t border);
 
 /* Elements of `one` bytes at a border (`near` 0: one less, 1: just there, 2: one more). */
-uint64_t limits_elements(const struct limits_place *place, uint32_t border, uint32_t near, size_t one);
+uint64_t limits_elements(const struct limits_place *place, uint32_t border, uint32_t near,
+                         size_t one);
 
 #endif

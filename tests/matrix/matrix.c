@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of all-reduces and collectives: every element against what the test itself computes. A sample named by
- * a seed, a share of all worlds, or one world. Each is a process of its own, so that one which crashes or hangs ends
- * nothing else.
+/* The matrix of all-reduces and collectives: every element against what the test itself computes. A
+ * sample named by a seed, a share of all worlds, or one world. Each is a process of its own, so
+ * that one which crashes or hangs ends nothing else.
  *
- *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test does
- *     matrix all shard=K shards=N [rounds=1] [save=FILE]   every N-th of all worlds, drawn so many times (dev/matrix.sh)
- *     matrix total FILES                              what those that were saved have covered together
- *     matrix world WORDS [until=STEP]                 one again; whatever fails prints this command */
+ *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test
+ *     does matrix all shard=K shards=N [rounds=1] [save=FILE]   every N-th of all worlds, drawn so
+ *     many times (dev/matrix.sh) matrix total FILES                              what those that
+ *     were saved have covered together matrix world WORDS [until=STEP]                 one again;
+ *     whatever fails prints this command */
 #include <errno.h>
 #include <execinfo.h>
 #include <signal.h>
@@ -98,7 +99,8 @@ static bool play(const struct cell_world *world, uint64_t last_step)
         fflush(stdout);
         _exit(0);
     }
-    bool ended = child > 0 && wait_for(child, &status), clean = ended && status == 0 && report->failures == 0;
+    bool ended = child > 0 && wait_for(child, &status),
+         clean = ended && status == 0 && report->failures == 0;
     if (clean)
         return true;
     if (report->failures > 0)
@@ -106,7 +108,8 @@ static bool play(const struct cell_world *world, uint64_t last_step)
     else if (!ended)
         printf("FAILED: it hangs\n");
     else
-        printf("FAILED: it ended with status %d, signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+        printf("FAILED: it ended with status %d, signal %d\n",
+               WIFEXITED(status) ? WEXITSTATUS(status) : 0,
                WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     again_print(world, report->steps - before);
     return false;
@@ -146,7 +149,8 @@ static int sample(char **argv)
     uint32_t members = (uint32_t)number_of(argv, "members", CELL_PLAYERS_MAX);
     uint32_t failures = (uint32_t)number_of(argv, "failures", FAILURES_MAX);
     struct cell_world world;
-    printf("matrix: sample of seed %llu (SPOTNIK_MATRIX_SEED gives another)\n", (unsigned long long)seed);
+    printf("matrix: sample of seed %llu (SPOTNIK_MATRIX_SEED gives another)\n",
+           (unsigned long long)seed);
     for (uint32_t i = first; i < first + worlds && failed < failures; i++) {
         cell_world_sample(seed, i, members, &world);
         failed += !play(&world, 0);
@@ -156,10 +160,12 @@ static int sample(char **argv)
 
 static int all(char **argv)
 {
-    uint32_t shard = (uint32_t)number_of(argv, "shard", 0), shards = (uint32_t)number_of(argv, "shards", 1),
+    uint32_t shard = (uint32_t)number_of(argv, "shard", 0),
+             shards = (uint32_t)number_of(argv, "shards", 1),
              rounds = (uint32_t)number_of(argv, "rounds", 1), failed = 0;
     struct cell_world world;
-    for (uint32_t i = shard; shards > 0 && cell_world_of_all(number_of(argv, "seed", SEED), rounds, i, &world);
+    for (uint32_t i = shard;
+         shards > 0 && cell_world_of_all(number_of(argv, "seed", SEED), rounds, i, &world);
          i += shards)
         failed += !play(&world, 0);
     const char *save = text_of(argv, "save");
@@ -175,7 +181,8 @@ static int total(char **argv)
     for (; *argv != NULL; argv++)
         if (!report_add(report, *argv)) {
             fprintf(stderr,
-                    "matrix: %s is not what this program has saved; remove it and run its shard again\n",
+                    "matrix: %s is not what this program has saved; remove it and run its shard "
+                    "again\n",
                     *argv);
             return 2;
         }
@@ -186,8 +193,8 @@ static int one(char **argv)
 {
     struct cell_world world;
     if (argv[0] == NULL || !cell_world_parse(argv[0], &world)) {
-        fprintf(stderr,
-                "matrix: these words name no world; copy them from a line that begins with \"again:\"\n");
+        fprintf(stderr, "matrix: these words name no world; copy them from a line that begins with "
+                        "\"again:\"\n");
         return 2;
     }
     return end(!play(&world, number_of(argv, "until", 0)));
@@ -211,8 +218,11 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "world") == 0)
         return one(argv + 2);
     if (argc > 1 && strcmp(argv[1], "sample") != 0) {
-        fprintf(stderr, "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST] | "
-                        "all shard=K shards=N [rounds=1] [save=FILE] | total FILES | world WORDS [until=STEP]\n");
+        fprintf(
+            stderr,
+            "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST] | "
+            "all shard=K shards=N [rounds=1] [save=FILE] | total FILES | world WORDS "
+            "[until=STEP]\n");
         return 2;
     }
     return sample(argv + (argc > 1 ? 2 : 1));

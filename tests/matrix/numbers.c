@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of numbers.h. Exact ones are small enough that no sum of all members needs more bits than its
- * type has. */
+/* The numbers of numbers.h. Exact ones are small enough that no sum of all members needs more bits
+ * than its type has. */
 #include "numbers.h"
 
 #include <math.h>
@@ -20,7 +20,8 @@ uint64_t numbers_mix(uint64_t x)
 static uint64_t hash_at(const struct numbers *numbers, uint32_t who, uint64_t at)
 {
     uint64_t member = numbers->kind == NUMBERS_EQUAL ? 0 : who + 1;
-    uint64_t x = numbers->key + member * UINT64_C(0x9e3779b97f4a7c15) + at * UINT64_C(0xd1342543de82ef95);
+    uint64_t x =
+        numbers->key + member * UINT64_C(0x9e3779b97f4a7c15) + at * UINT64_C(0xd1342543de82ef95);
     return numbers_mix(x);
 }
 
@@ -60,8 +61,8 @@ float numbers_from_f16(uint16_t half)
     return half >> 15 ? -magnitude : magnitude;
 }
 
-/* The step between neighbours is 2^(e - 10) for values from 2^e on, and 2^-24 at least; rint() rounds to
- * even. */
+/* The step between neighbours is 2^(e - 10) for values from 2^e on, and 2^-24 at least; rint()
+ * rounds to even. */
 uint16_t numbers_to_f16(float value)
 {
     uint16_t sign = (uint16_t)(bits_of(value) >> 16 & 0x8000);
@@ -85,8 +86,8 @@ static int64_t span(uint64_t hash, int64_t most)
     return (int64_t)(hash % (uint64_t)(2 * most + 1)) - most;
 }
 
-/* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of so many
- * bits. */
+/* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of
+ * so many bits. */
 static int64_t most_of(uint32_t members, int bits, bool weighted)
 {
     int64_t most = (INT64_C(1) << bits) / (members * (weighted ? 4 : 1));
@@ -98,7 +99,8 @@ static int fraction_bits(enum spotnik_dtype dtype)
     return dtype == SPOTNIK_F64 ? 52 : dtype == SPOTNIK_F16 ? 10 : dtype == SPOTNIK_BF16 ? 7 : 23;
 }
 
-/* A power of two, seldom another than 1: products of many members stay within F16, whatever the order. */
+/* A power of two, seldom another than 1: products of many members stay within F16, whatever the
+ * order. */
 static double factor(uint64_t hash)
 {
     double magnitude = hash % 64 == 0 ? 2 : hash % 64 == 1 ? 0.5 : 1;
@@ -114,8 +116,8 @@ static double rounding(const struct numbers *numbers, uint64_t hash)
     return hash & 8 ? -magnitude : magnitude;
 }
 
-/* Seldom, so that most results of many members are none of them. Without a fraction of its own that a NaN
- * could lose on its way. */
+/* Seldom, so that most results of many members are none of them. Without a fraction of its own that
+ * a NaN could lose on its way. */
 static double special(const struct numbers *numbers, uint64_t hash)
 {
     static const double least[] = { [SPOTNIK_F32] = 0x1p-149,
@@ -156,21 +158,22 @@ static double number_of(const struct numbers *numbers, uint64_t hash)
     return (double)span(hash, most_of(numbers->members, fraction_bits(numbers->dtype), mean));
 }
 
-void numbers_make_wide(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count, float *out)
+void numbers_make_wide(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
+                       float *out)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = (float)number_of(numbers, hash_at(numbers, who, from + i));
 }
 
-#define MAKE(type, expression)                                                                               \
-    for (size_t i = 0; i < count; i++) {                                                                     \
-        uint64_t hash = hash_at(numbers, who, from + i);                                                     \
-        type made = (type)(expression);                                                                      \
-        memcpy((uint8_t *)out + i * sizeof made, &made, sizeof made);                                        \
+#define MAKE(type, expression)                                                                     \
+    for (size_t i = 0; i < count; i++) {                                                           \
+        uint64_t hash = hash_at(numbers, who, from + i);                                           \
+        type made = (type)(expression);                                                            \
+        memcpy((uint8_t *)out + i * sizeof made, &made, sizeof made);                              \
     }
 
-/* ---- Q8: blocks of one pattern, each member's times a factor of its own: sums are that pattern again, and
- * nothing is lost ---- */
+/* ---- Q8: blocks of one pattern, each member's times a factor of its own: sums are that pattern
+ * again, and nothing is lost ---- */
 
 static int pattern_at(const struct numbers *numbers, uint64_t at)
 {
@@ -187,10 +190,13 @@ static int block_factor(const struct numbers *numbers, uint32_t who, uint64_t at
 {
     uint64_t block = at / SPOTNIK_QUANT_BLOCK;
     uint32_t whose = numbers->op == SPOTNIK_MEAN ? 0 : who + 1;
-    return 1 + (int)(numbers_mix(numbers->key ^ (block * 4096 + whose + UINT64_C(0x5bd1e995) * block)) % 8);
+    return 1
+           + (int)(numbers_mix(numbers->key ^ (block * 4096 + whose + UINT64_C(0x5bd1e995) * block))
+                   % 8);
 }
 
-static void make_q8(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count, float *out)
+static void make_q8(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
+                    float *out)
 {
     for (size_t i = 0; i < count; i++) {
         int times = numbers->op == SPOTNIK_PRODUCT ? 1 : block_factor(numbers, who, from + i);
@@ -209,8 +215,8 @@ static int joined(const struct numbers *numbers, const uint32_t *who, uint32_t m
     return factor;
 }
 
-void numbers_q8_expect(const struct numbers *numbers, const uint32_t *who, uint32_t members, uint64_t from,
-                       size_t count, float *out)
+void numbers_q8_expect(const struct numbers *numbers, const uint32_t *who, uint32_t members,
+                       uint64_t from, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++) {
         int pattern = pattern_at(numbers, from + i);
@@ -232,7 +238,8 @@ static uint64_t whole(const struct numbers *numbers, uint64_t hash, bool is_sign
     return (uint64_t)(is_signed && (hash & 1) ? -small : small);
 }
 
-void numbers_make(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count, void *out)
+void numbers_make(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
+                  void *out)
 {
     switch (numbers->dtype) {
     case SPOTNIK_F32:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What members put into buckets: numbers that follow from a key, a member and a place, so that nobody need
- * keep them. */
+/* What members put into buckets: numbers that follow from a key, a member and a place, so that
+ * nobody need keep them. */
 #ifndef TESTS_MATRIX_NUMBERS_H
 #define TESTS_MATRIX_NUMBERS_H
 
@@ -11,10 +11,13 @@
 #include "spotnik/spotnik.h"
 
 enum numbers_kind {
-    NUMBERS_EXACT, /* whatever the order of additions, nothing is rounded (of MEAN: but for the last division) */
+    /* whatever the order of additions, nothing is rounded (of MEAN: but for the last division) */
+    NUMBERS_EXACT,
     NUMBERS_ROUNDING, /* every addition rounds, so its bits tell the order */
-    NUMBERS_EQUAL,    /* the same on all members: a mean that is carried on as a mean rounds nothing */
-    NUMBERS_SPECIAL, /* as ROUNDING, with infinities, zeros, the least, the greatest, and what is not a number */
+    /* the same on all members: a mean that is carried on as a mean rounds nothing */
+    NUMBERS_EQUAL,
+    /* as ROUNDING, with infinities, zeros, the least, the greatest, and what is not a number */
+    NUMBERS_SPECIAL,
     NUMBERS_KINDS
 };
 
@@ -28,16 +31,19 @@ struct numbers {
 
 uint64_t numbers_mix(uint64_t x);
 
-/* Elements [from, from + count) of member `who`, as the caller of a plain all-reduce holds them; Q8: as
- * F32. */
-void numbers_make(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count, void *out);
+/* Elements [from, from + count) of member `who`, as the caller of a plain all-reduce holds them;
+ * Q8: as F32. */
+void numbers_make(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
+                  void *out);
 
-/* The same for F16 and BF16 before they are narrowed: what the caller of a compressed all-reduce holds. */
-void numbers_make_wide(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count, float *out);
+/* The same for F16 and BF16 before they are narrowed: what the caller of a compressed all-reduce
+ * holds. */
+void numbers_make_wide(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
+                       float *out);
 
 /* Q8: the result of all members in `who` (each once, weight irrelevant). */
-void numbers_q8_expect(const struct numbers *numbers, const uint32_t *who, uint32_t members, uint64_t from,
-                       size_t count, float *out);
+void numbers_q8_expect(const struct numbers *numbers, const uint32_t *who, uint32_t members,
+                       uint64_t from, size_t count, float *out);
 
 /* The test's own conversions, to nearest even. */
 float numbers_from_f16(uint16_t half);

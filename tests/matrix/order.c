@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders of additions. A part is what some members have come to together; parts are joined two and two
- * (round a ring) or several at once (in memory, in a tree). What travels is rounded to the type of the
- * elements, except that means of F32 and F64 travel as weighted sums. Compiled without fused multiply-add,
- * as src/reduce is. */
+/* Orders of additions. A part is what some members have come to together; parts are joined two and
+ * two (round a ring) or several at once (in memory, in a tree). What travels is rounded to the type
+ * of the elements, except that means of F32 and F64 travel as weighted sums. Compiled without fused
+ * multiply-add, as src/reduce is. */
 #include "order.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements of one part: `f` of F32 and halves, `d` of F64, `u` of integers (signed ones with their sign
- * spread). */
+/* Elements of one part: `f` of F32 and halves, `d` of F64, `u` of integers (signed ones with their
+ * sign spread). */
 struct part {
     uint64_t weight; /* 0: nobody is in it */
     union {
@@ -47,7 +47,8 @@ static bool is_float(enum spotnik_dtype dtype)
 
 static bool is_signed(enum spotnik_dtype dtype)
 {
-    return dtype == SPOTNIK_I8 || dtype == SPOTNIK_I16 || dtype == SPOTNIK_I32 || dtype == SPOTNIK_I64;
+    return dtype == SPOTNIK_I8 || dtype == SPOTNIK_I16 || dtype == SPOTNIK_I32
+           || dtype == SPOTNIK_I64;
 }
 
 static int bits_of(enum spotnik_dtype dtype)
@@ -78,7 +79,8 @@ static float half_round(enum spotnik_dtype dtype, float value)
 static uint64_t whole_of(uint64_t bits, enum spotnik_dtype dtype)
 {
     int unused = 64 - bits_of(dtype);
-    return is_signed(dtype) ? (uint64_t)((int64_t)(bits << unused) >> unused) : bits << unused >> unused;
+    return is_signed(dtype) ? (uint64_t)((int64_t)(bits << unused) >> unused)
+                            : bits << unused >> unused;
 }
 
 static void load_halves(const struct sum *sum, uint32_t who, struct part *part)
@@ -92,8 +94,8 @@ static void load_halves(const struct sum *sum, uint32_t who, struct part *part)
     }
     numbers_make(sum->numbers, who, sum->at, sum->count, raw);
     for (size_t i = 0; i < sum->count; i++)
-        part->f[i] =
-            sum->numbers->dtype == SPOTNIK_F16 ? numbers_from_f16(raw[i]) : numbers_from_bf16(raw[i]);
+        part->f[i] = sum->numbers->dtype == SPOTNIK_F16 ? numbers_from_f16(raw[i])
+                                                        : numbers_from_bf16(raw[i]);
 }
 
 static void load_integers(const struct sum *sum, uint32_t who, struct part *part)
@@ -153,10 +155,10 @@ static void store(const struct sum *sum, struct part *part, uint8_t *out)
 /* Of -0 and +0 the later one wins, and what is not a number is passed on. */
 #define LESS(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define MORE(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
-#define JOIN(a, b)                                                                                           \
-    (op == SPOTNIK_MIN       ? LESS(a, b)                                                                    \
-     : op == SPOTNIK_MAX     ? MORE(a, b)                                                                    \
-     : op == SPOTNIK_PRODUCT ? (a) * (b)                                                                     \
+#define JOIN(a, b)                                                                                 \
+    (op == SPOTNIK_MIN       ? LESS(a, b)                                                          \
+     : op == SPOTNIK_MAX     ? MORE(a, b)                                                          \
+     : op == SPOTNIK_PRODUCT ? (a) * (b)                                                           \
                              : (a) + (b))
 
 static void join(const struct sum *sum, struct part *a, const struct part *b)
@@ -219,8 +221,8 @@ static uint64_t times(const struct sum *sum, const struct part *part, bool input
     return !sum->mean || (sum->sums_mean && !input) ? 1 : part->weight;
 }
 
-/* Several at once: `first` is an input, or (`summed`) a part; the others are inputs as long as `inputs`
- * says so. */
+/* Several at once: `first` is an input, or (`summed`) a part; the others are inputs as long as
+ * `inputs` says so. */
 struct fold {
     struct part whole;
     bool begun;
@@ -305,8 +307,8 @@ static uint32_t host_count(const struct order *order)
 }
 
 /* Members of one memory add up: those of segment j from member j on, rounded once. */
-static void in_memory(const struct sum *sum, const struct order_member *member, uint32_t members, bool last,
-                      struct part *ret)
+static void in_memory(const struct sum *sum, const struct order_member *member, uint32_t members,
+                      bool last, struct part *ret)
 {
     struct fold fold = { .begun = false };
     uint32_t first = segment_at(sum->total, members, sum->at);
@@ -433,12 +435,14 @@ static void block(const struct sum *sum, struct part *ret)
     }
 }
 
-void order_result(const struct order *order, const struct numbers *numbers, bool wide, uint64_t total,
-                  uint64_t from, size_t count, void *out)
+void order_result(const struct order *order, const struct numbers *numbers, bool wide,
+                  uint64_t total, uint64_t from, size_t count, void *out)
 {
-    struct sum sum = {
-        .order = order, .numbers = numbers, .wide = wide, .mean = numbers->op == SPOTNIK_MEAN, .total = total
-    };
+    struct sum sum = { .order = order,
+                       .numbers = numbers,
+                       .wide = wide,
+                       .mean = numbers->op == SPOTNIK_MEAN,
+                       .total = total };
     sum.sums_mean = sum.mean && (numbers->dtype == SPOTNIK_F32 || numbers->dtype == SPOTNIK_F64);
     size_t one = numbers->dtype == SPOTNIK_F32 ? 4
                  : is_half(numbers->dtype)     ? 2

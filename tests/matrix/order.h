@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The result of an all-reduce, computed one element after the other as docs/design says the members do it:
- * 0001 and 0007 (ring, memory), 0010 (hosts), 0011 (direct, hub), 0013 (tree). Shares no code with src/. */
+/* The result of an all-reduce, computed one element after the other as docs/design says the members
+ * do it: 0001 and 0007 (ring, memory), 0010 (hosts), 0011 (direct, hub), 0013 (tree). Shares no
+ * code with src/. */
 #ifndef TESTS_MATRIX_ORDER_H
 #define TESTS_MATRIX_ORDER_H
 
@@ -40,7 +41,7 @@ struct order {
 const char *order_name(enum order_way way);
 
 /* Elements [from, from + count) of `total`. `wide`: halves were narrowed from F32. Not for Q8. */
-void order_result(const struct order *order, const struct numbers *numbers, bool wide, uint64_t total,
-                  uint64_t from, size_t count, void *out);
+void order_result(const struct order *order, const struct numbers *numbers, bool wide,
+                  uint64_t total, uint64_t from, size_t count, void *out);
 
 #endif

@@ -15,20 +15,23 @@ static int bucket_start(struct world_player *player, uint32_t k)
     uint8_t *data = check_data(player, k);
     switch (bucket->call) {
     case CALL_ALLREDUCE:
-        return spotnik_allreduce(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op);
+        return spotnik_allreduce(job, bucket->number, data, bucket->count, numbers->dtype,
+                                 numbers->op);
     case CALL_FROM:
-        return spotnik_allreduce_from(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op);
+        return spotnik_allreduce_from(job, bucket->number, data, bucket->count, numbers->dtype,
+                                      numbers->op);
     case CALL_BROADCAST:
-        return spotnik_broadcast(job, bucket->number, data, bucket->count, numbers->dtype, bucket->root);
+        return spotnik_broadcast(job, bucket->number, data, bucket->count, numbers->dtype,
+                                 bucket->root);
     case CALL_ALLGATHER:
         return spotnik_allgather(job, bucket->number, data, bucket->count, numbers->dtype,
                                  check_out(player, k), bucket->slots);
     case CALL_REDUCE_SCATTER:
-        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op,
-                                      &world_seen(player)->part[k]);
+        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype,
+                                      numbers->op, &world_seen(player)->part[k]);
     default: /* numbers->dtype is that of the wire */
-        return spotnik_allreduce_compressed(job, bucket->number, (float *)(void *)data, bucket->count,
-                                            numbers->dtype, numbers->op);
+        return spotnik_allreduce_compressed(job, bucket->number, (float *)(void *)data,
+                                            bucket->count, numbers->dtype, numbers->op);
     }
 }
 
@@ -59,8 +62,8 @@ static int start_all(struct world_player *player)
         rc = bucket_start(player, k);
     if (rc == 0 && cell_is_churned(world->cell) && !is_to_die(player, DEATH_STARTING)) {
         world_seen(player)->census = UINT64_C(1) << player->index;
-        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &world_seen(player)->census, 1, SPOTNIK_U64,
-                               SPOTNIK_SUM);
+        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &world_seen(player)->census, 1,
+                               SPOTNIK_U64, SPOTNIK_SUM);
     }
     return rc;
 }
@@ -70,7 +73,8 @@ static void share_note(struct world_player *player)
     struct world *world = player->world;
     const spotnik_step *step = &world_seen(player)->step;
     pthread_mutex_lock(&world->lock);
-    if (step->share < step->shares && step->share < sizeof world->share_of[0] / sizeof world->share_of[0][0])
+    if (step->share < step->shares
+        && step->share < sizeof world->share_of[0] / sizeof world->share_of[0][0])
         world->share_of[player->now][step->share] = player->index;
     pthread_mutex_unlock(&world->lock);
 }
@@ -84,8 +88,8 @@ static bool step_play(struct world_player *player)
         return false;
     int rc = start_all(player);
     if (rc != 0)
-        world_fail(world, player, NULL, "a bucket could not be started: %s (%s)", spotnik_strerror(rc),
-                   spotnik_last_error());
+        world_fail(world, player, NULL, "a bucket could not be started: %s (%s)",
+                   spotnik_strerror(rc), spotnik_last_error());
     if (is_to_die(player, DEATH_STARTING) || is_to_die(player, DEATH_STARTED))
         return false;
     check_inputs(player);
@@ -95,13 +99,14 @@ static bool step_play(struct world_player *player)
     if (is_to_die(player, DEATH_COMMITTING))
         return false;
     if (committed != 0 && committed != SPOTNIK_ERR_ROOT) {
-        world_fail(world, player, NULL, "commit: %s (%s)", spotnik_strerror(committed), spotnik_last_error());
+        world_fail(world, player, NULL, "commit: %s (%s)", spotnik_strerror(committed),
+                   spotnik_last_error());
         abort(); /* the others would wait for ever; all that is known is in the report */
     }
     world_seen(player)->rc = committed;
     for (uint32_t k = 0; k < world_step(player)->buckets; k++)
-        world_seen(player)->way[k] =
-            cluster_way(player->job, world_step(player)->bucket[k].number, world_step(player)->number);
+        world_seen(player)->way[k] = cluster_way(player->job, world_step(player)->bucket[k].number,
+                                                 world_step(player)->number);
     check_keep(player);
     return true;
 }
@@ -111,7 +116,8 @@ static void begin(struct world_player *player)
     int rc = spotnik_step_begin(player->job, &world_seen(player)->step);
     if (rc == 0)
         return;
-    world_fail(player->world, player, NULL, "begin: %s (%s)", spotnik_strerror(rc), spotnik_last_error());
+    world_fail(player->world, player, NULL, "begin: %s (%s)", spotnik_strerror(rc),
+               spotnik_last_error());
     abort();
 }
 
@@ -125,7 +131,8 @@ static void wait_expected(struct world *world, uint64_t step)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* A joiner: steps that the others are in, or have done, until it comes to one that they have not begun. */
+/* A joiner: steps that the others are in, or have done, until it comes to one that they have not
+ * begun. */
 static void catch_up(struct world_player *player)
 {
     struct world *world = player->world;

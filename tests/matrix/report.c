@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting, and saying in few lines what was covered: of each pair of dimensions, how many of all that can
- * be. */
+/* Counting, and saying in few lines what was covered: of each pair of dimensions, how many of all
+ * that can be. */
 #include "report.h"
 
 #include <stdarg.h>
@@ -61,8 +61,9 @@ bool report_add(struct report *report, const char *path)
         large[i] += large_of_it[i];
     _Atomic uint32_t *small = report->members;
     const _Atomic uint32_t *small_of_it = one.members;
-    for (size_t i = 0;
-         all && i < (offsetof(struct report, failures) - offsetof(struct report, members)) / sizeof *small;
+    for (size_t i = 0; all
+                       && i < (offsetof(struct report, failures) - offsetof(struct report, members))
+                                  / sizeof *small;
          i++)
         small[i] += small_of_it[i];
     return all;
@@ -122,16 +123,21 @@ static void pairs_print(const struct report *report, FILE *to)
 {
     uint32_t borders = LIMITS_NEAR * limits_count();
     fprintf(to, "pairs met at least once:\n");
-    pair_print(to, "way x border", &report->way_border[0][0], 0, ORDER_WAYS, REPORT_BORDERS, 0, borders);
-    pair_print(to, "way x type", &report->way_dtype[0][0], 0, ORDER_WAYS, SPOTNIK_Q8 + 1, 1, SPOTNIK_Q8 + 1);
+    pair_print(to, "way x border", &report->way_border[0][0], 0, ORDER_WAYS, REPORT_BORDERS, 0,
+               borders);
+    pair_print(to, "way x type", &report->way_dtype[0][0], 0, ORDER_WAYS, SPOTNIK_Q8 + 1, 1,
+               SPOTNIK_Q8 + 1);
     pair_print(to, "way x operation", &report->way_op[0][0], 0, ORDER_WAYS, SPOTNIK_PRODUCT + 1, 1,
                SPOTNIK_PRODUCT + 1);
     pair_print(to, "way x call", &report->way_call[0][0], 0, ORDER_WAYS, CELL_CALLS, 0, CELL_CALLS);
-    pair_print(to, "way x memory", &report->way_memory[0][0], 0, ORDER_WAYS, CELL_MEMORIES, 0, CELL_MEMORIES);
-    pair_print(to, "way x members", &report->way_members[0][0], 0, ORDER_WAYS, CELL_PLAYERS_MAX + 1, 1, 41);
-    pair_print(to, "type x operation", &report->dtype_op[0][0], 1, SPOTNIK_Q8 + 1, SPOTNIK_PRODUCT + 1, 1,
-               SPOTNIK_PRODUCT + 1);
-    pair_print(to, "call x border", &report->call_border[0][0], 0, CELL_CALLS, REPORT_BORDERS, 0, borders);
+    pair_print(to, "way x memory", &report->way_memory[0][0], 0, ORDER_WAYS, CELL_MEMORIES, 0,
+               CELL_MEMORIES);
+    pair_print(to, "way x members", &report->way_members[0][0], 0, ORDER_WAYS, CELL_PLAYERS_MAX + 1,
+               1, 41);
+    pair_print(to, "type x operation", &report->dtype_op[0][0], 1, SPOTNIK_Q8 + 1,
+               SPOTNIK_PRODUCT + 1, 1, SPOTNIK_PRODUCT + 1);
+    pair_print(to, "call x border", &report->call_border[0][0], 0, CELL_CALLS, REPORT_BORDERS, 0,
+               borders);
     pair_print(to, "call x memory", &report->call_memory[0][0], 0, CELL_CALLS, CELL_MEMORIES, 0,
                CELL_MEMORIES);
 }
@@ -139,7 +145,8 @@ static void pairs_print(const struct report *report, FILE *to)
 void report_print(const struct report *report, FILE *to)
 {
     fprintf(to,
-            "%llu worlds, %llu steps, %llu buckets, %llu results compared, %llu elements; %llu members lost, "
+            "%llu worlds, %llu steps, %llu buckets, %llu results compared, %llu elements; %llu "
+            "members lost, "
             "%llu joined\n",
             (unsigned long long)report->worlds, (unsigned long long)report->steps,
             (unsigned long long)report->buckets, (unsigned long long)report->results,
@@ -148,9 +155,11 @@ void report_print(const struct report *report, FILE *to)
     fprintf(to,
             "members of a world: %u of 40 numbers; inputs exact %u, rounding %u, equal %u, special "
             "%u;\ndeaths begun %u, starting %u, started %u, committing %u\n",
-            met(report->members + 1, 40), report->inputs[NUMBERS_EXACT], report->inputs[NUMBERS_ROUNDING],
-            report->inputs[NUMBERS_EQUAL], report->inputs[NUMBERS_SPECIAL], report->deaths[DEATH_BEGUN],
-            report->deaths[DEATH_STARTING], report->deaths[DEATH_STARTED], report->deaths[DEATH_COMMITTING]);
+            met(report->members + 1, 40), report->inputs[NUMBERS_EXACT],
+            report->inputs[NUMBERS_ROUNDING], report->inputs[NUMBERS_EQUAL],
+            report->inputs[NUMBERS_SPECIAL], report->deaths[DEATH_BEGUN],
+            report->deaths[DEATH_STARTING], report->deaths[DEATH_STARTED],
+            report->deaths[DEATH_COMMITTING]);
     ways_print(report, to);
     pairs_print(report, to);
 }

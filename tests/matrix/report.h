@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was tried, and what was wrong. Lies in memory that a world's process shares with the one that
- * started it, so nothing is lost with a world that crashes or hangs. */
+/* What was tried, and what was wrong. Lies in memory that a world's process shares with the one
+ * that started it, so nothing is lost with a world that crashes or hangs. */
 #ifndef TESTS_MATRIX_REPORT_H
 #define TESTS_MATRIX_REPORT_H
 
@@ -36,7 +36,8 @@ void report_bucket(struct report *report, const struct cell_bucket *bucket, enum
                    uint32_t members, uint32_t results, uint64_t elements);
 
 /* Something is wrong; only the first word of each world is kept. */
-void report_fail(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report_fail(struct report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Counters to a file, and those of a file added to ours. False: it cannot be done. */
 bool report_save(const struct report *report, const char *path);

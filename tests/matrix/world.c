@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Meetings of a world's members, and what the last one to come settles. Those that die leave; a joiner
- * comes to the first meeting before a step for which it is a member. */
+/* Meetings of a world's members, and what the last one to come settles. Those that die leave; a
+ * joiner comes to the first meeting before a step for which it is a member. */
 #include "world.h"
 
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 /* ---- failures ---- */
 
-void world_fail(struct world *world, const struct world_player *player, const struct cell_bucket *bucket,
-                const char *format, ...)
+void world_fail(struct world *world, const struct world_player *player,
+                const struct cell_bucket *bucket, const char *format, ...)
 {
     char what[512], where[256] = "";
     va_list list;
@@ -18,16 +18,18 @@ void world_fail(struct world *world, const struct world_player *player, const st
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
     if (bucket != NULL)
-        snprintf(where, sizeof where, "bucket %u (%s %s %s, %llu elements, %s %+d, %s +%u): ", bucket->number,
+        snprintf(where, sizeof where,
+                 "bucket %u (%s %s %s, %llu elements, %s %+d, %s +%u): ", bucket->number,
                  cell_call_name(bucket->call), cell_dtype_name(bucket->numbers.dtype),
                  cell_op_name(bucket->numbers.op), (unsigned long long)bucket->count,
-                 limits_name(bucket->border), (int)bucket->near - 1, cell_memory_name(bucket->memory),
-                 bucket->offset);
+                 limits_name(bucket->border), (int)bucket->near - 1,
+                 cell_memory_name(bucket->memory), bucket->offset);
     uint32_t now = player != NULL ? player->now : world->at;
-    const spotnik_step *step = player != NULL ? &player->seen[now].step : &(spotnik_step){ .number = 0 };
+    const spotnik_step *step =
+        player != NULL ? &player->seen[now].step : &(spotnik_step){ .number = 0 };
     report_fail(world->report, "step %llu, member %d (rank %u of %u): %s%s",
-                (unsigned long long)world->step[now].number, player != NULL ? (int)player->index : -1,
-                step->rank, step->size, where, what);
+                (unsigned long long)world->step[now].number,
+                player != NULL ? (int)player->index : -1, step->rank, step->size, where, what);
     world->over = true;
 }
 
@@ -104,8 +106,9 @@ static void plan(struct world *world)
     struct world_player *live[CELL_PLAYERS_MAX];
     uint32_t count = living(world, live);
     uint64_t next = world->rush > 0 ? world->step[world->rush - 1].number + 1 : 1;
-    uint64_t last = world->last_step != 0 && world->last_step < world->cell->steps ? world->last_step
-                                                                                   : world->cell->steps;
+    uint64_t last = world->last_step != 0 && world->last_step < world->cell->steps
+                        ? world->last_step
+                        : world->cell->steps;
     world->report->progress++;
     if (next > last || world->over) {
         world->over = true;
@@ -113,8 +116,10 @@ static void plan(struct world *world)
     }
     memset(world->share_of, 0xff, sizeof world->share_of);
     world->place.members = count;
-    for (world->rush = 0; world->rush < world->cell->rush && next + world->rush <= last; world->rush++)
-        cell_step_make(world->cell, &world->place, next + world->rush, count, &world->step[world->rush]);
+    for (world->rush = 0; world->rush < world->cell->rush && next + world->rush <= last;
+         world->rush++)
+        cell_step_make(world->cell, &world->place, next + world->rush, count,
+                       &world->step[world->rush]);
     world->at = world->settled = 0;
     rush_losses(world, live, count);
     if (world->step[0].join && world->players < CELL_PLAYERS_MAX)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world in motion: members as threads with an engine each, in one process. They meet before a step (the
- * cell is drawn), after their commits (who contributed is settled), and when what must have come out has
- * been computed, by all of them together. In a rush they make several steps between the first meeting and
- * the others, so that one may be ahead of another as far as the engines let it. */
+/* A world in motion: members as threads with an engine each, in one process. They meet before a
+ * step (the cell is drawn), after their commits (who contributed is settled), and when what must
+ * have come out has been computed, by all of them together. In a rush they make several steps
+ * between the first meeting and the others, so that one may be ahead of another as far as the
+ * engines let it. */
 #ifndef TESTS_MATRIX_WORLD_H
 #define TESTS_MATRIX_WORLD_H
 
@@ -23,7 +24,8 @@ struct world_buffer {
     bool owned;
 };
 
-/* What a member saw of one step. Steps made in a rush are kept as copies, others lie where they came out. */
+/* What a member saw of one step. Steps made in a rush are kept as copies, others lie where they
+ * came out. */
 struct world_seen {
     spotnik_step step;
     int rc; /* of its commit */
@@ -42,8 +44,8 @@ struct world_player {
     pthread_t thread;
     struct spotnik_job *job; /* NULL: dead, or not yet born */
     uint32_t now;            /* the step of this rush that it plays, or compares */
-    bool late;         /* it has joined, */
-    uint64_t joins_at; /* with this committed step */
+    bool late;               /* it has joined, */
+    uint64_t joins_at;       /* with this committed step */
     bool doomed;
     uint32_t doomed_at; /* the step of this rush */
     enum cell_death death;
@@ -69,11 +71,15 @@ struct world {
     uint32_t players;
     struct world_player player[CELL_PLAYERS_MAX];
     uint32_t rush, settled,
-        at; /* how many steps this rush has, for how many it is settled who contributed, and the last of these */
+        /* how many steps this rush has, for how many it is settled who contributed, and the last of
+         * these */
+        at;
     struct cell_step step[CELL_RUSH_MAX];
     uint32_t share_of[CELL_RUSH_MAX]
-                     [CELL_PLAYERS_MAX + CELL_LOSSES_MAX]; /* who has that share in a step, or UINT32_MAX */
-    struct order order; /* the contributors of the step, by rank; `way` changes from bucket to bucket */
+                     /* who has that share in a step, or UINT32_MAX */
+                     [CELL_PLAYERS_MAX + CELL_LOSSES_MAX];
+    /* the contributors of the step, by rank; `way` changes from bucket to bucket */
+    struct order order;
     enum order_way way[CELL_BUCKETS_MAX];
     uint32_t contributor[CELL_PLAYERS_MAX], contributors; /* by share */
     uint8_t *expect[CELL_BUCKETS_MAX];
@@ -86,13 +92,15 @@ void world_play(const struct cell_world *cell, uint64_t last_step, struct report
 /* world.c: until all have come; the last one settles the phase. */
 void world_meet(struct world *world);
 void world_leave(struct world *world);
-void world_fail(struct world *world, const struct world_player *player, const struct cell_bucket *bucket,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+void world_fail(struct world *world, const struct world_player *player,
+                const struct cell_bucket *bucket, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* cluster.c: engines. */
 struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t index);
 void cluster_found(struct world *world);
-void cluster_enter(struct world *world, struct world_player *player, const struct world_player *sponsor);
+void cluster_enter(struct world *world, struct world_player *player,
+                   const struct world_player *sponsor);
 void cluster_job_free(struct spotnik_job *job, bool goodbye);
 void cluster_limits(const struct world *world, struct limits_place *ret);
 enum order_way cluster_way(const struct spotnik_job *job, uint32_t bucket, uint64_t step);

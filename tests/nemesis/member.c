@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member of a job that says what it does, one line for each fact, in a file of its own (docs/design/0034-nemesis.md). It uses the public
- * interface only. A line is the instant in nanoseconds (CLOCK_MONOTONIC), a word, and what belongs to it:
+/* A member of a job that says what it does, one line for each fact, in a file of its own
+ * (docs/design/0034-nemesis.md). It uses the public interface only. A line is the instant in
+ * nanoseconds (CLOCK_MONOTONIC), a word, and what belongs to it:
  *
- *     start PID
- *     member ID                           we are this member from now on: founded, joined, or joined again
+ *     start PID member ID                           we are this member from now on: founded,
+ *     joined, or joined again
  *     loaded                              our state is a copy from others or from a checkpoint
  *     offer STEP EPOCH RANGES             samples that we put into this step; EPOCH is of the data
  *     commit STEP VIEW SIZE REPLAY FROM TO EPOCH RANGES
- *                                         the state went from digest FROM to TO; RANGES is what all members together put in. A range
- *                                         BEGIN-END is half open; BEGIN-ENDxN was put in N times; "-" is none
+ *                                         the state went from digest FROM to TO; RANGES is what all
+ *                                         members together put in. A range BEGIN-END is half open;
+ *                                         BEGIN-ENDxN was put in N times; "-" is none
  *     wait PARKED JOINING VIEW SIZE       when that changes while a call waits
  *     excluded STEP                       our step is void
  *     end CODE TEXT                       CODE of the library, 0 when we have left in good order
@@ -83,7 +85,8 @@ static uint64_t digest(const struct member *member)
 
 /* ---- what it says ---- */
 
-static void tell(const struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(const struct member *member, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* One write for each line: whoever is killed leaves whole lines behind. */
 static void tell(const struct member *member, const char *format, ...)
@@ -131,7 +134,8 @@ static void look(struct member *member)
     if (strcmp(now.member, told->member) != 0)
         tell(member, "member %s", now.member);
     if (now.parked != told->parked || now.joining != told->joining)
-        tell(member, "wait %" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu32, now.parked, now.joining, now.view_epoch, now.size);
+        tell(member, "wait %" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu32, now.parked, now.joining,
+             now.view_epoch, now.size);
     *told = now;
 }
 
@@ -150,7 +154,8 @@ static void compute(struct member *member, const spotnik_step *step)
             hash ^= mix(i + step->data_epoch);
         }
     for (uint64_t i = 0; i < member->count; i++)
-        member->g[i] = (float)((mix(hash + i) >> 40) & 0xffff) / 65536 - 0.5f + member->w[i] * 0.001f;
+        member->g[i] =
+            (float)((mix(hash + i) >> 40) & 0xffff) / 65536 - 0.5f + member->w[i] * 0.001f;
     if (!step->replay)
         nanosleep(&pause, NULL); /* the time that a device would compute */
 }
@@ -160,7 +165,8 @@ static int reduce(struct member *member)
     int rc = spotnik_allreduce(member->job, 0, member->g, member->count, SPOTNIK_F32, SPOTNIK_MEAN);
 
     if (!rc)
-        rc = spotnik_allreduce(member->job, 1, member->taken, member->samples, SPOTNIK_I32, SPOTNIK_SUM);
+        rc = spotnik_allreduce(member->job, 1, member->taken, member->samples, SPOTNIK_I32,
+                               SPOTNIK_SUM);
     if (!rc)
         rc = spotnik_allreduce(member->job, 2, member->epoch, 1, SPOTNIK_I64, SPOTNIK_MAX);
     if (rc)
@@ -194,9 +200,11 @@ static void apply(struct member *member, const spotnik_step *step)
         member->w[i] -= 0.1f * member->g[i];
     member->digest = digest(member);
     look(member);
-    tell(member, "commit %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %016" PRIx64 " %016" PRIx64 " %" PRId64 " %s", step->number,
-         member->told.view_epoch, member->told.size, step->replay, from, member->digest, member->epoch[0],
-         ranges(member->taken, member->samples, text));
+    tell(member,
+         "commit %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %016" PRIx64 " %016" PRIx64
+         " %" PRId64 " %s",
+         step->number, member->told.view_epoch, member->told.size, step->replay, from,
+         member->digest, member->epoch[0], ranges(member->taken, member->samples, text));
 }
 
 static int train(struct member *member)
@@ -208,7 +216,8 @@ static int train(struct member *member)
     while ((rc = begin(member, &step)) == 0) {
         compute(member, &step);
         if (step.sample_count)
-            tell(member, "offer %" PRIu64 " %" PRIu64 " %s", step.number, step.data_epoch, ranges(member->taken, member->samples, text));
+            tell(member, "offer %" PRIu64 " %" PRIu64 " %s", step.number, step.data_epoch,
+                 ranges(member->taken, member->samples, text));
         rc = reduce(member);
         if (rc == SPOTNIK_ERR_EXCLUDED)
             tell(member, "excluded %" PRIu64, step.number);
@@ -267,7 +276,10 @@ static bool options(struct member *member, int argc, char **argv)
     int c;
 
     while ((c = getopt(argc, argv, "n:b:c:u:")) != -1) {
-        uint64_t *number = c == 'n' ? &member->samples : c == 'b' ? &member->batch : c == 'c' ? &member->count : &member->compute_us;
+        uint64_t *number = c == 'n'   ? &member->samples
+                           : c == 'b' ? &member->batch
+                           : c == 'c' ? &member->count
+                                      : &member->compute_us;
 
         if (c == '?')
             return false;
@@ -278,7 +290,9 @@ static bool options(struct member *member, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct member member = { .samples = 1000, .batch = 64, .count = 20000, .compute_us = 20000 };
+    static struct member member = {
+        .samples = 1000, .batch = 64, .count = 20000, .compute_us = 20000
+    };
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
     if (!options(&member, argc, argv)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member alone that makes STEPS steps of one small bucket, for trace_cost.py: trace_steps STEPS */
+/* A member alone that makes STEPS steps of one small bucket, for trace_cost.py: trace_steps
+ * STEPS */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator itself: it repeats itself exactly, it catches every planted bug, it replays every seed that
- * once broke something, and at a thousand members it counts messages as P6 wants them. */
+/* The simulator itself: it repeats itself exactly, it catches every planted bug, it replays every
+ * seed that once broke something, and at a thousand members it counts messages as P6 wants them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,8 @@ static void test_same_seed_same_run(void **state)
     fclose(trace);
 }
 
-/* Claim: a core that is saved and loaded elsewhere goes on as if nothing had been: the flight recorder's dumps begin so. */
+/* Claim: a core that is saved and loaded elsewhere goes on as if nothing had been: the flight
+ * recorder's dumps begin so. */
 static void test_saved_core_goes_on(void **state)
 {
     (void)state;
@@ -106,11 +107,12 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_NO_DOUBT, 655, 10);
     assert_caught(SPOTNIK_BUG_END_IS_GONE, 1, 60);
     assert_caught(SPOTNIK_BUG_WITNESS_COPIED, 30, 10);
-    assert_true(run(100, 2, SPOTNIK_BUG_WITNESS_KEPT, NULL).failed); /* two members: most of what they decide are ties */
+    /* two members: most of what they decide are ties */
+    assert_true(run(100, 2, SPOTNIK_BUG_WITNESS_KEPT, NULL).failed);
 }
 
-/* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why it is
- * there. */
+/* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why
+ * it is there. */
 static void test_regression_seeds(void **state)
 {
     const char *name = getenv("SPOTNIK_SEEDS");
@@ -147,7 +149,8 @@ static void test_last_survivor_goes_on(void **state)
     }
 }
 
-/* Claim (P6): control messages per survivor do not grow with the ring, and by a few with the losses; every part of the time is told. */
+/* Claim (P6): control messages per survivor do not grow with the ring, and by a few with the
+ * losses; every part of the time is told. */
 static void test_messages_bounded_at_scale(void **state)
 {
     static const uint32_t members[] = { 20, 100 }, losses[] = { 1, 3 };
@@ -155,13 +158,16 @@ static void test_messages_bounded_at_scale(void **state)
 
     for (int m = 0; m < 2; m++)
         for (int k = 0; k < 2; k++) {
-            struct spotnik_sim_scale scale = { .members = members[m], .losses = losses[k], .seed = 1 };
+            struct spotnik_sim_scale scale = { .members = members[m],
+                                               .losses = losses[k],
+                                               .seed = 1 };
             spotnik_sim_scale_run(&scale);
             assert_false(scale.failed);
             assert_int_equal(scale.survivors, members[m] - losses[k]);
-            assert_true(scale.reconcile_ns && scale.accept_ns && scale.restart_ns && scale.commit_ns);
-            uint64_t sum_ns =
-                scale.detect_ns + scale.reconcile_ns + scale.accept_ns + scale.restart_ns + scale.commit_ns;
+            assert_true(scale.reconcile_ns && scale.accept_ns && scale.restart_ns
+                        && scale.commit_ns);
+            uint64_t sum_ns = scale.detect_ns + scale.reconcile_ns + scale.accept_ns
+                              + scale.restart_ns + scale.commit_ns;
             assert_int_equal(sum_ns, scale.total_ns);
             assert_true(scale.messages >= 2 * scale.survivors);
             assert_true(scale.messages <= (8 + 6 * losses[k]) * (uint64_t)scale.survivors);
@@ -170,20 +176,24 @@ static void test_messages_bounded_at_scale(void **state)
 
 static uint64_t bytes_of_loss(uint32_t members, uint32_t brief_members)
 {
-    struct spotnik_sim_scale scale = { .members = members, .losses = 1, .seed = 1, .brief_members = brief_members };
+    struct spotnik_sim_scale scale = {
+        .members = members, .losses = 1, .seed = 1, .brief_members = brief_members
+    };
 
     spotnik_sim_scale_run(&scale);
     assert_false(scale.failed);
     assert_true(scale.bytes_sent >= scale.messages && scale.bytes_longest < scale.bytes_sent);
-    assert_true(scale.processor_ns >= scale.processor_max_ns && scale.processor_max_ns >= scale.event_max_ns);
+    assert_true(scale.processor_ns >= scale.processor_max_ns
+                && scale.processor_max_ns >= scale.event_max_ns);
     return scale.bytes_sent / scale.survivors;
 }
 
-/* Claim: what a survivor sends when one of many is lost grows more slowly than their number, since messages say only what differs; whole messages
- * grow with it. */
+/* Claim: what a survivor sends when one of many is lost grows more slowly than their number, since
+ * messages say only what differs; whole messages grow with it. */
 static void test_bytes_at_scale(void **state)
 {
-    uint64_t brief[] = { bytes_of_loss(100, 0), bytes_of_loss(300, 0) }, whole[] = { bytes_of_loss(100, 300), bytes_of_loss(300, 300) };
+    uint64_t brief[] = { bytes_of_loss(100, 0), bytes_of_loss(300, 0) },
+             whole[] = { bytes_of_loss(100, 300), bytes_of_loss(300, 300) };
 
     (void)state;
     assert_true(whole[1] > 2 * whole[0]);
@@ -191,26 +201,31 @@ static void test_bytes_at_scale(void **state)
     assert_true(brief[1] < whole[1] / 5);
 }
 
-/* Claim: a small bucket of members on hosts of their own takes a tenth of the time of the ring, or less, and about as long again with eight
- * times as many members, since it goes up a tree. */
+/* Claim: a small bucket of members on hosts of their own takes a tenth of the time of the ring, or
+ * less, and about as long again with eight times as many members, since it goes up a tree. */
 static void test_trees_at_scale(void **state)
 {
     uint64_t step_ns[2];
     (void)state;
 
     for (int i = 0; i < 2; i++) {
-        struct spotnik_sim_scale scale = { .members = i ? 256 : 32, .losses = 1, .seed = 1, .bytes = 4096, .bytes_per_ms = 1250000 };
+        struct spotnik_sim_scale scale = {
+            .members = i ? 256 : 32, .losses = 1, .seed = 1, .bytes = 4096, .bytes_per_ms = 1250000
+        };
         spotnik_sim_scale_run(&scale);
         assert_false(scale.failed);
         step_ns[i] = scale.step_ns;
     }
     assert_true(step_ns[1] < 2 * step_ns[0]);
-    struct spotnik_sim_scale ring = { .members = 32, .losses = 1, .seed = 1, .bytes = 4096, .bytes_per_ms = 1250000, .ring = true };
+    struct spotnik_sim_scale ring = {
+        .members = 32, .losses = 1, .seed = 1, .bytes = 4096, .bytes_per_ms = 1250000, .ring = true
+    };
     spotnik_sim_scale_run(&ring);
     assert_true(10 * step_ns[0] < ring.step_ns);
 }
 
-static struct spotnik_sim_scale on_hosts(uint32_t host_members, bool ring, bool scattered, uint64_t bytes)
+static struct spotnik_sim_scale on_hosts(uint32_t host_members, bool ring, bool scattered,
+                                         uint64_t bytes)
 {
     struct spotnik_sim_scale scale = { .members = 32,
                                        .losses = 1,
@@ -226,28 +241,37 @@ static struct spotnik_sim_scale on_hosts(uint32_t host_members, bool ring, bool 
     return scale;
 }
 
-/* Claim: scale mode knows hosts. By hosts a small bucket makes fewer hops than round the ring of all, and a large one needs each host's
- * card once, where a scattered ring needs it as often as a host has members. Nothing is faster than the wire. */
+/* Claim: scale mode knows hosts. By hosts a small bucket makes fewer hops than round the ring of
+ * all, and a large one needs each host's card once, where a scattered ring needs it as often as a
+ * host has members. Nothing is faster than the wire. */
 static void test_hosts_at_scale(void **state)
 {
-    const uint64_t small = 4096, large = UINT64_C(25) << 20, wire_ns = UINT64_C(2) * 3 * large / 4 * 1000 / 1250;
+    const uint64_t small = 4096, large = UINT64_C(25) << 20,
+                   wire_ns = UINT64_C(2) * 3 * large / 4 * 1000 / 1250;
     (void)state;
 
-    assert_true(2 * on_hosts(8, false, false, small).step_ns < on_hosts(8, true, false, small).step_ns);
+    assert_true(2 * on_hosts(8, false, false, small).step_ns
+                < on_hosts(8, true, false, small).step_ns);
     assert_true(on_hosts(8, true, false, small).step_ns < on_hosts(1, true, false, small).step_ns);
     assert_true(on_hosts(8, false, false, large).step_ns > wire_ns);
-    assert_true(on_hosts(1, false, false, large).step_ns == on_hosts(1, true, false, large).step_ns);
-    assert_true(3 * on_hosts(8, false, true, large).step_ns < on_hosts(8, true, true, large).step_ns);
+    assert_true(on_hosts(1, false, false, large).step_ns
+                == on_hosts(1, true, false, large).step_ns);
+    assert_true(3 * on_hosts(8, false, true, large).step_ns
+                < on_hosts(8, true, true, large).step_ns);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_seed_same_run), cmocka_unit_test(test_saved_core_goes_on),
+        cmocka_unit_test(test_same_seed_same_run),
+        cmocka_unit_test(test_saved_core_goes_on),
         cmocka_unit_test(test_swarm_draws_all_kinds),
-        cmocka_unit_test(test_planted_bugs_are_caught),   cmocka_unit_test(test_regression_seeds),
+        cmocka_unit_test(test_planted_bugs_are_caught),
+        cmocka_unit_test(test_regression_seeds),
         cmocka_unit_test(test_last_survivor_goes_on),
-        cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale), cmocka_unit_test(test_trees_at_scale),
+        cmocka_unit_test(test_messages_bounded_at_scale),
+        cmocka_unit_test(test_hosts_at_scale),
+        cmocka_unit_test(test_trees_at_scale),
         cmocka_unit_test(test_bytes_at_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cluster of cluster.h. Operations are noted when they are started and done at once when the step is
- * complete; what is averaged is added in the order of ranks, once, and copied to all. */
+/* The cluster of cluster.h. Operations are noted when they are started and done at once when the
+ * step is complete; what is averaged is added in the order of ranks, once, and copied to all. */
 #include "cluster.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ static void node_start(struct cluster *cluster, uint32_t rank, uint64_t seed)
 
     node->cluster = cluster;
     node->use = (struct spotnik_sync_primitives){ node,   average, pull,  publish, exchange,
-                                                  settle, push,    fetch, common, apply };
+                                                  settle, push,    fetch, common,  apply };
     node->replica = (struct spotnik_sync_replica){
         .count = DIMENSIONS,
         .model = node->model,
@@ -118,12 +118,13 @@ static void node_start(struct cluster *cluster, uint32_t rank, uint64_t seed)
         node->model[i] = -10;
 }
 
-void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *strategy, uint32_t size,
-                   uint64_t seed)
+void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *strategy,
+                   uint32_t size, uint64_t seed)
 {
     SPOTNIK_ASSERT(size <= CLUSTER_MAX);
-    *cluster =
-        (struct cluster){ .size = size, .strategy = strategy, .rate = 0.1f, .noise = 0.1, .spread = 0.2 };
+    *cluster = (struct cluster){
+        .size = size, .strategy = strategy, .rate = 0.1f, .noise = 0.1, .spread = 0.2
+    };
     spotnik_prng_seed(&cluster->prng, seed);
     for (int i = 0; i < DIMENSIONS; i++)
         cluster->store[i] = -10;
@@ -183,7 +184,8 @@ static void complete_own(struct cluster *cluster, struct node *node)
     if (node->deaf)
         return;
     if (node->asked.pulled)
-        spotnik_sync_copy(node->asked.pulled, cluster->node[node->asked.peer].published, DIMENSIONS);
+        spotnik_sync_copy(node->asked.pulled, cluster->node[node->asked.peer].published,
+                          DIMENSIONS);
     if (node->asked.exchanged)
         complete_exchange(cluster, node);
     if (node->asked.fetched)

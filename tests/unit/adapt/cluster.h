@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cluster in memory for strategies: replicas of a small model, the primitives without a network, and a
- * quadratic to minimise. Members have data of their own: f_k(x) = sum_i a_i (x_i - c_ki)^2 / 2, gradients
- * carry noise; the mean of the c_k is the optimum. */
+/* A cluster in memory for strategies: replicas of a small model, the primitives without a network,
+ * and a quadratic to minimise. Members have data of their own: f_k(x) = sum_i a_i (x_i - c_ki)^2 /
+ * 2, gradients carry noise; the mean of the c_k is the optimum. */
 #ifndef SPOTNIK_TESTS_SYNC_CLUSTER_H
 #define SPOTNIK_TESTS_SYNC_CLUSTER_H
 
@@ -13,7 +13,8 @@
 struct cluster;
 
 struct asked {
-    float *average, *pulled, *exchanged, *pushed, *fetched; /* what the running step has started; NULL: not */
+    /* what the running step has started; NULL: not */
+    float *average, *pulled, *exchanged, *pushed, *fetched;
     uint32_t peer;
 };
 
@@ -23,7 +24,8 @@ struct node {
     struct spotnik_sync_primitives use;
     struct asked asked;
     bool deaf; /* nothing it starts from single members arrives */
-    float model[DIMENSIONS], gradient[DIMENSIONS], scratch[DIMENSIONS], centre[DIMENSIONS], slow[DIMENSIONS];
+    float model[DIMENSIONS], gradient[DIMENSIONS], scratch[DIMENSIONS], centre[DIMENSIONS],
+        slow[DIMENSIONS];
     float published[DIMENSIONS], pending[DIMENSIONS];
 };
 
@@ -39,8 +41,8 @@ struct cluster {
 };
 
 /* All at the same starting point, far from the optimum. */
-void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *strategy, uint32_t size,
-                   uint64_t seed);
+void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *strategy,
+                   uint32_t size, uint64_t seed);
 
 /* One step of everybody together. */
 void cluster_step(struct cluster *cluster);
@@ -51,8 +53,8 @@ void cluster_turn(struct cluster *cluster, uint32_t rank);
 /* Compute a member's gradient at its model. */
 void cluster_gradient(struct cluster *cluster, uint32_t rank);
 
-/* Largest distance of an element of the mean model from the optimum; and of any replica from the mean
- * model. */
+/* Largest distance of an element of the mean model from the optimum; and of any replica from the
+ * mean model. */
 double cluster_error(const struct cluster *cluster);
 double cluster_disagreement(const struct cluster *cluster);
 

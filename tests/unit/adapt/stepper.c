@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller of dynamic batching on standard input and output, for models in other languages. Usage:
- * batch_stepper SIZE BATCH DEAD_BAND WINDOW. Writes the batches of all members on one line; then, for
- * every line of SIZE times in seconds, the batches of the next step. Exits with 1 when it cannot go on. */
+/* The controller of dynamic batching on standard input and output, for models in other languages.
+ * Usage: batch_stepper SIZE BATCH DEAD_BAND WINDOW. Writes the batches of all members on one line;
+ * then, for every line of SIZE times in seconds, the batches of the next step. Exits with 1 when it
+ * cannot go on. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,7 +38,8 @@ int main(int argc, char **argv)
     spotnik_batch_config_init(&config, strtoull(argv[2], NULL, 10));
     config.dead_band = strtod(argv[3], NULL);
     config.window = (uint32_t)strtoul(argv[4], NULL, 10);
-    int rc = spotnik_batch_controller_init(&controller, &config, (uint32_t)strtoul(argv[1], NULL, 10), NULL);
+    int rc = spotnik_batch_controller_init(&controller, &config,
+                                           (uint32_t)strtoul(argv[1], NULL, 10), NULL);
     if (rc) {
         fprintf(stderr, "batch_stepper: cannot be meant: %d\n", rc);
         return 1;

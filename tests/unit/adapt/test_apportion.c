@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact proportional division: published shares, properties on random divisions, bounds that leave no
- * choice. */
+/* Exact proportional division: published shares, properties on random divisions, bounds that leave
+ * no choice. */
 #include "adapt/apportion.h"
 
 #include <setjmp.h>
@@ -15,7 +15,8 @@
 #define CASES 20000
 #define COUNT_MAX 40
 
-/* Claim: speeds of 9:12:18 and 2:17:20 cores (ACSOS'20) divide 39 k samples in just these shares. */
+/* Claim: speeds of 9:12:18 and 2:17:20 cores (ACSOS'20) divide 39 k samples in just these
+ * shares. */
 static void test_published_shares(void **state)
 {
     static const double cores[3][3] = { { 9, 12, 18 }, { 2, 17, 20 }, { 3, 18, 18 } };
@@ -43,8 +44,8 @@ static void test_largest_remainder(void **state)
     assert_true(ret[0] == 3 && ret[1] == 3 && ret[2] == 4);
 }
 
-/* Claim: what one bound cuts off is divided among the others in proportion, and it may push another to its
- * bound. */
+/* Claim: what one bound cuts off is divided among the others in proportion, and it may push another
+ * to its bound. */
 static void test_bounds_pass_on(void **state)
 {
     uint64_t least[4] = { 1, 1, 1, 1 }, most[4] = { 100, 20, 100, 100 }, ret[4];
@@ -71,8 +72,10 @@ static void test_impossible(void **state)
     assert_false(spotnik_batch_apportion(18, 2, weight, least, most, ret));
     assert_true(ret[0] == 77 && ret[1] == 77);
     least[0] = 5;
-    assert_true(spotnik_batch_apportion(10, 2, weight, least, most, ret) && ret[0] == 5 && ret[1] == 5);
-    assert_true(spotnik_batch_apportion(20, 2, weight, least, most, ret) && ret[0] == 10 && ret[1] == 10);
+    assert_true(spotnik_batch_apportion(10, 2, weight, least, most, ret) && ret[0] == 5
+                && ret[1] == 5);
+    assert_true(spotnik_batch_apportion(20, 2, weight, least, most, ret) && ret[0] == 10
+                && ret[1] == 10);
 }
 
 struct random_case {
@@ -98,8 +101,8 @@ static struct random_case draw(struct spotnik_prng *prng)
     return c;
 }
 
-/* Claim: conserved exactly and within bounds, always; without bounds every share is within one sample of
- * its quota. */
+/* Claim: conserved exactly and within bounds, always; without bounds every share is within one
+ * sample of its quota. */
 static void test_properties(void **state)
 {
     struct spotnik_prng prng;
@@ -124,8 +127,9 @@ static void test_properties(void **state)
     }
 }
 
-/* Claim: in a bounded division, nobody who could take more is further below its proportion than somebody
- * who could give: members off their bounds all have the same samples per weight, but for rounding. */
+/* Claim: in a bounded division, nobody who could take more is further below its proportion than
+ * somebody who could give: members off their bounds all have the same samples per weight, but for
+ * rounding. */
 static void test_bounded_is_proportional(void **state)
 {
     struct spotnik_prng prng;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching without common steps: members that adjust one after another, each by itself, still come
- * to the shares of their speeds, and the sum of their batches to the global batch. */
+/* Dynamic batching without common steps: members that adjust one after another, each by itself,
+ * still come to the shares of their speeds, and the sum of their batches to the global batch. */
 #include "adapt/async.h"
 
 #include <setjmp.h>
@@ -32,8 +32,8 @@ static void turn(uint32_t self, double noise)
     published[self].samples = spotnik_batch_async(&config, published, MEMBERS, self);
 }
 
-/* Claim: whatever the order of turns, shares come within the dead-band of 2:17:20 and the sum within it of
- * the batch; lambdas sum to 1. */
+/* Claim: whatever the order of turns, shares come within the dead-band of 2:17:20 and the sum
+ * within it of the batch; lambdas sum to 1. */
 static void test_converges(void **state)
 {
     struct spotnik_prng prng;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller of dynamic batching against a model of workers: a step takes overhead + samples / speed,
- * give or take noise. Published cases (ACSOS'20), what the dead-band is for, learnt bounds, views that
- * change, conservation. */
+/* The controller of dynamic batching against a model of workers: a step takes overhead + samples /
+ * speed, give or take noise. Published cases (ACSOS'20), what the dead-band is for, learnt bounds,
+ * views that change, conservation. */
 #include "adapt/controller.h"
 
 #include <setjmp.h>
@@ -23,7 +23,8 @@ struct workers {
     uint32_t count;
     double speed[WORKERS_MAX]; /* samples/s */
     double overhead_s, noise;  /* relative, uniform in +-noise */
-    double deviation, spikes;  /* relative, normal; part of the steps that take three times as long */
+    /* relative, normal; part of the steps that take three times as long */
+    double deviation, spikes;
     struct spotnik_prng prng;
 };
 
@@ -42,7 +43,8 @@ static void times(struct workers *w, double *ret_s)
         double exact = w->overhead_s + (double)controller.member[i].samples / w->speed[i];
         ret_s[i] = exact * (1 + w->noise * (2 * uniform(&w->prng) - 1));
         if (w->deviation > 0)
-            ret_s[i] = exact * (1 + w->deviation * normal(&w->prng)) * (uniform(&w->prng) < w->spikes ? 3 : 1);
+            ret_s[i] = exact * (1 + w->deviation * normal(&w->prng))
+                       * (uniform(&w->prng) < w->spikes ? 3 : 1);
     }
 }
 
@@ -97,8 +99,8 @@ static const double cores[3][3] = { { 9, 12, 18 },
                                     { 3, 18, 18 },
                                     { 2, 17, 20 } }; /* H = 2, 6, 10; 39 in all */
 
-/* Claim: with times in proportion to samples, uniform batches become just the published shares 9:12:18,
- * 2:17:20 and one between, in one adjustment, and stay. */
+/* Claim: with times in proportion to samples, uniform batches become just the published shares
+ * 9:12:18, 2:17:20 and one between, in one adjustment, and stay. */
 static void test_published_shares(void **state)
 {
     struct workers w;
@@ -115,8 +117,8 @@ static void test_published_shares(void **state)
     }
 }
 
-/* Claim: also with an overhead that does not scale (10 % of the mean step) and 2 % noise, iteration times
- * are within 5 % of each other after two adjustments, in all three cases. */
+/* Claim: also with an overhead that does not scale (10 % of the mean step) and 2 % noise, iteration
+ * times are within 5 % of each other after two adjustments, in all three cases. */
 static void test_two_adjustments(void **state)
 {
     struct workers w;
@@ -148,8 +150,8 @@ static uint64_t adjustments_after_convergence(double dead_band)
     return controller.adjustments;
 }
 
-/* Claim (Fig 4b): without dead-band batches never come to rest on noisy times; with 5 % nothing moves at
- * all. */
+/* Claim (Fig 4b): without dead-band batches never come to rest on noisy times; with 5 % nothing
+ * moves at all. */
 static void test_oscillation(void **state)
 {
     (void)state;
@@ -158,12 +160,14 @@ static void test_oscillation(void **state)
 }
 
 struct restlessness {
-    double early, late; /* changes of shares, mean over seeds: in the first 100 steps, in the 900 after them */
-    double spread;      /* after 100 */
+    /* changes of shares, mean over seeds: in the first 100 steps, in the 900 after them */
+    double early, late;
+    double spread; /* after 100 */
 };
 
 /* As a job runs it: only a fall by half teaches a bound. */
-static struct restlessness noisy(const double *speed, double deviation, double spikes, double caution)
+static struct restlessness noisy(const double *speed, double deviation, double spikes,
+                                 double caution)
 {
     struct restlessness result = { 0, 0, 0 };
     struct spotnik_batch_config config;
@@ -190,8 +194,9 @@ static struct restlessness noisy(const double *speed, double deviation, double s
     return result;
 }
 
-/* Claim: on machines of 1, 2, 5 and 10 % noise, and with one step in twenty that takes three times as long, shares come to the speeds
- * in two changes and stay; what is left between the members' times is below what one step differs from the next. */
+/* Claim: on machines of 1, 2, 5 and 10 % noise, and with one step in twenty that takes three times
+ * as long, shares come to the speeds in two changes and stay; what is left between the members'
+ * times is below what one step differs from the next. */
 static void test_noise_levels(void **state)
 {
     static const double deviation[4] = { 0.01, 0.02, 0.05, 0.10 }, even[3] = { 1, 1, 1 };
@@ -210,7 +215,8 @@ static void test_noise_levels(void **state)
         }
 }
 
-/* Claim: that is what caution is for: with the dead-band alone, 10 % noise moves shares in most of the 180 windows for nothing. */
+/* Claim: that is what caution is for: with the dead-band alone, 10 % noise moves shares in most of
+ * the 180 windows for nothing. */
 static void test_without_caution(void **state)
 {
     (void)state;
@@ -280,8 +286,8 @@ static double cliff_time(uint64_t samples)
     return (double)samples / (samples > 400 ? 70 : 100);
 }
 
-/* Claim: throughput that falls after an increase teaches a bound, the batch before it; the rest goes to
- * the others and the global batch is kept. */
+/* Claim: throughput that falls after an increase teaches a bound, the batch before it; the rest
+ * goes to the others and the global batch is kept. */
 static void test_learns_bound(void **state)
 {
     struct spotnik_batch_config config;
@@ -306,7 +312,8 @@ static void test_learns_bound(void **state)
     assert_in_range(controller.member[0].samples, 235, 245); /* 600 at 40:60 */
 }
 
-/* Claim: a bound that was learnt yields to the global batch when the view shrinks; memory does not. */
+/* Claim: a bound that was learnt yields to the global batch when the view shrinks; memory does
+ * not. */
 static void test_bounds_and_views(void **state)
 {
     struct spotnik_batch_config config;
@@ -325,8 +332,8 @@ static void test_bounds_and_views(void **state)
     assert_true(controller.size == 2 && total() == 900);
 }
 
-/* Claim: survivors keep their proportion, newcomers start at the survivors' mean, the global batch is
- * kept. */
+/* Claim: survivors keep their proportion, newcomers start at the survivors' mean, the global batch
+ * is kept. */
 static void test_view(void **state)
 {
     double speed[4] = { 1, 2, 3, 4 };
@@ -344,8 +351,8 @@ static void test_view(void **state)
     assert_int_equal(controller.member[3].samples, 300);
 }
 
-/* Claim: lambda_k weighs mean gradients to the mean over the union of all mini-batches, for any split (to
- * rounding). */
+/* Claim: lambda_k weighs mean gradients to the mean over the union of all mini-batches, for any
+ * split (to rounding). */
 static void test_lambda(void **state)
 {
     struct spotnik_prng prng;
@@ -363,7 +370,8 @@ static void test_lambda(void **state)
             double sum = 0;
             for (uint64_t k = 0; k < controller.member[i].samples; k++)
                 sum += normal(&prng);
-            weighted += spotnik_batch_lambda(&controller, i) * (sum / (double)controller.member[i].samples);
+            weighted +=
+                spotnik_batch_lambda(&controller, i) * (sum / (double)controller.member[i].samples);
             lambdas += spotnik_batch_lambda(&controller, i);
             everything += sum;
         }
@@ -372,9 +380,9 @@ static void test_lambda(void **state)
     }
 }
 
-/* Claim: whatever is measured (zeros, infinities, nonsense) and whoever comes and goes: conserved, every
- * member within the bounds of memory always, and within what it has learnt but for the dead-band; and two
- * controllers fed alike are equal to the last bit. */
+/* Claim: whatever is measured (zeros, infinities, nonsense) and whoever comes and goes: conserved,
+ * every member within the bounds of memory always, and within what it has learnt but for the
+ * dead-band; and two controllers fed alike are equal to the last bit. */
 static void test_churn(void **state)
 {
     static struct spotnik_batch_controller twin;
@@ -397,17 +405,21 @@ static void test_churn(void **state)
         spotnik_batch_controller_observe(&controller, time_s);
         spotnik_batch_controller_observe(&twin, time_s);
         if (spotnik_prng_chance(&prng, 1, 40)) {
-            uint32_t from[WORKERS_MAX], size = (uint32_t)spotnik_prng_between(&prng, 3, WORKERS_MAX);
+            uint32_t from[WORKERS_MAX],
+                size = (uint32_t)spotnik_prng_between(&prng, 3, WORKERS_MAX);
             for (uint32_t i = 0; i < size; i++)
-                from[i] =
-                    i < controller.size && spotnik_prng_chance(&prng, 3, 4) ? i : SPOTNIK_BATCH_NEWCOMER;
+                from[i] = i < controller.size && spotnik_prng_chance(&prng, 3, 4)
+                              ? i
+                              : SPOTNIK_BATCH_NEWCOMER;
             assert_int_equal(spotnik_batch_controller_view(&controller, size, from), 0);
             assert_int_equal(spotnik_batch_controller_view(&twin, size, from), 0);
         }
         assert_int_equal(total(), 5000);
-        assert_memory_equal(controller.member, twin.member, controller.size * sizeof twin.member[0]);
+        assert_memory_equal(controller.member, twin.member,
+                            controller.size * sizeof twin.member[0]);
         for (uint32_t i = 0; i < controller.size; i++)
-            assert_in_range(controller.member[i].samples, 1, controller.member[i].most * 107 / 100 + 1);
+            assert_in_range(controller.member[i].samples, 1,
+                            controller.member[i].most * 107 / 100 + 1);
         for (uint32_t i = 0; i < controller.size; i++)
             assert_true(controller.member[i].samples <= 2000);
     }
@@ -421,11 +433,15 @@ static void test_refusals(void **state)
 
     (void)state;
     spotnik_batch_config_init(&config, 10);
-    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 0, NULL), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 2, speed), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 11, NULL), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 0, NULL),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 2, speed),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 11, NULL),
+                     SPOTNIK_ERR_LIMIT);
     config.smoothing = 0;
-    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 2, NULL), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_batch_controller_init(&controller, &config, 2, NULL),
+                     SPOTNIK_ERR_ARGUMENT);
 }
 
 int main(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge, fed with rows. Claims: throughput is what members lose by exchanging, whoever is slow or comes and goes; it switches
- * once below the limit and back above the other, never in between; while members run apart only steps that average count; a
- * state that is copied goes on alike; the schedule counts samples; a policy of the program is asked once a window. */
+/* The judge, fed with rows. Claims: throughput is what members lose by exchanging, whoever is slow
+ * or comes and goes; it switches once below the limit and back above the other, never in between;
+ * while members run apart only steps that average count; a state that is copied goes on alike; the
+ * schedule counts samples; a policy of the program is asked once a window. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +17,15 @@ static struct spotnik_sync_rules rules_of(enum spotnik_sync_rule rule)
 {
     struct spotnik_sync_rules rules = { .rule = rule, .part = 0.5, .samples_total = 10000 };
 
-    rules.limits = rule == SPOTNIK_SYNC_RULE_WAITING ? spotnik_sync_waiting_usual() : spotnik_sync_throughput_usual();
+    rules.limits = rule == SPOTNIK_SYNC_RULE_WAITING ? spotnik_sync_waiting_usual()
+                                                     : spotnik_sync_throughput_usual();
     return rules;
 }
 
 /* A step of four members that compute for 10 ms and then exchange for so long. */
-static enum spotnik_sync_mode run(struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules,
-                                  uint32_t exchange_us, bool averaged)
+static enum spotnik_sync_mode run(struct spotnik_sync_judge *judge,
+                                  const struct spotnik_sync_rules *rules, uint32_t exchange_us,
+                                  bool averaged)
 {
     struct spotnik_sync_row rows[4];
 
@@ -31,8 +34,9 @@ static enum spotnik_sync_mode run(struct spotnik_sync_judge *judge, const struct
     return spotnik_sync_judge_step(judge, rules, judge->step + 1, rows, 4, averaged);
 }
 
-static enum spotnik_sync_mode runs(struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules,
-                                   uint32_t exchange_us, bool averaged, uint32_t steps)
+static enum spotnik_sync_mode runs(struct spotnik_sync_judge *judge,
+                                   const struct spotnik_sync_rules *rules, uint32_t exchange_us,
+                                   bool averaged, uint32_t steps)
 {
     enum spotnik_sync_mode mode = SPOTNIK_SYNC_SYNCHRONOUS;
 
@@ -56,7 +60,8 @@ static void switches_once_below_the_limit(void **state)
     assert_true(judge.step > before + 2 * SPOTNIK_SYNC_WINDOW);
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_SLOW);
     assert_true(judge.value > 0.38 && judge.value < 0.39 && judge.limit == 0.4);
-    assert_int_equal(runs(&judge, &rules, 0, false, 1000), SPOTNIK_SYNC_ASYNCHRONOUS); /* nothing is measured */
+    /* nothing is measured */
+    assert_int_equal(runs(&judge, &rules, 0, false, 1000), SPOTNIK_SYNC_ASYNCHRONOUS);
     for (uint32_t i = 0; i < 50; i++) { /* between the limits: 0.455 */
         assert_int_equal(run(&judge, &rules, 0, true), SPOTNIK_SYNC_ASYNCHRONOUS);
         assert_int_equal(run(&judge, &rules, 12000, false), SPOTNIK_SYNC_ASYNCHRONOUS);
@@ -70,11 +75,14 @@ static void switches_once_below_the_limit(void **state)
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_FAST);
 }
 
-/* The slowest has waited for nothing but the exchange; a joiner's first row tells of seconds in which it copied. */
+/* The slowest has waited for nothing but the exchange; a joiner's first row tells of seconds in
+ * which it copied. */
 static void who_waits_for_others_loses_nothing(void **state)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
-    struct spotnik_sync_row rows[3] = { { 5000, 0, 6000, 1 }, { 10000, 0, 1000, 1 }, { 8000, 0, 5000000, 1 } };
+    struct spotnik_sync_row rows[3] = { { 5000, 0, 6000, 1 },
+                                        { 10000, 0, 1000, 1 },
+                                        { 8000, 0, 5000000, 1 } };
     struct spotnik_sync_judge judge;
 
     (void)state;
@@ -111,11 +119,14 @@ static void stragglers(void **state)
     (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     for (; step <= 100; step++)
-        assert_int_equal(spotnik_sync_judge_step(&judge, &rules, step, even, 2, true), SPOTNIK_SYNC_SYNCHRONOUS);
-    while (spotnik_sync_judge_step(&judge, &rules, step++, slow, 2, true) == SPOTNIK_SYNC_SYNCHRONOUS)
+        assert_int_equal(spotnik_sync_judge_step(&judge, &rules, step, even, 2, true),
+                         SPOTNIK_SYNC_SYNCHRONOUS);
+    while (spotnik_sync_judge_step(&judge, &rules, step++, slow, 2, true)
+           == SPOTNIK_SYNC_SYNCHRONOUS)
         assert_true(step < 200);
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_WAITING);
-    while (spotnik_sync_judge_step(&judge, &rules, step++, even, 2, false) == SPOTNIK_SYNC_ASYNCHRONOUS)
+    while (spotnik_sync_judge_step(&judge, &rules, step++, even, 2, false)
+           == SPOTNIK_SYNC_ASYNCHRONOUS)
         assert_true(step < 300);
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_EVEN);
 }
@@ -127,7 +138,8 @@ static void schedule_counts_samples(void **state)
 
     (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
-    assert_int_equal(runs(&judge, &rules, 0, true, 49), SPOTNIK_SYNC_SYNCHRONOUS); /* 100 each, of 10000 */
+    /* 100 each, of 10000 */
+    assert_int_equal(runs(&judge, &rules, 0, true, 49), SPOTNIK_SYNC_SYNCHRONOUS);
     assert_int_equal(run(&judge, &rules, 0, true), SPOTNIK_SYNC_ASYNCHRONOUS);
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_WORK_DONE);
     assert_int_equal(runs(&judge, &rules, 0, true, 500), SPOTNIK_SYNC_ASYNCHRONOUS);
@@ -146,7 +158,8 @@ static void copies_go_on_alike(void **state)
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     memcpy(&copy, &judge, sizeof copy);
     for (uint32_t i = 0; i < 5000; i++) {
-        uint32_t exchange_us = (uint32_t)spotnik_prng_below(&prng, 4000) + (i / 300 % 2 ? 20000 : 3000);
+        uint32_t exchange_us =
+            (uint32_t)spotnik_prng_below(&prng, 4000) + (i / 300 % 2 ? 20000 : 3000);
         uint64_t before = judge.mode;
         bool averaged = before == SPOTNIK_SYNC_SYNCHRONOUS || i % 10 == 0;
         enum spotnik_sync_mode mode = run(&judge, &rules, exchange_us, averaged);
@@ -167,8 +180,8 @@ struct asked {
     double value;
 };
 
-static enum spotnik_sync_mode own(void *context, const struct spotnik_sync_metrics *metrics, enum spotnik_sync_mode mode,
-                                  double *memory)
+static enum spotnik_sync_mode own(void *context, const struct spotnik_sync_metrics *metrics,
+                                  enum spotnik_sync_mode mode, double *memory)
 {
     struct asked *asked = context;
 
@@ -188,7 +201,8 @@ static void a_policy_of_the_program(void **state)
     rules.own = own;
     rules.own_context = &asked;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
-    assert_int_equal(runs(&judge, &rules, 10000, true, 5 * SPOTNIK_SYNC_WINDOW - 1), SPOTNIK_SYNC_SYNCHRONOUS);
+    assert_int_equal(runs(&judge, &rules, 10000, true, 5 * SPOTNIK_SYNC_WINDOW - 1),
+                     SPOTNIK_SYNC_SYNCHRONOUS);
     assert_int_equal(run(&judge, &rules, 10000, true), SPOTNIK_SYNC_ASYNCHRONOUS);
     assert_int_equal(asked.times, 5);
     assert_true(asked.value == 0.5);
@@ -216,17 +230,22 @@ static void nobody_gave_anything(void **state)
     (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_ASYNCHRONOUS);
     for (uint64_t step = 1; step < 100; step += 3) /* barriers took numbers, too */
-        assert_int_equal(spotnik_sync_judge_step(&judge, &rules, step, NULL, 0, true), SPOTNIK_SYNC_ASYNCHRONOUS);
+        assert_int_equal(spotnik_sync_judge_step(&judge, &rules, step, NULL, 0, true),
+                         SPOTNIK_SYNC_ASYNCHRONOUS);
     assert_int_equal(judge.windows, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(switches_once_below_the_limit), cmocka_unit_test(who_waits_for_others_loses_nothing),
-        cmocka_unit_test(single_steps_do_not_count),     cmocka_unit_test(stragglers),
-        cmocka_unit_test(schedule_counts_samples),       cmocka_unit_test(copies_go_on_alike),
-        cmocka_unit_test(a_policy_of_the_program),       cmocka_unit_test(nobody_gave_anything),
+        cmocka_unit_test(switches_once_below_the_limit),
+        cmocka_unit_test(who_waits_for_others_loses_nothing),
+        cmocka_unit_test(single_steps_do_not_count),
+        cmocka_unit_test(stragglers),
+        cmocka_unit_test(schedule_counts_samples),
+        cmocka_unit_test(copies_go_on_alike),
+        cmocka_unit_test(a_policy_of_the_program),
+        cmocka_unit_test(nobody_gave_anything),
         cmocka_unit_test(turns_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

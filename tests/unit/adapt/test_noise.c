@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Noise estimators on a quadratic whose noise is known: f(x) = |x - c|^2 / 2, the gradient of one sample
- * is x - c + sigma z, z normal in D dimensions. So |G|^2 = |x - c|^2 and S = D sigma^2, exactly. */
+/* Noise estimators on a quadratic whose noise is known: f(x) = |x - c|^2 / 2, the gradient of one
+ * sample is x - c + sigma z, z normal in D dimensions. So |G|^2 = |x - c|^2 and S = D sigma^2,
+ * exactly. */
 #include "adapt/noise.h"
 
 #include <setjmp.h>
@@ -24,7 +25,8 @@
 
 static struct spotnik_prng prng;
 
-/* One step of members with these mini-batches: what each would measure and what the all-reduce yields. */
+/* One step of members with these mini-batches: what each would measure and what the all-reduce
+ * yields. */
 static struct spotnik_noise_step step(uint32_t members, const double *samples)
 {
     struct spotnik_noise_step ret = { .members = members };
@@ -66,8 +68,8 @@ static void assert_near(double value, double expected, double tolerance)
     assert_true(fabs(value - expected) <= tolerance * fabs(expected));
 }
 
-/* Claim: |G|^2, S and the noise scale within 10 % of what they are, for equal mini-batches of several
- * sizes. */
+/* Claim: |G|^2, S and the noise scale within 10 % of what they are, for equal mini-batches of
+ * several sizes. */
 static void test_noise_scale(void **state)
 {
     (void)state;
@@ -81,9 +83,10 @@ static void test_noise_scale(void **state)
     }
 }
 
-/* Claim: with a batch of a hundredth of the noise scale, where |G|^2 of one step is lost in noise (its deviation is 14 |G|^2 here), as many
- * steps as may be are averaged, and the error that the estimate tells of itself is right within a factor of 2 (root mean square over 20 runs
- * of 3000 steps). */
+/* Claim: with a batch of a hundredth of the noise scale, where |G|^2 of one step is lost in noise
+ * (its deviation is 14 |G|^2 here), as many steps as may be are averaged, and the error that the
+ * estimate tells of itself is right within a factor of 2 (root mean square over 20 runs of 3000
+ * steps). */
 static void test_far_below_the_noise_scale(void **state)
 {
     double samples[4], mean2 = 0, told2 = 0;
@@ -101,13 +104,15 @@ static void test_far_below_the_noise_scale(void **state)
         }
         double off = noise.signal.value / SIGNAL - 1;
         mean2 += off * off / 20;
-        told2 += spotnik_noise_error2(&noise) * (noise.signal.value / SIGNAL) * (noise.signal.value / SIGNAL) / 20;
+        told2 += spotnik_noise_error2(&noise) * (noise.signal.value / SIGNAL)
+                 * (noise.signal.value / SIGNAL) / 20;
     }
     assert_true(told2 < 4 * mean2 && mean2 < 4 * told2);
     assert_true(mean2 < 1);
 }
 
-/* Claim: with a batch near the noise scale as few steps as asked for are averaged, so that change is followed. */
+/* Claim: with a batch near the noise scale as few steps as asked for are averaged, so that change
+ * is followed. */
 static void test_near_the_noise_scale(void **state)
 {
     double samples[4] = { 8 * SCALE, 8 * SCALE, 8 * SCALE, 8 * SCALE };
@@ -154,8 +159,8 @@ static void test_relative(void **state)
         }
 }
 
-/* Claim: the relative deviation of the averaged gradient is proportional to B^-1/2: over a range of 64 in
- * B, the slope of its logarithm is -1/2 within 0.03. */
+/* Claim: the relative deviation of the averaged gradient is proportional to B^-1/2: over a range of
+ * 64 in B, the slope of its logarithm is -1/2 within 0.03. */
 static void test_deviation_slope(void **state)
 {
     double first = 0, last = 0;
@@ -171,9 +176,9 @@ static void test_deviation_slope(void **state)
     assert_true(slope > -0.53 && slope < -0.47);
 }
 
-/* Claim: in the middle of its range gamma falls as B^-1/2: with K = 9 members, where B |G|^2 = 3 S, the
- * slope is -1/2 within 0.05; at both ends it is flat (1/K for large batches, 1 for small ones). So the law
- * of the paper is one of a range. */
+/* Claim: in the middle of its range gamma falls as B^-1/2: with K = 9 members, where B |G|^2 = 3 S,
+ * the slope is -1/2 within 0.05; at both ends it is flat (1/K for large batches, 1 for small ones).
+ * So the law of the paper is one of a range. */
 static void test_relative_slope(void **state)
 {
     struct spotnik_noise noise[2];
@@ -226,10 +231,14 @@ static void test_silence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noise_scale),    cmocka_unit_test(test_uneven),
-        cmocka_unit_test(test_relative),       cmocka_unit_test(test_deviation_slope),
-        cmocka_unit_test(test_relative_slope), cmocka_unit_test(test_ewma),
-        cmocka_unit_test(test_silence),        cmocka_unit_test(test_far_below_the_noise_scale),
+        cmocka_unit_test(test_noise_scale),
+        cmocka_unit_test(test_uneven),
+        cmocka_unit_test(test_relative),
+        cmocka_unit_test(test_deviation_slope),
+        cmocka_unit_test(test_relative_slope),
+        cmocka_unit_test(test_ewma),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_far_below_the_noise_scale),
         cmocka_unit_test(test_near_the_noise_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,8 +21,8 @@ static enum spotnik_sync_mode throughput(double ratio)
     return spotnik_sync_policy_throughput(&policy, &usual, &metrics);
 }
 
-/* Claim: asynchronous after three windows below 40 %, not at it; synchronous again after three above 50 %,
- * not between. */
+/* Claim: asynchronous after three windows below 40 %, not at it; synchronous again after three
+ * above 50 %, not between. */
 static void test_throughput(void **state)
 {
     (void)state;
@@ -45,9 +45,9 @@ static void test_throughput(void **state)
     assert_int_equal(policy.reason, SPOTNIK_SYNC_REASON_FAST);
 }
 
-/* Workers are added one by one, as in the paper's figure 6: S-SGD per worker falls as 1 / (1 + 0.13 (n -
- * 1)), which passes 40 % between 12 and 13 workers; measurements are 4 % noisy. Returns the size at the
- * switch. */
+/* Workers are added one by one, as in the paper's figure 6: S-SGD per worker falls as 1 / (1 + 0.13
+ * (n - 1)), which passes 40 % between 12 and 13 workers; measurements are 4 % noisy. Returns the
+ * size at the switch. */
 static uint32_t grow(struct spotnik_prng *prng, uint32_t *ret_switches)
 {
     enum spotnik_sync_mode before = SPOTNIK_SYNC_SYNCHRONOUS;
@@ -88,8 +88,8 @@ static enum spotnik_sync_mode waiting(double mean_s, double max_s)
     return spotnik_sync_policy_waiting(&policy, &usual, &metrics);
 }
 
-/* Claim: a straggler that makes all wait for more than 30 % of a step ends synchrony after three windows;
- * less than 15 % brings it back. */
+/* Claim: a straggler that makes all wait for more than 30 % of a step ends synchrony after three
+ * windows; less than 15 % brings it back. */
 static void test_waiting(void **state)
 {
     (void)state;
@@ -108,7 +108,8 @@ static void test_waiting(void **state)
     assert_int_equal(policy.reason, SPOTNIK_SYNC_REASON_EVEN);
 }
 
-/* Claim: Sync-Switch's published parts (5 %, 12.5 %, 50 % of the work) switch at just that sample, once. */
+/* Claim: Sync-Switch's published parts (5 %, 12.5 %, 50 % of the work) switch at just that sample,
+ * once. */
 static void test_schedule(void **state)
 {
     static const double part[3] = { 0.05, 0.125, 0.5 };
@@ -138,18 +139,22 @@ static void test_unknown(void **state)
     for (int n = 0; n < 10; n++) {
         assert_int_equal(spotnik_sync_policy_throughput(&policy, &usual, &nothing),
                          SPOTNIK_SYNC_ASYNCHRONOUS);
-        assert_int_equal(spotnik_sync_policy_waiting(&policy, &usual, &nothing), SPOTNIK_SYNC_ASYNCHRONOUS);
-        assert_int_equal(spotnik_sync_policy_schedule(&policy, 0.5, &nothing), SPOTNIK_SYNC_ASYNCHRONOUS);
+        assert_int_equal(spotnik_sync_policy_waiting(&policy, &usual, &nothing),
+                         SPOTNIK_SYNC_ASYNCHRONOUS);
+        assert_int_equal(spotnik_sync_policy_schedule(&policy, 0.5, &nothing),
+                         SPOTNIK_SYNC_ASYNCHRONOUS);
     }
     for (int reason = SPOTNIK_SYNC_REASON_NONE; reason <= SPOTNIK_SYNC_REASON_WORK_DONE; reason++)
-        assert_string_not_equal(spotnik_sync_reason_text((enum spotnik_sync_reason)reason), "unknown");
+        assert_string_not_equal(spotnik_sync_reason_text((enum spotnik_sync_reason)reason),
+                                "unknown");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_throughput), cmocka_unit_test(test_growing_job), cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_schedule),   cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_throughput), cmocka_unit_test(test_growing_job),
+        cmocka_unit_test(test_waiting),    cmocka_unit_test(test_schedule),
+        cmocka_unit_test(test_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sharded store: ranges cover everything once, holders are distinct, and after any loss that leaves a
- * holder of each range every new holder finds every byte at somebody who has it. */
+/* The sharded store: ranges cover everything once, holders are distinct, and after any loss that
+ * leaves a holder of each range every new holder finds every byte at somebody who has it. */
 #include "adapt/shards.h"
 
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 
 #define SIZE_MAX_TESTED 12
 
-/* Claim: for all sizes, lengths and alignments, ranges follow each other without gap, begin aligned, and
- * differ by one unit at most; and every byte is found in its range. */
+/* Claim: for all sizes, lengths and alignments, ranges follow each other without gap, begin
+ * aligned, and differ by one unit at most; and every byte is found in its range. */
 static void test_ranges(void **state)
 {
     (void)state;
@@ -26,7 +26,8 @@ static void test_ranges(void **state)
                 uint64_t at = 0, least = UINT64_MAX, most = 0;
                 for (uint32_t i = 0; i < size; i++) {
                     struct spotnik_shard range = spotnik_shards_range(&shards, i);
-                    assert_true(range.begin == at && range.end >= at && (at % align == 0 || at == bytes));
+                    assert_true(range.begin == at && range.end >= at
+                                && (at % align == 0 || at == bytes));
                     for (uint64_t byte = range.begin; byte < range.end; byte++)
                         assert_int_equal(spotnik_shards_of(&shards, byte), i);
                     at = range.end;
@@ -38,8 +39,8 @@ static void test_ranges(void **state)
             }
 }
 
-/* Claim: each range has so many different holders; `holds` says who. A job smaller than that has as many
- * as members. */
+/* Claim: each range has so many different holders; `holds` says who. A job smaller than that has as
+ * many as members. */
 static void test_holders(void **state)
 {
     (void)state;
@@ -53,7 +54,8 @@ static void test_holders(void **state)
                     holders += spotnik_shards_holds(&shards, rank, i);
                 assert_int_equal(holders, shards.copies);
                 for (uint32_t c = 0; c < shards.copies; c++)
-                    assert_true(spotnik_shards_holds(&shards, spotnik_shards_holder(&shards, i, c), i));
+                    assert_true(spotnik_shards_holds(&shards, spotnik_shards_holder(&shards, i, c),
+                                                     i));
             }
         }
 }
@@ -106,7 +108,8 @@ static uint64_t follow(const struct change *c, uint32_t to, uint32_t range)
         }
         assert_true(c->was[from] != SPOTNIK_SHARD_NOBODY);
         for (uint64_t byte = at; byte < end; byte++)
-            assert_true(spotnik_shards_holds(&c->old, c->was[from], spotnik_shards_of(&c->old, byte)));
+            assert_true(spotnik_shards_holds(&c->old, c->was[from],
+                                             spotnik_shards_of(&c->old, byte)));
         bool had = c->was[to] != SPOTNIK_SHARD_NOBODY
                    && spotnik_shards_holds(&c->old, c->was[to], spotnik_shards_of(&c->old, at));
         assert_true(had == (from == to));
@@ -114,8 +117,8 @@ static uint64_t follow(const struct change *c, uint32_t to, uint32_t range)
     return missing;
 }
 
-/* Claim: 20 000 view changes: sources are live and hold what they are asked for; nothing is missing while
- * each range has one holder left, and something is when not. */
+/* Claim: 20 000 view changes: sources are live and hold what they are asked for; nothing is missing
+ * while each range has one holder left, and something is when not. */
 static void test_changes(void **state)
 {
     struct spotnik_prng prng;

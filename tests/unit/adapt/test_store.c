@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shard with a primary and a copy, whose holders are killed at every point of an update: no update is
- * lost, none counts twice. Updates are whole numbers, so sums are exact whatever their order. */
+/* A shard with a primary and a copy, whose holders are killed at every point of an update: no
+ * update is lost, none counts twice. Updates are whole numbers, so sums are exact whatever their
+ * order. */
 #include "adapt/store.h"
 
 #include <setjmp.h>
@@ -48,8 +49,8 @@ static void fail_over(uint32_t *primary)
     spotnik_store_copy(&store[1 - *primary], &store[*primary]);
 }
 
-/* One update, repeated until it is acknowledged; the primary may die before it has added, before it has
- * passed on, before it has answered. */
+/* One update, repeated until it is acknowledged; the primary may die before it has added, before it
+ * has passed on, before it has answered. */
 static void send(struct spotnik_prng *prng, uint32_t *primary, uint32_t sender, uint64_t number,
                  const float *update)
 {

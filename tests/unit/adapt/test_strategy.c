@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every strategy on a quadratic with noisy gradients and data that differ between members: the mean of the
- * replicas comes to the optimum within a stated tolerance; which bits are equal; and each one's rule, on
- * numbers computed by hand. */
+/* Every strategy on a quadratic with noisy gradients and data that differ between members: the mean
+ * of the replicas comes to the optimum within a stated tolerance; which bits are equal; and each
+ * one's rule, on numbers computed by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,9 +22,9 @@ struct expectation {
     double disagreement; /* between replicas and their mean */
 };
 
-/* Members' own optima are 0.2 away from the common one, so replicas that are pulled together weakly stand
- * apart; and who happens to take more turns of late (ASP) pulls the model to its own optimum. Noise alone
- * leaves 0.02 with one member. */
+/* Members' own optima are 0.2 away from the common one, so replicas that are pulled together weakly
+ * stand apart; and who happens to take more turns of late (ASP) pulls the model to its own optimum.
+ * Noise alone leaves 0.02 with one member. */
 static const struct expectation expected[] = {
     { &spotnik_sync_ssgd, 0.03, 0 },
     { &spotnik_sync_lookahead, 0.03, 0 },
@@ -59,8 +59,8 @@ static void train(struct cluster *c, int steps)
     }
 }
 
-/* Claim: 4000 steps, sizes 1 to 8, three seeds: the mean of the replicas is within its tolerance of the
- * optimum. */
+/* Claim: 4000 steps, sizes 1 to 8, three seeds: the mean of the replicas is within its tolerance of
+ * the optimum. */
 static void test_converges(void **state)
 {
     (void)state;
@@ -71,8 +71,8 @@ static void test_converges(void **state)
                 train(&cluster, 4000);
                 double error = cluster_error(&cluster), apart = cluster_disagreement(&cluster);
                 if (error > expected[s].error || apart > expected[s].disagreement + 1e-9)
-                    print_error("%s, size %u: %g from the optimum, %g apart\n", expected[s].strategy->name,
-                                size, error, apart);
+                    print_error("%s, size %u: %g from the optimum, %g apart\n",
+                                expected[s].strategy->name, size, error, apart);
                 assert_true(error <= expected[s].error);
                 assert_true(apart <= expected[s].disagreement + 1e-9);
             }
@@ -86,8 +86,9 @@ static bool all_equal(const float *first, size_t stride)
     return true;
 }
 
-/* Claim: where it says same_bits, replicas are bit-identical after every step; in all other synchronous
- * strategies the centre is, and the replicas are not (else the claim about the centre would say nothing). */
+/* Claim: where it says same_bits, replicas are bit-identical after every step; in all other
+ * synchronous strategies the centre is, and the replicas are not (else the claim about the centre
+ * would say nothing). */
 static void test_bits(void **state)
 {
     (void)state;
@@ -102,7 +103,8 @@ static void test_bits(void **state)
             bool models = all_equal(cluster.node[0].model, sizeof cluster.node[0]);
             models_differed = models_differed || !models;
             assert_true(models || !strategy->same_bits);
-            assert_true(strategy->same_bits || all_equal(cluster.node[0].centre, sizeof cluster.node[0]));
+            assert_true(strategy->same_bits
+                        || all_equal(cluster.node[0].centre, sizeof cluster.node[0]));
         }
         assert_true(models_differed == !strategy->same_bits);
     }
@@ -128,8 +130,8 @@ static void test_sma_rule(void **state)
     assert_true(cluster.node[0].centre[0] == 15);
 }
 
-/* Claim: EA-SGD with beta 0.9 and two members: alpha 0.45, both from the centre before the step; nothing
- * in between. */
+/* Claim: EA-SGD with beta 0.9 and two members: alpha 0.45, both from the centre before the step;
+ * nothing in between. */
 static void test_easgd_rule(void **state)
 {
     (void)state;
@@ -181,7 +183,8 @@ static void test_lookahead_rule(void **state)
     assert_true(fast != before && fabs(cluster.node[0].model[0] - (before + fast) / 2) < 1e-5);
 }
 
-/* Claim: one-sided AD-PSGD takes the mean with what the peer has published, and leaves the peer alone. */
+/* Claim: one-sided AD-PSGD takes the mean with what the peer has published, and leaves the peer
+ * alone. */
 static void test_adpsgd_rule(void **state)
 {
     (void)state;
@@ -192,8 +195,8 @@ static void test_adpsgd_rule(void **state)
     assert_true(cluster.node[1].model[0] == 20 && cluster.node[1].published[0] == 18);
 }
 
-/* Claim: symmetric AD-PSGD moves both ends by opposite amounts, the passive one at its own next step: the
- * sum is kept. */
+/* Claim: symmetric AD-PSGD moves both ends by opposite amounts, the passive one at its own next
+ * step: the sum is kept. */
 static void test_symmetric_rule(void **state)
 {
     (void)state;
@@ -205,8 +208,8 @@ static void test_symmetric_rule(void **state)
     assert_true(cluster.node[0].model[0] == 15 && cluster.node[1].model[0] == 15);
 }
 
-/* Claim: peers are chosen from all others alike, and never oneself (the driver asserts that); in the same step no two members
- * choose the same. */
+/* Claim: peers are chosen from all others alike, and never oneself (the driver asserts that); in
+ * the same step no two members choose the same. */
 static void test_peers(void **state)
 {
     uint32_t chosen[4] = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Switching: one step of its own, a function of committed steps alone, and the replicas are the same bits
- * after it. */
+/* Switching: one step of its own, a function of committed steps alone, and the replicas are the
+ * same bits after it. */
 #include "adapt/switch.h"
 
 #include <setjmp.h>
@@ -89,8 +89,8 @@ static void run(const struct spotnik_sync_strategy *strategy, int steps)
     }
 }
 
-/* Claim: S-SGD, AD-PSGD, average, S-SGD: the same bits before, not in between, again after (P4), and the
- * optimum is reached. */
+/* Claim: S-SGD, AD-PSGD, average, S-SGD: the same bits before, not in between, again after (P4),
+ * and the optimum is reached. */
 static void test_there_and_back(void **state)
 {
     (void)state;

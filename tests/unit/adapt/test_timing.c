@@ -58,7 +58,8 @@ static void test_blocks_are_averaged(void **state)
     assert_true(timing.doubt2 > 0.11 && timing.doubt2 < 0.112); /* 0.2 / 1.8 */
 }
 
-/* Claim: a single block that is far off does not count; the second one in a row is how it is now. */
+/* Claim: a single block that is far off does not count; the second one in a row is how it is
+ * now. */
 static void test_a_lonely_block(void **state)
 {
     (void)state;
@@ -76,7 +77,8 @@ static void test_a_lonely_block(void **state)
     assert_true(is_near(timing.time_s, 4));
 }
 
-/* Claim: the noise of a median is learnt, within a half of what it is, from 1 to 20 %, and outlives a restart. */
+/* Claim: the noise of a median is learnt, within a half of what it is, from 1 to 20 %, and outlives
+ * a restart. */
 static void test_noise(void **state)
 {
     struct spotnik_prng prng;
@@ -92,7 +94,8 @@ static void test_noise(void **state)
             spotnik_batch_timing_restart(&timing);
             mean += timing.noise / 50;
         }
-        assert_true(mean > 0.536 * deviation && mean < 1.5 * 0.536 * deviation); /* of a median of five: 0.536 */
+        /* of a median of five: 0.536 */
+        assert_true(mean > 0.536 * deviation && mean < 1.5 * 0.536 * deviation);
     }
 }
 

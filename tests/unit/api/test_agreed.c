@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agreed numbers, in a job of one and among members that are threads of this process. Claims: every member reads the
- * same rows after every commit, its own among them; who has no share has no row; a joiner that repeats steps reads what
- * the others read; different decisions are seen by all; turned on too late it is refused. */
+/* Agreed numbers, in a job of one and among members that are threads of this process. Claims: every
+ * member reads the same rows after every commit, its own among them; who has no share has no row; a
+ * joiner that repeats steps reads what the others read; different decisions are seen by all; turned
+ * on too late it is refused. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +71,8 @@ static void look(struct member *member, spotnik_job *job, const spotnik_step *st
         EXPECT(member, agreed->row[step->share].cost_us == 10 + member->number);
         EXPECT(member, agreed->row[step->share].before == member->before);
     }
-    member->digest[step->number] = spotnik_hash_bytes(agreed->row, agreed->slots * sizeof *agreed->row) | 1;
+    member->digest[step->number] =
+        spotnik_hash_bytes(agreed->row, agreed->slots * sizeof *agreed->row) | 1;
     member->before = step->share < step->shares ? 1 + step->share : 0;
     member->last = step->number;
     EXPECT(member, spotnik_agreed_differs(agreed) == (step->number == ODD));
@@ -78,8 +80,8 @@ static void look(struct member *member, spotnik_job *job, const spotnik_step *st
         member->end |= agreed->row[i].noise >= END + 5;
 }
 
-/* In step ODD member 1 is of another opinion. The third says how many steps it has computed, and all stop at the same
- * one: a decision by agreed numbers. */
+/* In step ODD member 1 is of another opinion. The third says how many steps it has computed, and
+ * all stop at the same one: a decision by agreed numbers. */
 static void run(struct member *member, spotnik_job *job)
 {
     spotnik_step step;
@@ -151,7 +153,8 @@ static void test_same_everywhere(void **state)
         member[i].number = i;
         member[i].digest = calloc(STEPS, sizeof *member[i].digest);
         assert_non_null(member[i].digest);
-        assert_int_equal(pthread_create(&member[i].thread, NULL, i < 2 ? early : late, &member[i]), 0);
+        assert_int_equal(pthread_create(&member[i].thread, NULL, i < 2 ? early : late, &member[i]),
+                         0);
     }
     for (uint32_t i = 0; i < MEMBERS; i++)
         pthread_join(member[i].thread, NULL);

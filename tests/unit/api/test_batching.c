@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From agreed rows to weights, on a model of workers: shares come to those of the speeds, members are followed by what their rows say
- * of themselves, a step that is reduced again counts once, and the state travels. */
+/* From agreed rows to weights, on a model of workers: shares come to those of the speeds, members
+ * are followed by what their rows say of themselves, a step that is reduced again counts once, and
+ * the state travels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,9 +31,10 @@ static void start(void)
 /* Share `share` takes `samples` at so many samples per ms, and was share `before` - 1. */
 static void give(uint32_t share, uint64_t samples, double per_ms, uint32_t before)
 {
-    row[share] = (struct spotnik_agreed_row){
-        .compute_us = (uint32_t)(1000 * (double)samples / per_ms), .samples = (uint32_t)samples, .before = before
-    };
+    row[share] =
+        (struct spotnik_agreed_row){ .compute_us = (uint32_t)(1000 * (double)samples / per_ms),
+                                     .samples = (uint32_t)samples,
+                                     .before = before };
 }
 
 static void observe(void)
@@ -86,14 +88,16 @@ static void test_members_are_followed(void **state)
     observe();
     assert_true(batching.weight[0] == 0 && batching.weight[2] == 0);
     assert_int_equal(weights(), BATCH);
-    assert_true(batching.weight[4] > 9 * batching.weight[1] && batching.weight[4] < 11 * batching.weight[1]);
+    assert_true(batching.weight[4] > 9 * batching.weight[1]
+                && batching.weight[4] < 11 * batching.weight[1]);
     memset(row, 0, sizeof row);
     give(0, 113, 2, 2);
     give(1, 1135, 20, 5);
     row[2] = (struct spotnik_agreed_row){ .compute_us = 1 };
     observe();
     assert_int_equal(weights(), BATCH);
-    assert_true(batching.weight[2] > 300 && batching.weight[2] < 500); /* the mean of the others, made to fit */
+    /* the mean of the others, made to fit */
+    assert_true(batching.weight[2] > 300 && batching.weight[2] < 500);
 }
 
 /* With a batch for each member, the job's grows and shrinks with it. */
@@ -114,7 +118,8 @@ static void test_a_batch_of_each(void **state)
     assert_int_equal(weights(), 200);
 }
 
-/* A step whose result was seen, but not committed, is observed anew when it comes with another one; with the same it is not. */
+/* A step whose result was seen, but not committed, is observed anew when it comes with another one;
+ * with the same it is not. */
 static void test_a_step_counts_once(void **state)
 {
     static const double speed[3] = { 2, 17, 20 };
@@ -139,7 +144,8 @@ static void test_a_step_counts_once(void **state)
     assert_int_equal(batching.now.controller.observed, other.now.controller.observed);
 }
 
-/* A joiner that takes the state over goes on as the others do. Bytes that make no sense leave nothing. */
+/* A joiner that takes the state over goes on as the others do. Bytes that make no sense leave
+ * nothing. */
 static void test_the_state_travels(void **state)
 {
     static const double speed[3] = { 9, 12, 18 };
@@ -167,8 +173,9 @@ static void test_the_state_travels(void **state)
     assert_false(spotnik_batching_unpack(&other, NULL, 0));
 }
 
-/* Members that run apart give their rows early: a time belongs to the share of the step before. Each follows its own speed by the
- * asynchronous rule; the sum is the batch in the mean; standing together again it is exactly that. */
+/* Members that run apart give their rows early: a time belongs to the share of the step before.
+ * Each follows its own speed by the asynchronous rule; the sum is the batch in the mean; standing
+ * together again it is exactly that. */
 static void test_members_apart(void **state)
 {
     static const double speed[3] = { 2, 17, 20 };
@@ -230,10 +237,14 @@ static void test_noise_is_measured_seldom_enough(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_come_to_the_speeds), cmocka_unit_test(test_members_are_followed),
-        cmocka_unit_test(test_a_batch_of_each),           cmocka_unit_test(test_a_step_counts_once),
-        cmocka_unit_test(test_the_state_travels),         cmocka_unit_test(test_impossible_bounds_are_even),
-        cmocka_unit_test(test_noise_is_measured_seldom_enough), cmocka_unit_test(test_members_apart),
+        cmocka_unit_test(test_shares_come_to_the_speeds),
+        cmocka_unit_test(test_members_are_followed),
+        cmocka_unit_test(test_a_batch_of_each),
+        cmocka_unit_test(test_a_step_counts_once),
+        cmocka_unit_test(test_the_state_travels),
+        cmocka_unit_test(test_impossible_bounds_are_even),
+        cmocka_unit_test(test_noise_is_measured_seldom_enough),
+        cmocka_unit_test(test_members_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

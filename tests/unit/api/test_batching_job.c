@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching and gradient noise through the public calls: members that are threads of this process, of which one takes ten times
- * as long for a sample as the others (it sleeps: what is measured is time, not work). Claims: shares follow the speeds; MEAN is the mean
- * over the union of all shares to rounding, whatever they are, before and after a member is lost and another comes; on a quadratic whose
- * gradient noise is known the noise scale comes out within a tenth; all members say the same numbers. */
+/* Dynamic batching and gradient noise through the public calls: members that are threads of this
+ * process, of which one takes ten times as long for a sample as the others (it sleeps: what is
+ * measured is time, not work). Claims: shares follow the speeds; MEAN is the mean over the union of
+ * all shares to rounding, whatever they are, before and after a member is lost and another comes;
+ * on a quadratic whose gradient noise is known the noise scale comes out within a tenth; all
+ * members say the same numbers. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,9 +23,10 @@
 
 enum { MEMBERS = 4, SIZE = 4096, BATCH = 70, STEPS = 90, LOST_AT = 60 };
 
-#define GRADIENT 0.05  /* of every coordinate; |G|^2 = SIZE * GRADIENT^2 */
-#define SPREAD 0.4     /* of a sample's around it; tr(S) = SIZE * SPREAD^2 */
-#define SAMPLE_NS 1000000 /* a loaded machine adds to each step, not to each sample: of longer steps that is less */
+#define GRADIENT 0.05 /* of every coordinate; |G|^2 = SIZE * GRADIENT^2 */
+#define SPREAD 0.4    /* of a sample's around it; tr(S) = SIZE * SPREAD^2 */
+/* a loaded machine adds to each step, not to each sample: of longer steps that is less */
+#define SAMPLE_NS 1000000
 
 struct meeting {
     struct place place;
@@ -130,7 +133,8 @@ static void *live(void *context)
     while (job && one(member, job))
         continue;
     if (lost && member->failure[0])
-        pthread_barrier_wait(&member->meeting->late); /* or the latecomer would wait for us, and all for it */
+        /* or the latecomer would wait for us, and all for it */
+        pthread_barrier_wait(&member->meeting->late);
     if (lost)
         spotnik_abandon(job);
     else
@@ -156,11 +160,12 @@ static void test_uneven_members(void **state)
         pthread_join(member[i].thread, NULL);
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_string_equal(member[i].failure, "");
-    /* 33:33:4, but in the first steps. A busy machine holds up one or the other, and the shares follow that, too, for a few steps: of all
-     * samples it takes little away. */
+    /* 33:33:4, but in the first steps. A busy machine holds up one or the other, and the shares
+     * follow that, too, for a few steps: of all samples it takes little away. */
     assert_int_equal(member[0].share + member[1].share + member[2].share, BATCH);
-    print_message("samples drawn: %llu, %llu, and %llu by the slow one\n", (unsigned long long)member[0].drawn,
-                  (unsigned long long)member[1].drawn, (unsigned long long)member[2].drawn);
+    print_message("samples drawn: %llu, %llu, and %llu by the slow one\n",
+                  (unsigned long long)member[0].drawn, (unsigned long long)member[1].drawn,
+                  (unsigned long long)member[2].drawn);
     assert_true(2 * member[2].drawn < member[0].drawn && 2 * member[2].drawn < member[1].drawn);
     assert_true(member[0].info.dynamic && member[0].info.adjustments >= 1);
     double expected = SPREAD * SPREAD / (GRADIENT * GRADIENT);

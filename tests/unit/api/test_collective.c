@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of a step, in a job of one and among members that are threads of this process with engines of their own, over
- * TCP and over shared memory. Claims: every member receives the same bits, whatever they mean; a member lost in mid-step is
- * missing from all collectives of the step alike, and a broadcast of it is an error and not zeros; a joiner that repeats
- * steps receives what the others had; a step writes nothing where only earlier ones did; wrong calls start nothing. */
+/* Collectives of a step, in a job of one and among members that are threads of this process with
+ * engines of their own, over TCP and over shared memory. Claims: every member receives the same
+ * bits, whatever they mean; a member lost in mid-step is missing from all collectives of the step
+ * alike, and a broadcast of it is an error and not zeros; a joiner that repeats steps receives what
+ * the others had; a step writes nothing where only earlier ones did; wrong calls start nothing. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -26,7 +27,7 @@ enum { MEMBERS = 3, SLOTS = 5, ROW = 7, LARGE = 300001, SUMS = 1003 };
 struct meeting {
     struct place place;
     pthread_barrier_t begun;
-    struct member *third; /* who may come later */
+    struct member *third;       /* who may come later */
     _Atomic uint64_t digest[4]; /* by step: of what had travelled as bytes, by whoever was first */
 };
 
@@ -72,19 +73,21 @@ static void start_all(struct member *member, uint32_t root, size_t bytes)
         member->row[i] = (uint16_t)(1000 * step->share + 10 * step->number + i);
     for (uint32_t i = 0; i < SUMS; i++)
         member->sums[i] = (float)(step->share + 1);
-    EXPECT(member,
-           spotnik_reduce_scatter(member->job, 3, member->sums, SUMS, SPOTNIK_F32, SPOTNIK_SUM, &member->part)
-               == 0);
+    EXPECT(member, spotnik_reduce_scatter(member->job, 3, member->sums, SUMS, SPOTNIK_F32,
+                                          SPOTNIK_SUM, &member->part)
+                       == 0);
     EXPECT(member, spotnik_broadcast(member->job, 0, member->bytes, bytes, SPOTNIK_U8, root) == 0);
     EXPECT(member,
-           spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, SLOTS) == 0);
+           spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, SLOTS)
+               == 0);
 }
 
 static void check_table(struct member *member, const uint32_t *share, uint32_t count)
 {
     for (uint32_t i = 0; i < SLOTS * ROW; i++) {
         uint16_t expected =
-            i / ROW < count ? (uint16_t)(1000 * share[i / ROW] + 10 * member->step.number + i % ROW) : 0xeeee;
+            i / ROW < count ? (uint16_t)(1000 * share[i / ROW] + 10 * member->step.number + i % ROW)
+                            : 0xeeee;
         EXPECT(member, member->table[i] == expected);
     }
 }
@@ -101,8 +104,9 @@ static void check_sums(struct member *member, const uint32_t *share, uint32_t co
     spotnik_range part = own < count ? spotnik_part_of(SUMS, own, count) : (spotnik_range){ 0, 0 };
     EXPECT(member, member->part.begin == part.begin && member->part.end == part.end);
     for (uint32_t i = 0; i < SUMS; i++)
-        EXPECT(member, member->sums[i]
-                           == (i >= part.begin && i < part.end ? whole : (float)(member->step.share + 1)));
+        EXPECT(member,
+               member->sums[i]
+                   == (i >= part.begin && i < part.end ? whole : (float)(member->step.share + 1)));
     const float *result = spotnik_result(member->job, 3);
     EXPECT(member, result && result[0] == whole && result[SUMS - 1] == whole);
 }
@@ -129,9 +133,9 @@ static void *calm(void *context)
         EXPECT(member, member->step.shares == MEMBERS);
         EXPECT(member, spotnik_broadcast(member->job, 0, member->bytes, 1, SPOTNIK_U8, MEMBERS)
                            == SPOTNIK_ERR_ARGUMENT);
-        EXPECT(member,
-               spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, MEMBERS - 1)
-                   == SPOTNIK_ERR_LIMIT);
+        EXPECT(member, spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16,
+                                         member->table, MEMBERS - 1)
+                           == SPOTNIK_ERR_LIMIT);
         start_all(member, i % MEMBERS, bytes);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_all(member, i % MEMBERS, bytes, MEMBERS);
@@ -142,7 +146,8 @@ static void *calm(void *context)
     return NULL;
 }
 
-/* A bucket that a step leaves out: where it went in earlier steps belongs to the program again, or to nobody. */
+/* A bucket that a step leaves out: where it went in earlier steps belongs to the program again, or
+ * to nobody. */
 static void *frugal(void *context)
 {
     struct member *member = context;
@@ -153,8 +158,11 @@ static void *frugal(void *context)
         memset(member->bytes, whole ? 1 : 0x77, LARGE);
         EXPECT(member, spotnik_step_begin(member->job, &member->step) == 0);
         if (whole)
-            EXPECT(member, spotnik_allreduce(member->job, 0, member->bytes, LARGE, SPOTNIK_U8, SPOTNIK_SUM) == 0);
-        EXPECT(member, spotnik_allreduce(member->job, 1, member->row, ROW, SPOTNIK_U16, SPOTNIK_MAX) == 0);
+            EXPECT(member,
+                   spotnik_allreduce(member->job, 0, member->bytes, LARGE, SPOTNIK_U8, SPOTNIK_SUM)
+                       == 0);
+        EXPECT(member,
+               spotnik_allreduce(member->job, 1, member->row, ROW, SPOTNIK_U16, SPOTNIK_MAX) == 0);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         for (size_t at = 0; at < LARGE; at++)
             EXPECT(member, member->bytes[at] == (whole ? MEMBERS : 0x77));
@@ -189,12 +197,14 @@ static void check_bereaved(struct member *member, float sum)
     EXPECT(member, sum == 2);
     for (size_t i = 0; i < LARGE; i++)
         EXPECT(member, member->bytes[i] == 0x5a);
-    EXPECT(member, spotnik_contributors(member->job, share, SLOTS) == 2 && share[0] == 1 && share[1] == 2);
+    EXPECT(member,
+           spotnik_contributors(member->job, share, SLOTS) == 2 && share[0] == 1 && share[1] == 2);
     check_table(member, share, 2);
     check_sums(member, share, 2);
 }
 
-/* Halves hold small integers; a third is rounded alike by everybody, to the bits of spotnik_result(). */
+/* Halves hold small integers; a third is rounded alike by everybody, to the bits of
+ * spotnik_result(). */
 static void check_halves(struct member *member, const float *sums, const float *mean)
 {
     float widened[SUMS];
@@ -206,7 +216,8 @@ static void check_halves(struct member *member, const float *sums, const float *
     EXPECT(member, mean[0] == 0.66650390625f && mean[SUMS - 1] == mean[0]); /* 2/3 of 11 bits */
 }
 
-/* Rounded at most once for each member's input and once a hop; and to the same bits by everybody (the digest of whoever was first). */
+/* Rounded at most once for each member's input and once a hop; and to the same bits by everybody
+ * (the digest of whoever was first). */
 static void check_bytes(struct member *member, const float *bytes, uint32_t step)
 {
     float decoded[SUMS];
@@ -216,7 +227,8 @@ static void check_bytes(struct member *member, const float *bytes, uint32_t step
         EXPECT(member, fabsf(bytes[k] - 6 * (float)((int)k % 9 - 4)) <= 2 * MEMBERS * 24.0f / 249);
     spotnik_quant_decode(decoded, spotnik_result(member->job, 6), SUMS);
     EXPECT(member, memcmp(decoded, bytes, sizeof decoded) == 0);
-    EXPECT(member, atomic_compare_exchange_strong(&member->meeting->digest[step], &none, own) || none == own);
+    EXPECT(member, atomic_compare_exchange_strong(&member->meeting->digest[step], &none, own)
+                       || none == own);
 }
 
 static void *halved(void *context)
@@ -233,11 +245,14 @@ static void *halved(void *context)
             bytes[k] = (float)(member->step.share + 1) * (float)((int)k % 9 - 4);
         }
         EXPECT(member,
-               spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM) == 0);
+               spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM)
+                   == 0);
         EXPECT(member,
-               spotnik_allreduce_compressed(member->job, 5, mean, SUMS, SPOTNIK_F16, SPOTNIK_MEAN) == 0);
+               spotnik_allreduce_compressed(member->job, 5, mean, SUMS, SPOTNIK_F16, SPOTNIK_MEAN)
+                   == 0);
         EXPECT(member,
-               spotnik_allreduce_compressed(member->job, 6, bytes, SUMS, SPOTNIK_Q8, SPOTNIK_SUM) == 0);
+               spotnik_allreduce_compressed(member->job, 6, bytes, SUMS, SPOTNIK_Q8, SPOTNIK_SUM)
+                   == 0);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_halves(member, sums, mean);
         check_bytes(member, bytes, i);
@@ -295,7 +310,8 @@ static void follow(struct member *member, bool is_late)
         own += member->step.share < member->step.shares;
         enough = is_late && own > 3;
         start_all(member, 0, LARGE);
-        EXPECT(member, spotnik_allreduce(member->job, 9, &enough, 1, SPOTNIK_I32, SPOTNIK_SUM) == 0);
+        EXPECT(member,
+               spotnik_allreduce(member->job, 9, &enough, 1, SPOTNIK_I32, SPOTNIK_SUM) == 0);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_all(member, 0, LARGE, spotnik_contributors(member->job, NULL, 0));
         if (!is_late)
@@ -327,8 +343,9 @@ static void *late(void *context)
 
 static void clear_environment(void)
 {
-    static const char *const names[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE", "SPOTNIK_PEERS",
-                                         "SPOTNIK_MIN",        "SPOTNIK_MAX",      "SPOTNIK_TRANSPORT",
+    static const char *const names[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",
+                                         "SPOTNIK_PEERS",      "SPOTNIK_MIN",
+                                         "SPOTNIK_MAX",        "SPOTNIK_TRANSPORT",
                                          "SPOTNIK_CHECKPOINT", "SPOTNIK_BIND" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -433,7 +450,8 @@ static void test_alone(void **state)
         assert_int_equal(spotnik_step_begin(job, &step), 0);
         assert_int_equal(spotnik_broadcast(job, 0, data, 3, SPOTNIK_F32, 0), 0);
         assert_int_equal(spotnik_allgather(job, 1, data, 3, SPOTNIK_F32, out, 1), 0);
-        assert_int_equal(spotnik_reduce_scatter(job, 2, data, 3, SPOTNIK_F32, SPOTNIK_MEAN, &part), 0);
+        assert_int_equal(spotnik_reduce_scatter(job, 2, data, 3, SPOTNIK_F32, SPOTNIK_MEAN, &part),
+                         0);
         assert_int_equal(spotnik_step_commit(job), 0);
         assert_memory_equal(data, out, sizeof data);
         assert_int_equal(part.begin, 0);
@@ -464,9 +482,11 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_broadcast(job, 255, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_broadcast(job, 0, data, 2, SPOTNIK_U8, 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_broadcast(job, 0, NULL, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_broadcast(job, 0, data, 2, (enum spotnik_dtype)99, 0), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_broadcast(job, 0, data, 2, (enum spotnik_dtype)99, 0),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 0), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 1025), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 1025),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, NULL, 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce_compressed(job, 0, values, 2, SPOTNIK_F32, SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
@@ -474,8 +494,10 @@ static void test_wrong_calls(void **state)
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce_compressed(job, 0, NULL, 2, SPOTNIK_F16, SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce_from(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_from(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_broadcast(job, 0, data, 1, SPOTNIK_Q8, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM),
                      0); /* nothing has claimed it yet */
@@ -485,7 +507,8 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL), 0);
     assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL),
                      SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM),
+                     SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_step_commit(job), 0);
     assert_int_equal(spotnik_leave(job), 0);
 }

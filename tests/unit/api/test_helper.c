@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shielded helper: signals of strangers do not end it, its parent's SIGTERM does what it did before, and a program that it executes
- * has the default actions. */
+/* A shielded helper: signals of strangers do not end it, its parent's SIGTERM does what it did
+ * before, and a program that it executes has the default actions. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,7 +37,8 @@ static void own_end(int number)
     _exit(7);
 }
 
-/* Says 'r' when it is shielded, then a '.' for each SIGUSR2, which the test sends after what must not have ended it. */
+/* Says 'r' when it is shielded, then a '.' for each SIGUSR2, which the test sends after what must
+ * not have ended it. */
 static void helper(void (*term)(int))
 {
     sigset_t wait;

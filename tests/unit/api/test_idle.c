@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a member costs that has done its part and waits for another one: next to nothing, on either transport. The other one is a
- * process of its own that takes its time; the waiting one counts its processor time, all threads, in three windows of a second
- * that begin half a second after the step did (what reducing costs is not waiting), and makes sure that it was waiting until
- * they were over. The middle one counts: what else a machine does in one of them is not ours. */
+/* What a member costs that has done its part and waits for another one: next to nothing, on either
+ * transport. The other one is a process of its own that takes its time; the waiting one counts its
+ * processor time, all threads, in three windows of a second that begin half a second after the step
+ * did (what reducing costs is not waiting), and makes sure that it was waiting until they were
+ * over. The middle one counts: what else a machine does in one of them is not ours. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -182,8 +183,10 @@ static void test_tcp(void **state)
 
 int main(void)
 {
-    static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB", "SPOTNIK_MIN" };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_tcp) };
+    static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB",
+                                            "SPOTNIK_MIN" };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shared_memory),
+                                        cmocka_unit_test(test_tcp) };
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);

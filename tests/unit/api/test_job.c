@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public API as a job of one, which needs no key and no network of others. Claims: the loop of the
- * header works; calls in the wrong place or with wrong arguments are refused with the right code and
- * change nothing. */
+/* The public API as a job of one, which needs no key and no network of others. Claims: the loop of
+ * the header works; calls in the wrong place or with wrong arguments are refused with the right
+ * code and change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +20,13 @@
 #include "spotnik/spotnik.h"
 #include "peers/peers.h"
 
-static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",   "SPOTNIK_PEERS",
-                                         "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
-                                         "SPOTNIK_SILENCE_MS", "SPOTNIK_ON_MINORITY", "SPOTNIK_CHECKPOINT",
-                                         "SPOTNIK_CHECKPOINT_STEPS", "SPOTNIK_CHECKPOINT_S",
-                                         "SPOTNIK_CHECKPOINT_KEEP", "SPOTNIK_SYNC" };
+static const char *const variables[] = { "SPOTNIK_JOB",          "SPOTNIK_KEY_FILE",
+                                         "SPOTNIK_PEERS",        "SPOTNIK_BIND",
+                                         "SPOTNIK_MIN",          "SPOTNIK_MAX",
+                                         "SPOTNIK_SILENCE_MS",   "SPOTNIK_ON_MINORITY",
+                                         "SPOTNIK_CHECKPOINT",   "SPOTNIK_CHECKPOINT_STEPS",
+                                         "SPOTNIK_CHECKPOINT_S", "SPOTNIK_CHECKPOINT_KEEP",
+                                         "SPOTNIK_SYNC" };
 
 static int setup(void **state)
 {
@@ -121,13 +123,18 @@ static void test_wrong_arguments(void **state)
     assert_int_equal(spotnik_step_begin(job, NULL), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_step_begin(NULL, &step), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_step_begin(job, &step), 0);
-    assert_int_equal(spotnik_allreduce(job, 256, g, 1, SPOTNIK_U8, SPOTNIK_MAX), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, NULL, 1, SPOTNIK_U8, SPOTNIK_MAX), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 256, g, 1, SPOTNIK_U8, SPOTNIK_MAX),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, NULL, 1, SPOTNIK_U8, SPOTNIK_MAX),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 0, g, 1, (enum spotnik_dtype)13, SPOTNIK_MAX),
                      SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, g, SIZE_MAX, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, (enum spotnik_op)6), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, (enum spotnik_op)0), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, SIZE_MAX, SPOTNIK_F32, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, (enum spotnik_op)6),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, (enum spotnik_op)0),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, SPOTNIK_MAX),
                      0); /* none of them used up the bucket */
     assert_int_equal(spotnik_step_commit(job), 0);
@@ -212,10 +219,12 @@ static void test_wrong_environment(void **state)
     assert_non_null(strstr(spotnik_last_error(), "spotnik key"));
 }
 
-/* What SPOTNIK_SYNC may say keeps no program from joining, whether it asks for a strategy or not. */
+/* What SPOTNIK_SYNC may say keeps no program from joining, whether it asks for a strategy or
+ * not. */
 static void test_right_environment(void **state)
 {
-    static const char *const names[] = { "ssgd", "lookahead+sma", "hogwild", "auto", "auto:waiting=0.3:lookahead/adpsgd" };
+    static const char *const names[] = { "ssgd", "lookahead+sma", "hogwild", "auto",
+                                         "auto:waiting=0.3:lookahead/adpsgd" };
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -242,7 +251,8 @@ static void test_wrong_config(void **state)
     assert_null(job);
 }
 
-/* Claim: a job may have ten thousand members; what is made for a thousand says so when it is asked for more. */
+/* Claim: a job may have ten thousand members; what is made for a thousand says so when it is asked
+ * for more. */
 static void test_many_members(void **state)
 {
     spotnik_job *job = NULL;
@@ -270,7 +280,8 @@ static void test_many_members(void **state)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-/* A program built with the first header has a shorter struct: nothing is written behind it, and it gets a job. */
+/* A program built with the first header has a shorter struct: nothing is written behind it, and it
+ * gets a job. */
 static void test_config_of_an_older_header(void **state)
 {
     size_t first = offsetof(spotnik_config, checkpoint_dir);
@@ -335,7 +346,8 @@ static void test_blobs(void **state)
     spotnik_abandon(job);
 }
 
-/* A collective beside the training: the samples stay in the pool, and are dealt out in the next step. */
+/* A collective beside the training: the samples stay in the pool, and are dealt out in the next
+ * step. */
 static void test_samples_declined(void **state)
 {
     spotnik_job *job = join_one(10, 4, 0);
@@ -389,7 +401,8 @@ static void remove_folder(const char *folder)
     assert_int_equal(system(command), 0);
 }
 
-/* Waiting for somebody who does not come ends in time, and may be taken up again; and so may leaving. */
+/* Waiting for somebody who does not come ends in time, and may be taken up again; and so may
+ * leaving. */
 static void test_patience(void **state)
 {
     char folder[64];
@@ -457,7 +470,8 @@ static void test_fork(void **state)
     remove_folder(folder);
 }
 
-/* What a child may call on its parent's job, each with its answer. 0: all as they should be; else the line. */
+/* What a child may call on its parent's job, each with its answer. 0: all as they should be; else
+ * the line. */
 static int calls_of_a_child(spotnik_job *job)
 {
     spotnik_job_status status;
@@ -465,14 +479,15 @@ static int calls_of_a_child(spotnik_job *job)
     spotnik_step step;
     float g[2] = { 1, 2 };
 
-#define EXPECT(what)                                                                                         \
-    if (!(what))                                                                                             \
+#define EXPECT(what)                                                                               \
+    if (!(what))                                                                                   \
     return __LINE__ % 200 + 1
     EXPECT(spotnik_step_begin(job, &step) == SPOTNIK_ERR_STATE);
     EXPECT(strstr(spotnik_last_error(), "forked"));
     EXPECT(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM) == SPOTNIK_ERR_STATE);
     EXPECT(spotnik_allreduce_from(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM) == SPOTNIK_ERR_STATE);
-    EXPECT(spotnik_allreduce_compressed(job, 0, g, 2, SPOTNIK_F16, SPOTNIK_SUM) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_allreduce_compressed(job, 0, g, 2, SPOTNIK_F16, SPOTNIK_SUM)
+           == SPOTNIK_ERR_STATE);
     EXPECT(spotnik_broadcast(job, 0, g, 2, SPOTNIK_F32, 0) == SPOTNIK_ERR_STATE);
     EXPECT(spotnik_step_commit(job) == SPOTNIK_ERR_STATE);
     EXPECT(spotnik_barrier(job) == SPOTNIK_ERR_STATE);
@@ -486,14 +501,15 @@ static int calls_of_a_child(spotnik_job *job)
     spotnik_notice(job);
     EXPECT(spotnik_leave(job) == SPOTNIK_ERR_STATE);
     spotnik_abandon(job);
-    EXPECT(spotnik_join(&(spotnik_config){ 0 }, &job) == SPOTNIK_ERR_ARGUMENT); /* the library still answers */
+    /* the library still answers */
+    EXPECT(spotnik_join(&(spotnik_config){ 0 }, &job) == SPOTNIK_ERR_ARGUMENT);
 #undef EXPECT
     return 0;
 }
 
-/* In a child, calls on the job of the parent return an error: they neither crash, nor hang on a lock that a thread of the
- * parent held, nor change what the parent goes on with. The progress thread is at work meanwhile, so that some children
- * find its lock taken. */
+/* In a child, calls on the job of the parent return an error: they neither crash, nor hang on a
+ * lock that a thread of the parent held, nor change what the parent goes on with. The progress
+ * thread is at work meanwhile, so that some children find its lock taken. */
 static void test_calls_of_a_child(void **state)
 {
     char folder[64];
@@ -535,7 +551,8 @@ static void test_job_of_a_child(void **state)
         float g = 3;
 
         alarm(30);
-        _exit(spotnik_step_begin(own, &step) || spotnik_allreduce(own, 0, &g, 1, SPOTNIK_F32, SPOTNIK_SUM)
+        _exit(spotnik_step_begin(own, &step)
+              || spotnik_allreduce(own, 0, &g, 1, SPOTNIK_F32, SPOTNIK_SUM)
               || spotnik_step_commit(own) || g != 3 || spotnik_leave(own));
     }
     assert_int_equal(waitpid(child, &ended, 0), child);

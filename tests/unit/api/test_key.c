@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files. Claims: what is made can be read; a file that others can read, or that holds anything but 64
- * hex digits, is refused; nothing is ever overwritten. */
+/* Key files. Claims: what is made can be read; a file that others can read, or that holds anything
+ * but 64 hex digits, is refused; nothing is ever overwritten. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the library as a C program gets them. Claims: the callback of spotnik_log_set() and spotnik_log_next() get what happens to
- * the job, with id, name and level; of one id at most one message in five seconds gets through, and the next one says how many were held
- * back; another id is not held back by it. */
+/* Messages of the library as a C program gets them. Claims: the callback of spotnik_log_set() and
+ * spotnik_log_next() get what happens to the job, with id, name and level; of one id at most one
+ * message in five seconds gets through, and the next one says how many were held back; another id
+ * is not held back by it. */
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,14 +52,17 @@ static void test_of_a_job(void **state)
     sem_wait(&heard.one_more);
     assert_int_equal(spotnik_log_set(job, NULL, NULL), 0); /* none runs from here on */
     assert_int_equal(spotnik_log_next(job, &again), 1);
-    assert_string_equal(again.id, "S100"); /* the watcher starts with the first to ask, and that it did came before the callback */
+    /* the watcher starts with the first to ask, and that it did came before the callback */
+    assert_string_equal(again.id, "S100");
     assert_int_equal(spotnik_log_next(job, &again), 1);
     assert_string_equal(again.id, "S130");
     assert_string_equal(again.id, heard.entry[0].id);
     assert_string_equal(again.text, heard.entry[0].text);
     for (unsigned i = 0; i < heard.count; i++) {
-        assert_true(heard.entry[i].id[0] == 'S' && strlen(heard.entry[i].id) == 4 && heard.entry[i].name[0] != '\0');
-        assert_true(heard.entry[i].level == SPOTNIK_INFO || heard.entry[i].level == SPOTNIK_WARNING);
+        assert_true(heard.entry[i].id[0] == 'S' && strlen(heard.entry[i].id) == 4
+                    && heard.entry[i].name[0] != '\0');
+        assert_true(heard.entry[i].level == SPOTNIK_INFO
+                    || heard.entry[i].level == SPOTNIK_WARNING);
     }
     spotnik_leave(job);
     place_close(&place);
@@ -107,7 +111,8 @@ static void test_held_back(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_of_a_job), cmocka_unit_test(test_held_back) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_of_a_job),
+                                        cmocka_unit_test(test_held_back) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The founder dies after others have found it, and before it has given them anything: one of them begins the job anew, in the same call,
- * and none of them waits for a job that is gone. */
+/* The founder dies after others have found it, and before it has given them anything: one of them
+ * begins the job anew, in the same call, and none of them waits for a job that is gone. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -71,7 +71,8 @@ static void test_begins_anew(void **state)
 
 int main(void)
 {
-    static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB", "SPOTNIK_MIN" };
+    static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB",
+                                            "SPOTNIK_MIN" };
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_begins_anew) };
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)

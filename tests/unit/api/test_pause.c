@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: the pause of a member that is excluded again and again doubles from 1 s to 32 s, and there is none the first time. */
+/* Claim: the pause of a member that is excluded again and again doubles from 1 s to 32 s, and there
+ * is none the first time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

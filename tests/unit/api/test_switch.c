@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Switching strategies in a running job, among members that are threads of this process. Claims: all members run the same
- * strategy in every step and agree on the model's bits, a joiner that comes later too; when models are to be equal again, they are
- * from the commit of the switching step on; a policy that answers differently on one member is found out by all; names are read
+/* Switching strategies in a running job, among members that are threads of this process. Claims:
+ * all members run the same strategy in every step and agree on the model's bits, a joiner that
+ * comes later too; when models are to be equal again, they are from the commit of the switching
+ * step on; a policy that answers differently on one member is found out by all; names are read
  * strictly. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -78,19 +79,22 @@ static spotnik_job *join(struct member *member, float *model, spotnik_sync **ret
     return member->failure[0] ? NULL : job;
 }
 
-static void look(struct member *member, const spotnik_sync *sync, const spotnik_step *step, const float *model)
+static void look(struct member *member, const spotnik_sync *sync, const spotnik_step *step,
+                 const float *model)
 {
     spotnik_sync_report report = { .size = sizeof report };
 
     EXPECT(member, spotnik_sync_report_get(sync, &report) == 0);
     member->last = step->number;
     member->agreed[step->number] = spotnik_sync_digest(sync) | 1;
-    member->model[step->number] = step->replay ? 0 : spotnik_hash_bytes(model, COUNT * sizeof *model) | 1;
+    member->model[step->number] =
+        step->replay ? 0 : spotnik_hash_bytes(model, COUNT * sizeof *model) | 1;
     member->mode[step->number] = report.asynchronous ? 'a' : 's';
     member->switches = report.switches;
     member->switched = report.switched_step;
     EXPECT(member, !report.asynchronous == !strcmp(spotnik_sync_name(sync), "ssgd"));
-    EXPECT(member, report.switches == 0 || !strcmp(report.reason, "the policy of the program asked for it"));
+    EXPECT(member, report.switches == 0
+                       || !strcmp(report.reason, "the policy of the program asked for it"));
 }
 
 static int finish(spotnik_sync *sync, const spotnik_step *step, const float *model)
@@ -98,7 +102,8 @@ static int finish(spotnik_sync *sync, const spotnik_step *step, const float *mod
     float gradient[COUNT];
 
     for (size_t i = 0; i < COUNT; i++)
-        gradient[i] = (model[i] - (float)(i + 1)) * (1 + 0.1f * (float)step->share) + 0.01f * (float)(step->number % 7);
+        gradient[i] = (model[i] - (float)(i + 1)) * (1 + 0.1f * (float)step->share)
+                      + 0.01f * (float)(step->number % 7);
     return spotnik_sync_step(sync, gradient);
 }
 
@@ -190,7 +195,8 @@ static void test_all_switch_alike(void **state)
     for (uint64_t step = 1; step <= member[0].last; step++) {
         assert_int_equal(member[0].agreed[step], member[1].agreed[step]);
         assert_int_equal(member[0].mode[step], member[1].mode[step]);
-        bool synchronous = step > 1 && member[0].mode[step] == 's' && member[0].mode[step - 1] == 's';
+        bool synchronous =
+            step > 1 && member[0].mode[step] == 's' && member[0].mode[step - 1] == 's';
         if (synchronous) /* the switching step was one before: equal from its commit on */
             assert_int_equal(member[0].model[step], member[1].model[step]);
         equal += synchronous;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model under a strategy, in a job of one: what calls are refused, what a strategy makes of a step, what is agreed. Several
- * members: test_switch.c, and e2e_sync_*. */
+/* A model under a strategy, in a job of one: what calls are refused, what a strategy makes of a
+ * step, what is agreed. Several members: test_switch.c, and e2e_sync_*. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,15 +61,17 @@ static void train(spotnik_sync *sync, float *w)
 
 static void test_every_strategy_trains_alone(void **unused)
 {
-    static const char *const names[] = { "ssgd",          "sma",    "easgd",            "localsgd", "lookahead",
-                                         "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp", "hogwild" };
+    static const char *const names[] = { "ssgd",      "sma",           "easgd",  "localsgd",
+                                         "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric",
+                                         "asp",       "hogwild" };
 
     (void)unused;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         spotnik_job *job = job_new(0);
         spotnik_sync *sync = NULL;
         float w[COUNT] = { 9, 8, 7, 6, 5 };
-        float near = strncmp(names[n], "lookahead", 9) == 0 ? 1.7f : 1.2f; /* one step back after five forward */
+        /* one step back after five forward */
+        float near = strncmp(names[n], "lookahead", 9) == 0 ? 1.7f : 1.2f;
 
         assert_int_equal(open_named(job, names[n], w, &sync), 0);
         assert_string_equal(spotnik_sync_name(sync), names[n]);
@@ -92,11 +94,14 @@ static void test_what_does_not_fit_is_refused(void **unused)
     spotnik_step step;
 
     (void)unused;
-    assert_int_equal(spotnik_sync_open(job, NULL, w, 0, descend, NULL, &sync), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_sync_open(job, NULL, w, COUNT, NULL, NULL, &sync), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_open(job, NULL, w, 0, descend, NULL, &sync),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_open(job, NULL, w, COUNT, NULL, NULL, &sync),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(open_named(job, "gossip", w, &sync), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "ssgd, sma"));
-    assert_int_equal(open_named(job, "ssgd", w, &sync), SPOTNIK_ERR_STATE); /* one for a job, refused or not */
+    /* one for a job, refused or not */
+    assert_int_equal(open_named(job, "ssgd", w, &sync), SPOTNIK_ERR_STATE);
     spotnik_abandon(job);
 
     job = job_new(0);
@@ -108,8 +113,11 @@ static void test_what_does_not_fit_is_refused(void **unused)
     assert_int_equal(spotnik_sync_step(sync, g), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_sync_tell(sync, SPOTNIK_SYNC_TELL_MAX, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_sync_begin(sync, &step), 0);
-    assert_int_equal(spotnik_sync_state_add(sync, "late", g, COUNT, SPOTNIK_F32), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_allreduce(job, 250, g, 1, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE); /* sma's */
+    assert_int_equal(spotnik_sync_state_add(sync, "late", g, COUNT, SPOTNIK_F32),
+                     SPOTNIK_ERR_STATE);
+    /* sma's */
+    assert_int_equal(spotnik_allreduce(job, 250, g, 1, SPOTNIK_F32, SPOTNIK_SUM),
+                     SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_sync_step(sync, NULL), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_sync_step(sync, g), 0);
     spotnik_abandon(job);
@@ -144,8 +152,11 @@ static void test_a_rule_that_averages_too_much_is_told(void **unused)
 
     (void)unused;
     assert_int_equal(open_named(job, "ssgd", w, &sync), 0);
-    assert_int_equal(spotnik_sync_rule_set(sync, "x", 64, rule_begin, rule_finish, &asked), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_sync_rule_set(sync, "x", SPOTNIK_RULE_SYNCHRONOUS, rule_begin, rule_finish, &asked), 0);
+    assert_int_equal(spotnik_sync_rule_set(sync, "x", 64, rule_begin, rule_finish, &asked),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_rule_set(sync, "x", SPOTNIK_RULE_SYNCHRONOUS, rule_begin,
+                                           rule_finish, &asked),
+                     0);
     assert_string_equal(spotnik_sync_name(sync), "x");
     assert_int_equal(spotnik_sync_begin(sync, &step), 0);
     assert_int_equal(spotnik_sync_step(sync, g), SPOTNIK_ERR_LIMIT);
@@ -158,7 +169,8 @@ static void test_a_rule_that_averages_too_much_is_told(void **unused)
 
 enum { SAVED = 16, AFTER = 8 };
 
-static spotnik_sync *saved_open(const struct place *place, const char *name, float *w, spotnik_job **ret_job)
+static spotnik_sync *saved_open(const struct place *place, const char *name, float *w,
+                                spotnik_job **ret_job)
 {
     spotnik_config config;
     spotnik_sync *sync = NULL;
@@ -221,11 +233,12 @@ static void go_on(const struct place *place, const char *name)
     spotnik_abandon(job);
 }
 
-/* Claim: a job that has lost all its members goes on from the agreed model in every strategy, ASP's store and Hogwild's memory included; and it
- * may take another strategy then. */
+/* Claim: a job that has lost all its members goes on from the agreed model in every strategy, ASP's
+ * store and Hogwild's memory included; and it may take another strategy then. */
 static void test_goes_on_from_what_was_agreed(void **unused)
 {
-    static const char *const names[] = { "ssgd",     "sma",           "easgd",  "localsgd", "adpsgd", "adpsgd-symmetric",
+    static const char *const names[] = { "ssgd",     "sma",    "easgd",
+                                         "localsgd", "adpsgd", "adpsgd-symmetric",
                                          "asp",      "hogwild" };
     const size_t count = sizeof names / sizeof *names;
 

@@ -36,9 +36,12 @@ static const char *lookup(const void *context, const char *name)
 /* Claim: placeholders are replaced, doubled braces and others stay, an unknown name is told. */
 static void words_are_filled(void **state)
 {
-    static const struct { const char *word, *filled; } cases[] = {
-        { "-T={T}", "-T=0.5; rm -rf /" }, { "{{T}}", "{T}" }, { "{empty}x", "x" }, { "{ print $1 }", "{ print $1 }" },
-        { "a{", "a{" }, { "{}", "{}" }, { "}{T}{", "}0.5; rm -rf /{" }, { "{{T", "{{T" }, { "", "" },
+    static const struct {
+        const char *word, *filled;
+    } cases[] = {
+        { "-T={T}", "-T=0.5; rm -rf /" },   { "{{T}}", "{T}" }, { "{empty}x", "x" },
+        { "{ print $1 }", "{ print $1 }" }, { "a{", "a{" },     { "{}", "{}" },
+        { "}{T}{", "}0.5; rm -rf /{" },     { "{{T", "{{T" },   { "", "" },
     };
     char unknown[BAG_NAME_MAX];
     (void)state;
@@ -79,7 +82,9 @@ static void file_write(const char *path, const char *text)
 static int bag_begin(void **state)
 {
     static char *command[] = { (char *)"sim", (char *)"{x}", NULL };
-    const struct bag_terms terms = { .command = command, .restart = (char *)"restart.*", .tries = 3 };
+    const struct bag_terms terms = { .command = command,
+                                     .restart = (char *)"restart.*",
+                                     .tries = 3 };
     const char *const none[] = { NULL };
     struct spotnik_fault fault;
     (void)state;
@@ -102,7 +107,8 @@ static int bag_end(void **state)
 /* Claim: what is not the same bag is refused, with the reason; the same one is found again. */
 static void bags_do_not_mix(void **state)
 {
-    static char *command[] = { (char *)"sim", (char *)"{x}", NULL }, *other[] = { (char *)"sim", (char *)"-{x}", NULL };
+    static char *command[] = { (char *)"sim", (char *)"{x}", NULL },
+                *other[] = { (char *)"sim", (char *)"-{x}", NULL };
     struct bag_terms terms = { .command = command, .restart = (char *)"restart.*", .tries = 3 };
     const char *const none[] = { NULL };
     struct spotnik_fault fault;
@@ -184,7 +190,8 @@ static void one_claim_each(void **state)
     assert_int_equal(bag_job_find(&bag, "b.2")->attempt, ROUNDS);
 }
 
-/* Claim: the names of the folder say how a job is: open, held, open again, set aside after its failures, done. */
+/* Claim: the names of the folder say how a job is: open, held, open again, set aside after its
+ * failures, done. */
 static void a_job_passes_through(void **state)
 {
     struct bag_figures figures = { .ran_ms = 7, .saved_ms = 5 }, read;
@@ -197,7 +204,8 @@ static void a_job_passes_through(void **state)
     assert_int_equal(bag_look(&bag), 0);
     assert_false(bag_job_is_open(job));
     assert_int_equal(bag_end_put(&bag, job, 1, BAG_END_FAILED, &figures), 0);
-    assert_int_equal(bag_end_put(&bag, job, 1, BAG_END_FAILED, &figures), 0); /* said twice is said once */
+    /* said twice is said once */
+    assert_int_equal(bag_end_put(&bag, job, 1, BAG_END_FAILED, &figures), 0);
     assert_true(bag_figures_read(&bag, "a", 1, BAG_END_FAILED, &read, &worker));
     assert_int_equal(worker, 42);
     assert_int_equal(read.saved_ms, 5);
@@ -213,7 +221,8 @@ static void a_job_passes_through(void **state)
     assert_int_equal(job->failures, 0);
 }
 
-static void work_make(const struct bag_job *job, uint32_t attempt, const char *file, const char *text)
+static void work_make(const struct bag_job *job, uint32_t attempt, const char *file,
+                      const char *text)
 {
     char name[NAME_MAX + 1], path[PATH_MAX];
     bag_attempt_name(job, attempt, name);
@@ -265,8 +274,9 @@ static void worker_write(uint64_t id, uint64_t boot, uint64_t counter)
     assert_int_equal(bag_worker_put(&bag, &worker), 0);
 }
 
-/* Claim: a worker of another machine is dead when its record has not changed for T of our own time, and only such time counts in which we looked and
- * could write; one of this machine that lives is never dead, and one that has ended is so at once. */
+/* Claim: a worker of another machine is dead when its record has not changed for T of our own time,
+ * and only such time counts in which we looked and could write; one of this machine that lives is
+ * never dead, and one that has ended is so at once. */
 static void the_silent_are_dead(void **state)
 {
     enum { T = 60 };
@@ -283,7 +293,8 @@ static void the_silent_are_dead(void **state)
     }
     now_ns += 1000 * SPOTNIK_S; /* we were stopped: two seconds of it count */
     for (int i = 0; i < 3; i++, now_ns += SPOTNIK_S)
-        assert_int_equal(bag_watch_look(&watch, &bag, 7, now_ns, 0), 0); /* we cannot write: none of it does */
+        /* we cannot write: none of it does */
+        assert_int_equal(bag_watch_look(&watch, &bag, 7, now_ns, 0), 0);
     assert_false(bag_watch_is_dead(&watch, 42, T * SPOTNIK_S));
     assert_int_equal(bag_watch_look(&watch, &bag, 7, now_ns, gap_ns), 0);
     assert_true(bag_watch_is_dead(&watch, 42, T * SPOTNIK_S));
@@ -309,7 +320,8 @@ static void the_silent_are_dead(void **state)
 
 /* ---- saves ---- */
 
-/* Claim: a file is whole when it stayed the same and nobody has it open for writing; its copy is found, the newest first, and a damaged one is not used. */
+/* Claim: a file is whole when it stayed the same and nobody has it open for writing; its copy is
+ * found, the newest first, and a damaged one is not used. */
 static void saves_are_whole(void **state)
 {
     struct bag_job *job = bag_job_find(&bag, "a");
@@ -330,7 +342,8 @@ static void saves_are_whole(void **state)
     assert_int_equal(restart.work_ms, 1000);
     assert_int_equal(bag_save_make(&bag, job, 1, 1, &restart, NULL), 0);
     file_write(file, "eleven");
-    assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart, NULL), -EAGAIN); /* it is another one now */
+    /* it is another one now */
+    assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart, NULL), -EAGAIN);
     bag_restart_settle(work, "restart.*", 3000, &restart);
     assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart, NULL), 0);
     assert_true(bag_save_find(&bag, job, NULL, &save));
@@ -364,8 +377,9 @@ static void file_is(const char *directory, const char *name, const char *content
     free(bytes);
 }
 
-/* Claim: outputs come back as they were when they were taken: short ones though they were written anew, long ones though they have grown. A long
- * one that was written anew makes the save useless, unless it is loose; then nothing is left behind. */
+/* Claim: outputs come back as they were when they were taken: short ones though they were written
+ * anew, long ones though they have grown. A long one that was written anew makes the save useless,
+ * unless it is loose; then nothing is left behind. */
 static void outputs_come_back(void **state)
 {
     static char big[100001];

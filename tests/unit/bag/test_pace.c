@@ -13,7 +13,9 @@
 
 static struct bag_life bathtub(void)
 {
-    return (struct bag_life){ .kind = BAG_LIFE_BATHTUB, .bathtub = spotnik_bathtub_published, .cap_s = 24 * HOUR };
+    return (struct bag_life){ .kind = BAG_LIFE_BATHTUB,
+                              .bathtub = spotnik_bathtub_published,
+                              .cap_s = 24 * HOUR };
 }
 
 static double next_s(const struct bag_life *life, double rest_s, double age_s)
@@ -24,18 +26,21 @@ static double next_s(const struct bag_life *life, double rest_s, double age_s)
     return work_s;
 }
 
-/* Claim: a young machine is saved often, one in its calm years seldom, one near its cap often again, and no save comes too late for it. */
+/* Claim: a young machine is saved often, one in its calm years seldom, one near its cap often
+ * again, and no save comes too late for it. */
 static void saves_follow_age(void **state)
 {
     struct bag_life life = bathtub();
     (void)state;
-    double young = next_s(&life, 5 * HOUR, 0), calm = next_s(&life, 5 * HOUR, 8 * HOUR), old = next_s(&life, 5 * HOUR, 22 * HOUR);
+    double young = next_s(&life, 5 * HOUR, 0), calm = next_s(&life, 5 * HOUR, 8 * HOUR),
+           old = next_s(&life, 5 * HOUR, 22 * HOUR);
     assert_true(young < calm / 3);
     assert_true(old < calm);
     assert_true(old + 60 < 2 * HOUR);
 }
 
-/* Claim: with a constant rate of losses the interval is Young's, whatever the age and the time scale. */
+/* Claim: with a constant rate of losses the interval is Young's, whatever the age and the time
+ * scale. */
 static void saves_without_memory(void **state)
 {
     struct bag_life life = { .kind = BAG_LIFE_MTTF, .mttf_s = HOUR };
@@ -45,7 +50,8 @@ static void saves_without_memory(void **state)
     assert_float_equal(at_0, at_9, 55);
 }
 
-/* Claim: what a job is expected to take on an old machine counts a new one in its place, which is young in turn. */
+/* Claim: what a job is expected to take on an old machine counts a new one in its place, which is
+ * young in turn. */
 static void a_lost_machine_is_replaced(void **state)
 {
     struct bag_life life = bathtub();
@@ -57,7 +63,8 @@ static void a_lost_machine_is_replaced(void **state)
     assert_true(calm_s > 2 * HOUR);
 }
 
-/* Claim: long jobs keep off machines that are infants and off those near their cap; in between they go first. */
+/* Claim: long jobs keep off machines that are infants and off those near their cap; in between they
+ * go first. */
 static void long_jobs_want_calm(void **state)
 {
     struct bag_life life = bathtub();
@@ -83,7 +90,7 @@ static void without_memory_the_longest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saves_follow_age),          cmocka_unit_test(saves_without_memory),
+        cmocka_unit_test(saves_follow_age),           cmocka_unit_test(saves_without_memory),
         cmocka_unit_test(a_lost_machine_is_replaced), cmocka_unit_test(long_jobs_want_calm),
         cmocka_unit_test(without_memory_the_longest),
     };

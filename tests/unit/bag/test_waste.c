@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pace is worth: jobs on machines that live as the published curve says, saved at the times of the programme, at any fixed interval, and at Young
- * and Daly's for the initial rate of losses. All meet the same machines. */
+/* What the pace is worth: jobs on machines that live as the published curve says, saved at the
+ * times of the programme, at any fixed interval, and at Young and Daly's for the initial rate of
+ * losses. All meet the same machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,8 @@ static struct bag_life life;
 /* The age at which a machine is lost. */
 static double draw_life(struct spotnik_prng *prng)
 {
-    double share = (double)(spotnik_prng_next(prng) >> 11) / 9007199254740992.0, low = 0, high = life.cap_s;
+    double share = (double)(spotnik_prng_next(prng) >> 11) / 9007199254740992.0, low = 0,
+           high = life.cap_s;
     for (int i = 0; i < 40; i++) {
         double middle = (low + high) / 2;
         if (bag_life_lost_by(&life, middle) > share)
@@ -49,7 +51,9 @@ static double pace_fixed(double rest_s, double age_s, double fixed_s)
 /* The same states come again and again. */
 static double pace_programme(double rest_s, double age_s, double fixed_s)
 {
-    static struct { double rest_s, age_s, work_s; } known[STATES];
+    static struct {
+        double rest_s, age_s, work_s;
+    } known[STATES];
     static size_t count;
     double expected_s;
     (void)fixed_s;
@@ -59,7 +63,9 @@ static double pace_programme(double rest_s, double age_s, double fixed_s)
     assert_true(count < STATES);
     known[count].rest_s = rest_s;
     known[count].age_s = age_s;
-    assert_int_equal(bag_pace_next(&life, rest_s, age_s, WRITE_S, RESTART_S, &known[count].work_s, &expected_s, NULL), 0);
+    assert_int_equal(bag_pace_next(&life, rest_s, age_s, WRITE_S, RESTART_S, &known[count].work_s,
+                                   &expected_s, NULL),
+                     0);
     return known[count++].work_s;
 }
 
@@ -102,7 +108,8 @@ static double job_spent_s(struct machine *machine, pace *next, double fixed_s)
     return spent_s;
 }
 
-/* Share of the work that goes into saves, restarts and work done again. Each job begins on a new machine. */
+/* Share of the work that goes into saves, restarts and work done again. Each job begins on a new
+ * machine. */
 static double waste(pace *next, double fixed_s)
 {
     struct machine machine;
@@ -125,32 +132,42 @@ static double waste_of_bag(pace *next, double fixed_s)
     return spent_s / (JOBS * JOB_S) - 1;
 }
 
-/* Claim: the programme wastes no more than the best fixed interval found afterwards, and little more than half of what Young and Daly's wastes. */
+/* Claim: the programme wastes no more than the best fixed interval found afterwards, and little
+ * more than half of what Young and Daly's wastes. */
 static void the_programme_is_worth_it(void **state)
 {
     double best = INFINITY, best_s = 0, work_s, expected_s;
     (void)state;
-    life = (struct bag_life){ .kind = BAG_LIFE_BATHTUB, .bathtub = spotnik_bathtub_published, .cap_s = 24 * HOUR };
+    life = (struct bag_life){ .kind = BAG_LIFE_BATHTUB,
+                              .bathtub = spotnik_bathtub_published,
+                              .cap_s = 24 * HOUR };
     for (double fixed_s = 300; fixed_s <= JOB_S; fixed_s *= 1.1) {
         double share = waste(pace_fixed, fixed_s);
         best_s = share < best ? fixed_s : best_s;
         best = share < best ? share : best;
     }
-    double programme = waste(pace_programme, 0), young = waste(pace_fixed, spotnik_interval_young_s(WRITE_S, HOUR));
-    assert_int_equal(bag_pace_next(&life, JOB_S, 0, WRITE_S, RESTART_S, &work_s, &expected_s, NULL), 0);
-    print_message("wasted: programme %.2f %% (it said %.2f), best fixed %.2f (%.0f min), Young-Daly %.2f\n", 100 * programme,
-                  100 * (expected_s / JOB_S - 1), 100 * best, best_s / 60, 100 * young);
+    double programme = waste(pace_programme, 0),
+           young = waste(pace_fixed, spotnik_interval_young_s(WRITE_S, HOUR));
+    assert_int_equal(bag_pace_next(&life, JOB_S, 0, WRITE_S, RESTART_S, &work_s, &expected_s, NULL),
+                     0);
+    print_message(
+        "wasted: programme %.2f %% (it said %.2f), best fixed %.2f (%.0f min), Young-Daly %.2f\n",
+        100 * programme, 100 * (expected_s / JOB_S - 1), 100 * best, best_s / 60, 100 * young);
     assert_true(programme <= best);
     assert_true(programme <= 0.55 * young);
 }
 
-/* Claim: where machines take one job after the other, the programme wastes less than the best fixed interval found afterwards, and less than half of what
- * Young and Daly's wastes at the rate of losses of new machines. */
+/* Claim: where machines take one job after the other, the programme wastes less than the best fixed
+ * interval found afterwards, and less than half of what Young and Daly's wastes at the rate of
+ * losses of new machines. */
 static void it_is_worth_more_in_a_bag(void **state)
 {
-    double best = INFINITY, best_s = 0, initial_s = spotnik_bathtub_published.early_s / spotnik_bathtub_published.scale;
+    double best = INFINITY, best_s = 0,
+           initial_s = spotnik_bathtub_published.early_s / spotnik_bathtub_published.scale;
     (void)state;
-    life = (struct bag_life){ .kind = BAG_LIFE_BATHTUB, .bathtub = spotnik_bathtub_published, .cap_s = 24 * HOUR };
+    life = (struct bag_life){ .kind = BAG_LIFE_BATHTUB,
+                              .bathtub = spotnik_bathtub_published,
+                              .cap_s = 24 * HOUR };
     for (double fixed_s = 300; fixed_s <= JOB_S; fixed_s *= 1.1) {
         double share = waste_of_bag(pace_fixed, fixed_s);
         best_s = share < best ? fixed_s : best_s;
@@ -158,14 +175,16 @@ static void it_is_worth_more_in_a_bag(void **state)
     }
     double programme = waste_of_bag(pace_programme_near, 0);
     double young = waste_of_bag(pace_fixed, spotnik_interval_young_s(WRITE_S, initial_s));
-    print_message("wasted in a bag: programme %.2f %%, best fixed %.2f (%.0f min), Young-Daly %.2f\n", 100 * programme, 100 * best, best_s / 60,
-                  100 * young);
+    print_message(
+        "wasted in a bag: programme %.2f %%, best fixed %.2f (%.0f min), Young-Daly %.2f\n",
+        100 * programme, 100 * best, best_s / 60, 100 * young);
     assert_true(programme <= best);
     assert_true(programme <= 0.5 * young);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_programme_is_worth_it), cmocka_unit_test(it_is_worth_more_in_a_bag) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_programme_is_worth_it),
+                                        cmocka_unit_test(it_is_worth_more_in_a_bag) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

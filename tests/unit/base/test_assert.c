@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A broken invariant ends the process by SIGABRT, with a line that names the place. Seen from outside, in a
-   child. */
+/* A broken invariant ends the process by SIGABRT, with a line that names the place. Seen from
+ * outside, in a child. */
 #include "base/assert.h"
 
 #include <setjmp.h>

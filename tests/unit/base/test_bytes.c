@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reader and writer: the byte order on the wire, every length of truncation, and that failure sticks. */
+/* Reader and writer: the byte order on the wire, every length of truncation, and that failure
+ * sticks. */
 #include "base/bytes.h"
 
 #include <setjmp.h>
@@ -18,7 +19,8 @@ static const uint8_t wire[36] = {
     0x1e, 0x1d, 0x1c, 0x1b, 0x1a, 0x19, 0x18, 'a',  'b',  'c',  0,    0,
 };
 
-static const struct spotnik_id an_id = { UINT64_C(0x1011121314151617), UINT64_C(0x18191a1b1c1d1e1f) };
+static const struct spotnik_id an_id = { UINT64_C(0x1011121314151617),
+                                         UINT64_C(0x18191a1b1c1d1e1f) };
 
 static void write_all(struct spotnik_writer *writer)
 {

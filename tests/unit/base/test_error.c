@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every public code has a text of its own; the detail belongs to one thread, is cut and not overrun, leaves
-   errno. */
+/* Every public code has a text of its own; the detail belongs to one thread, is cut and not
+ * overrun, leaves errno. */
 #include "base/error.h"
 
 #include "spotnik/spotnik.h"
@@ -17,9 +17,11 @@
 #include <string.h>
 
 static const int codes[] = {
-    SPOTNIK_OK,           SPOTNIK_ERR_ARGUMENT, SPOTNIK_ERR_STATE,  SPOTNIK_ERR_MEMORY,  SPOTNIK_ERR_LIMIT,
-    SPOTNIK_ERR_PEERS,    SPOTNIK_ERR_KEY,      SPOTNIK_ERR_JOB,    SPOTNIK_ERR_VERSION, SPOTNIK_ERR_SYSTEM,
-    SPOTNIK_ERR_MISMATCH, SPOTNIK_ERR_ROOT, SPOTNIK_ERR_LEAVING,  SPOTNIK_ERR_PARKED, SPOTNIK_ERR_EXCLUDED, SPOTNIK_ERR_LINEAGE, SPOTNIK_ERR_DONE,
+    SPOTNIK_OK,          SPOTNIK_ERR_ARGUMENT, SPOTNIK_ERR_STATE,    SPOTNIK_ERR_MEMORY,
+    SPOTNIK_ERR_LIMIT,   SPOTNIK_ERR_PEERS,    SPOTNIK_ERR_KEY,      SPOTNIK_ERR_JOB,
+    SPOTNIK_ERR_VERSION, SPOTNIK_ERR_SYSTEM,   SPOTNIK_ERR_MISMATCH, SPOTNIK_ERR_ROOT,
+    SPOTNIK_ERR_LEAVING, SPOTNIK_ERR_PARKED,   SPOTNIK_ERR_EXCLUDED, SPOTNIK_ERR_LINEAGE,
+    SPOTNIK_ERR_DONE,
 };
 
 #define CODE_COUNT (sizeof codes / sizeof codes[0])
@@ -46,7 +48,8 @@ static void detail_is_kept_and_errno_left(void **state)
     spotnik_error_set("cannot open %s: %m", "key");
     assert_int_equal(errno, ENOENT);
     assert_string_equal(spotnik_last_error(), "cannot open key: No such file or directory");
-    assert_int_equal(spotnik_error_return(SPOTNIK_ERR_KEY, "from %s", spotnik_last_error()), SPOTNIK_ERR_KEY);
+    assert_int_equal(spotnik_error_return(SPOTNIK_ERR_KEY, "from %s", spotnik_last_error()),
+                     SPOTNIK_ERR_KEY);
     assert_string_equal(spotnik_last_error(), "from cannot open key: No such file or directory");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every byte of a result is looked at once in SPOTNIK_FINGERPRINT_TURNS steps, whatever the size of the result. */
+/* Every byte of a result is looked at once in SPOTNIK_FINGERPRINT_TURNS steps, whatever the size of
+ * the result. */
 #include "base/fingerprint.h"
 
 #include <setjmp.h>
@@ -48,12 +49,15 @@ static void what_it_depends_on(void **state)
     (void)state;
     assert_true(of(1, data, 600) != of(1, data, 599));
     assert_true(of(1, NULL, 0) == of(2, NULL, 0));
-    assert_true(spotnik_fingerprint_add(0, 3, 1, data, 8) != spotnik_fingerprint_add(0, 4, 1, data, 8));
-    assert_true(spotnik_fingerprint_add(5, 3, 1, data, 8) != spotnik_fingerprint_add(6, 3, 1, data, 8));
+    assert_true(spotnik_fingerprint_add(0, 3, 1, data, 8)
+                != spotnik_fingerprint_add(0, 4, 1, data, 8));
+    assert_true(spotnik_fingerprint_add(5, 3, 1, data, 8)
+                != spotnik_fingerprint_add(6, 3, 1, data, 8));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_byte_is_looked_at), cmocka_unit_test(what_it_depends_on) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_byte_is_looked_at),
+                                        cmocka_unit_test(what_it_depends_on) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* It is XXH3-64 (a vector everybody can check), and pieces give the same as the whole, however they are cut.
- */
+/* It is XXH3-64 (a vector everybody can check), and pieces give the same as the whole, however they
+ * are cut. */
 #include "base/hash.h"
 
 #include <setjmp.h>

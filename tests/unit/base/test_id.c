@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 static const struct spotnik_id ascending[] = {
-    { 0, 0 }, { 0, 1 }, { 0, UINT64_MAX }, { 1, 0 }, { 1, 1 }, { UINT64_MAX, 0 }, { UINT64_MAX, UINT64_MAX },
+    { 0, 0 }, { 0, 1 },          { 0, UINT64_MAX },          { 1, 0 },
+    { 1, 1 }, { UINT64_MAX, 0 }, { UINT64_MAX, UINT64_MAX },
 };
 
 static void order_is_total(void **state)

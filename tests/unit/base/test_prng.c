@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generator is the published one (a seed must replay for ever), and its ranges are exact and fair. */
+/* The generator is the published one (a seed must replay for ever), and its ranges are exact and
+ * fair. */
 #include "base/prng.h"
 
 #include <setjmp.h>

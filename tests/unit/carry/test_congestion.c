@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of two congestion controls, on model links: one that the usual control leaves idle now and then, one that drops, one where both
- * are the same, one that changes. */
+/* Which of two congestion controls, on model links: one that the usual control leaves idle now and
+ * then, one that drops, one where both are the same, one that changes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,8 @@
 #define MBIT UINT64_C(125000)
 #define TICK_NS (50 * SPOTNIK_MS)
 
-/* Of a link of 1 Gbit/s, in thousandths; and of each ten seconds so many milliseconds nothing goes. */
+/* Of a link of 1 Gbit/s, in thousandths; and of each ten seconds so many milliseconds nothing
+ * goes. */
 struct link {
     uint64_t usual, other;
     uint64_t usual_idle_ms;
@@ -38,7 +39,9 @@ static uint64_t press(struct spotnik_congestion *congestion, struct link *link, 
     for (uint64_t at = 0; at < ns; at += TICK_NS) {
         bool other = congestion->other;
         other_ns += other ? TICK_NS : 0;
-        bool changed = spotnik_congestion_pressed(congestion, rate_of(link, other, at) / (SPOTNIK_S / TICK_NS), TICK_NS);
+        bool changed =
+            spotnik_congestion_pressed(congestion, rate_of(link, other, at) / (SPOTNIK_S / TICK_NS),
+                                       TICK_NS);
         assert_int_equal(changed, congestion->other != other);
     }
     return other_ns;

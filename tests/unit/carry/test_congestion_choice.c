@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which congestion controls the kernel lets us set: words of SPOTNIK_CONGESTION, and that what is named gets on the lanes. */
+/* Which congestion controls the kernel lets us set: words of SPOTNIK_CONGESTION, and that what is
+ * named gets on the lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,8 @@ static void test_auto_is_what_the_system_has_and_another(void **context)
         assert_string_equal(control.usual, used(fd, name));
         assert_string_not_equal(control.usual, control.other);
         spotnik_congestion_set(fd, control.other);
-        assert_string_equal(control.other[0] != '\0' ? control.other : control.usual, used(fd, name));
+        assert_string_equal(control.other[0] != '\0' ? control.other : control.usual,
+                            used(fd, name));
         close(fd);
     }
 }
@@ -67,7 +69,8 @@ static void test_system_tries_nothing(void **context)
 
 static void test_what_there_is_not_is_refused(void **context)
 {
-    static const char *const bad[] = { "nosuchcontrol", "a name that is longer than any", " reno", "AUTO" };
+    static const char *const bad[] = { "nosuchcontrol", "a name that is longer than any", " reno",
+                                       "AUTO" };
     struct spotnik_congestion_choice control;
     (void)context;
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -88,7 +91,8 @@ static struct spotnik_engine *engine_new(const char *congestion)
     return engine;
 }
 
-/* On a lane of one host: auto leaves it to what is best there, a name is taken at its word. Reno needs no privilege, on any system. */
+/* On a lane of one host: auto leaves it to what is best there, a name is taken at its word. Reno
+ * needs no privilege, on any system. */
 static void test_a_name_holds_for_every_lane(void **context)
 {
     static const char *const words[] = { "auto", "reno" };

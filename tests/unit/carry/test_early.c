@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of a result that are with the caller before the commit: whatever has been moved, the input comes back whole, or the result
- * is complete. */
+/* Pieces of a result that are with the caller before the commit: whatever has been moved, the input
+ * comes back whole, or the result is complete. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,8 @@ static void test_a_step_does_not_see_the_one_before(void **state)
     free(early.saved);
 }
 
-/* Segments in any order, chunk by chunk, as a ring has them; moved as far as it happens to be; then lost, or committed. */
+/* Segments in any order, chunk by chunk, as a ring has them; moved as far as it happens to be; then
+ * lost, or committed. */
 static void test_any_history(void **state)
 {
     struct spotnik_early early = { 0 };
@@ -95,7 +96,8 @@ static void test_any_history(void **state)
     (void)state;
     spotnik_prng_seed(&prng, 42);
     for (uint64_t step = 1; step <= 3000; step++) {
-        size_t segments = 1 + spotnik_prng_below(&prng, 9), first = spotnik_prng_below(&prng, segments);
+        size_t segments = 1 + spotnik_prng_below(&prng, 9),
+               first = spotnik_prng_below(&prng, segments);
         bool lost = spotnik_prng_below(&prng, 2) == 0;
         begin();
         for (size_t i = 0; i < segments; i++) {
@@ -117,7 +119,8 @@ static void test_any_history(void **state)
     free(early.saved);
 }
 
-/* Claim: where a copy of the input is lent nothing is saved, and it is what comes back; after that it is not looked at any more. */
+/* Claim: where a copy of the input is lent nothing is saved, and it is what comes back; after that
+ * it is not looked at any more. */
 static void test_lent(void **state)
 {
     struct spotnik_early early = { 0 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole engines that take themselves for members of several hosts: reduced on each in shared memory, between them by one member of each;
- * results are right, and the loss of the one that held the stream, of another, and of a whole host is survived; also when results had been
- * written over inputs. */
+/* Whole engines that take themselves for members of several hosts: reduced on each in shared
+ * memory, between them by one member of each; results are right, and the loss of the one that held
+ * the stream, of another, and of a whole host is survived; also when results had been written over
+ * inputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,10 +68,13 @@ static int reduce(struct worker *worker, float *sum, float *mean, int32_t *small
         rc = spotnik_engine_allreduce(worker->engine, 0, sum, LARGE, SPOTNIK_F32, SPOTNIK_SUM);
     if (rc == 0)
         rc = spotnik_engine_allreduce(worker->engine, 5, mean, LARGE, SPOTNIK_F32, SPOTNIK_MEAN);
-    return rc != 0 ? rc : spotnik_engine_allreduce(worker->engine, 9, small, SMALL, SPOTNIK_I32, SPOTNIK_SUM);
+    return rc != 0 ? rc
+                   : spotnik_engine_allreduce(worker->engine, 9, small, SMALL, SPOTNIK_I32,
+                                              SPOTNIK_SUM);
 }
 
-static void results_check(struct worker *worker, const float *sum, const float *mean, const int32_t *small)
+static void results_check(struct worker *worker, const float *sum, const float *mean,
+                          const int32_t *small)
 {
     for (unsigned i = 0; i < LARGE; i++)
         worker->equal &= sum[i] == sum[1] * (float)(i % 7) && mean[i] == mean[1];
@@ -98,14 +102,17 @@ static bool is_moved(struct spotnik_engine *engine)
     return any;
 }
 
-/* The second holder stands still in the middle of that step, so that nobody can commit it: until a member of the other host has results where its
- * input was, and then until a loss has brought the input back. */
-static void hold_up(const struct spotnik_event *event, const struct spotnik_action *action, bool done)
+/* The second holder stands still in the middle of that step, so that nobody can commit it: until a
+ * member of the other host has results where its input was, and then until a loss has brought the
+ * input back. */
+static void hold_up(const struct spotnik_event *event, const struct spotnik_action *action,
+                    bool done)
 {
     struct worker *worker = __atomic_load_n(&watched, __ATOMIC_SEQ_CST);
     (void)action;
-    if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->chunk.header.bucket != 0
-        || event->chunk.header.step != MOVE_STEP || event->chunk.header.sequence != 5 || __atomic_load_n(&moved, __ATOMIC_SEQ_CST)
+    if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE
+        || event->chunk.header.bucket != 0 || event->chunk.header.step != MOVE_STEP
+        || event->chunk.header.sequence != 5 || __atomic_load_n(&moved, __ATOMIC_SEQ_CST)
         || !spotnik_id_equal(event->chunk.from.id, cluster_id(20)))
         return;
     while (!is_moved(worker->engine))
@@ -120,7 +127,8 @@ static void hold_up(const struct spotnik_event *event, const struct spotnik_acti
 static int commit_or_die(struct worker *worker, uint64_t step)
 {
     int rc;
-    while ((rc = spotnik_engine_step_commit(worker->engine)) == SPOTNIK_ERR_AGAIN && worker->die_late)
+    while ((rc = spotnik_engine_step_commit(worker->engine)) == SPOTNIK_ERR_AGAIN
+           && worker->die_late)
         if (step == MOVE_STEP && __atomic_load_n(&moved, __ATOMIC_SEQ_CST)) {
             spotnik_engine_free(worker->engine, false);
             worker->engine = NULL;
@@ -170,7 +178,8 @@ static void gather(struct worker *worker)
 static bool shares(struct spotnik_engine *engine, uint64_t number)
 {
     spotnik_engine_lock(engine);
-    const struct spotnik_sharer *sharer = spotnik_share_find(engine->carriage->share, cluster_id(number));
+    const struct spotnik_sharer *sharer =
+        spotnik_share_find(engine->carriage->share, cluster_id(number));
     bool told = sharer != NULL && sharer->told;
     spotnik_engine_unlock(engine);
     return told;
@@ -194,7 +203,8 @@ static void start(struct worker *worker)
         cluster_config(&config, 1);
         config.credentials.self.id = cluster_id(20 - i);
         config.credentials.self.host = 1 + i % 2;
-        memcpy(config.credentials.key, &pid, sizeof pid); /* names of sockets come from it: the test may run twice on a machine */
+        /* names of sockets come from it: the test may run twice on a machine */
+        memcpy(config.credentials.key, &pid, sizeof pid);
         config.limits.hierarchy = true;
         config.limits.chunk_bytes = CHUNK_BYTES;
         worker[i] = (struct worker){ .index = i };
@@ -241,7 +251,8 @@ static void check(const struct worker *worker, unsigned lost)
         assert_true(worker[i].sum == sum);
         assert_int_equal(worker[i].small, small);
         assert_true(worker[i].mean == first);
-        assert_true(worker[i].mean - mean / weights < 1e-4f && mean / weights - worker[i].mean < 1e-4f);
+        assert_true(worker[i].mean - mean / weights < 1e-4f
+                    && mean / weights - worker[i].mean < 1e-4f);
     }
 }
 
@@ -252,7 +263,8 @@ static void end(struct worker *worker)
             spotnik_engine_free(worker[i].engine, true);
 }
 
-/* Claim: all steps are right, and all but the first of a view are reduced on hosts first (it cannot know yet who shares memory). */
+/* Claim: all steps are right, and all but the first of a view are reduced on hosts first (it cannot
+ * know yet who shares memory). */
 static void test_nobody_is_lost(void **state)
 {
     struct worker worker[MEMBERS];
@@ -291,7 +303,8 @@ static void test_served_is_lost(void **state)
     lose(1u << 2, 0);
 }
 
-/* Claim: with both members of the second host one host is left, and with them the next holder of the first. */
+/* Claim: with both members of the second host one host is left, and with them the next holder of
+ * the first. */
 static void test_host_is_lost(void **state)
 {
     (void)state;
@@ -305,7 +318,8 @@ static void test_holders_are_lost_in_turn(void **state)
     lose(1u << 0 | 1u << 2, 1u << 2);
 }
 
-/* Claim: a member of one host is lost while results lie over the inputs of another's: they come back, and the step is right. */
+/* Claim: a member of one host is lost while results lie over the inputs of another's: they come
+ * back, and the step is right. */
 static void test_lost_when_results_are_shown(void **state)
 {
     struct worker worker[MEMBERS];
@@ -325,9 +339,12 @@ int main(void)
 {
     spotnik_net_probe = hold_up;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_is_lost),  cmocka_unit_test(test_holder_is_lost),
-        cmocka_unit_test(test_served_is_lost),  cmocka_unit_test(test_host_is_lost),
-        cmocka_unit_test(test_holders_are_lost_in_turn), cmocka_unit_test(test_lost_when_results_are_shown),
+        cmocka_unit_test(test_nobody_is_lost),
+        cmocka_unit_test(test_holder_is_lost),
+        cmocka_unit_test(test_served_is_lost),
+        cmocka_unit_test(test_host_is_lost),
+        cmocka_unit_test(test_holders_are_lost_in_turn),
+        cmocka_unit_test(test_lost_when_results_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

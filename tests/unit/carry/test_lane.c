@@ -30,19 +30,23 @@ static struct spotnik_engine *engine_start(void)
     return engine;
 }
 
-/* A lane with one frame, of which some has left. Returns the other end of its connection. The lock is held from here on. */
+/* A lane with one frame, of which some has left. Returns the other end of its connection. The lock
+ * is held from here on. */
 static int half_sent(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
     int fd[2];
     spotnik_engine_lock(engine);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->loop.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
+    assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->loop.data.fd, fd[0],
+                                          SPOTNIK_SOCKET_LANE),
+                     0);
     memset(payload, 0xab, sizeof payload);
     engine->carriage->lane_count = 1;
     lane->wanted = lane->expected = lane->first.up = lane->first.socket.writable = true;
     lane->peer = (struct spotnik_member){ .id = cluster_id(2) };
-    lane->first.frame[0] = (struct spotnik_outgoing){ .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES,
-                                                .sent = SENT_BYTES };
+    lane->first.frame[0] = (struct spotnik_outgoing){
+        .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES, .sent = SENT_BYTES
+    };
     lane->first.count = 1;
     return fd[1];
 }
@@ -65,7 +69,8 @@ static void test_zeros_wait_for_the_next_view(void **context)
     spotnik_lanes_cut(engine->carriage);
     assert_false(spotnik_carriage_pump(engine->carriage, SIZE_MAX));
     assert_int_equal(come(fd, bytes, sizeof bytes), -1);
-    engine->stand.frozen = false; /* a view without the reader, which may not have promised anything */
+    /* a view without the reader, which may not have promised anything */
+    engine->stand.frozen = false;
     lane->expected = false;
     spotnik_lanes_cut(engine->carriage);
     spotnik_carriage_pump(engine->carriage, SIZE_MAX);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A large bucket goes round while those who started it compute on: nobody waits for its commit, and the data have been left to the callers
- * by the step before. Fails when the progress thread does not get them back; when it gets them only after the callers' grace (attend.c)
- * this does not notice. */
+/* A large bucket goes round while those who started it compute on: nobody waits for its commit, and
+ * the data have been left to the callers by the step before. Fails when the progress thread does
+ * not get them back; when it gets them only after the callers' grace (attend.c) this does not
+ * notice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +60,8 @@ static void *worker_main(void *context)
         worker->rc = spotnik_engine_step_begin(worker->engine, &step);
         uint64_t before = received(worker->engine);
         if (worker->rc == 0)
-            worker->rc = spotnik_engine_allreduce(worker->engine, 0, worker->data, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+            worker->rc = spotnik_engine_allreduce(worker->engine, 0, worker->data, COUNT,
+                                                  SPOTNIK_F32, SPOTNIK_SUM);
         if (worker->rc == 0 && i > 0) /* in the first the view may still be taking shape */
             worker->overlapped += comes(worker->engine, before);
         if (worker->rc == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shaped link on a clock of its own. Claims: over time it lets go what its speed says, whatever the sizes; a sender
- * that comes late makes up for it, one that was idle does not; what was not sent does not count; the wait it names is
- * long enough and not longer; speeds are read strictly. */
+/* A shaped link on a clock of its own. Claims: over time it lets go what its speed says, whatever
+ * the sizes; a sender that comes late makes up for it, one that was idle does not; what was not
+ * sent does not count; the wait it names is long enough and not longer; speeds are read
+ * strictly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +16,10 @@
 
 #define GBIT UINT64_C(125000000)
 
-/* Send `bytes` in calls of at most `each`, coming `late_ns` after the link says. Returns when the last has left. */
-static uint64_t send_all(struct spotnik_shape *shape, uint64_t bytes, uint64_t each, uint64_t now_ns, uint64_t late_ns)
+/* Send `bytes` in calls of at most `each`, coming `late_ns` after the link says. Returns when the
+ * last has left. */
+static uint64_t send_all(struct spotnik_shape *shape, uint64_t bytes, uint64_t each,
+                         uint64_t now_ns, uint64_t late_ns)
 {
     while (bytes > 0) {
         uint64_t again_ns = 0;
@@ -34,7 +37,8 @@ static uint64_t send_all(struct spotnik_shape *shape, uint64_t bytes, uint64_t e
 
 static void assert_near(uint64_t value, uint64_t expected, uint64_t percent)
 {
-    assert_true(value * 100 >= expected * (100 - percent) && value * 100 <= expected * (100 + percent));
+    assert_true(value * 100 >= expected * (100 - percent)
+                && value * 100 <= expected * (100 + percent));
 }
 
 static void keeps_its_speed(void **state)
@@ -45,7 +49,8 @@ static void keeps_its_speed(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct spotnik_shape fast = { .bytes_per_s = GBIT }, slow = { .bytes_per_s = GBIT / 1000 };
 
-        assert_near(send_all(&fast, GBIT / 2, sizes[i], SPOTNIK_S, 0) - SPOTNIK_S, SPOTNIK_S / 2, 1);
+        assert_near(send_all(&fast, GBIT / 2, sizes[i], SPOTNIK_S, 0) - SPOTNIK_S, SPOTNIK_S / 2,
+                    1);
         assert_near(send_all(&slow, GBIT / 1000, sizes[i], SPOTNIK_S, 0) - SPOTNIK_S, SPOTNIK_S, 1);
     }
 }
@@ -55,7 +60,8 @@ static void lateness_is_made_up_for(void **state)
     struct spotnik_shape shape = { .bytes_per_s = GBIT };
 
     (void)state;
-    assert_near(send_all(&shape, GBIT, 1 << 20, SPOTNIK_S, 10 * SPOTNIK_MS) - SPOTNIK_S, SPOTNIK_S, 2);
+    assert_near(send_all(&shape, GBIT, 1 << 20, SPOTNIK_S, 10 * SPOTNIK_MS) - SPOTNIK_S, SPOTNIK_S,
+                2);
 }
 
 /* After a pause of a second no more goes at once than a card's queue holds. */
@@ -96,9 +102,11 @@ static void never_faster(void **state)
     (void)state;
     spotnik_prng_seed(&prng, 7);
     while (now_ns < 11 * SPOTNIK_S) {
-        sent += spotnik_shape_let(&shape, 1 + spotnik_prng_below(&prng, 1 << 17), now_ns, &again_ns);
+        sent +=
+            spotnik_shape_let(&shape, 1 + spotnik_prng_below(&prng, 1 << 17), now_ns, &again_ns);
         now_ns += spotnik_prng_below(&prng, 2 * SPOTNIK_MS);
-        assert_true((double)sent <= (double)(now_ns - SPOTNIK_S + 3 * SPOTNIK_MS) / 1e9 * (double)GBIT / 10);
+        assert_true((double)sent
+                    <= (double)(now_ns - SPOTNIK_S + 3 * SPOTNIK_MS) / 1e9 * (double)GBIT / 10);
     }
     assert_true(sent > 9 * (GBIT / 10)); /* and it was nearly always busy */
 }
@@ -121,7 +129,8 @@ static void off_it_holds_nothing(void **state)
 
 static void speeds_are_read_strictly(void **state)
 {
-    static const char *const wrong[] = { "1", "gbit", "1 gbit", "-1gbit", "1gbits", "0gbit", "1e99gbit", "1kbit", "nan" };
+    static const char *const wrong[] = { "1",     "gbit",     "1 gbit", "-1gbit", "1gbits",
+                                         "0gbit", "1e99gbit", "1kbit",  "nan" };
     uint64_t speed;
 
     (void)state;
@@ -138,9 +147,12 @@ static void speeds_are_read_strictly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_its_speed),       cmocka_unit_test(lateness_is_made_up_for),
-        cmocka_unit_test(idleness_is_not_saved), cmocka_unit_test(what_stays_does_not_count),
-        cmocka_unit_test(never_faster),          cmocka_unit_test(off_it_holds_nothing),
+        cmocka_unit_test(keeps_its_speed),
+        cmocka_unit_test(lateness_is_made_up_for),
+        cmocka_unit_test(idleness_is_not_saved),
+        cmocka_unit_test(what_stays_does_not_count),
+        cmocka_unit_test(never_faster),
+        cmocka_unit_test(off_it_holds_nothing),
         cmocka_unit_test(speeds_are_read_strictly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a waiting caller looks: less and less when that is not enough, in full when it was; and when it has to make room. */
+/* How long a waiting caller looks: less and less when that is not enough, in full when it was; and
+ * when it has to make room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

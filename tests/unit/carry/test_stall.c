@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small frames do not wait for acknowledgements. A sender that holds a small segment back while an older one is on its way (Nagle), and a
- * receiver that delays its acknowledgement by 40 ms: together they stall small exchanges. First such a stall is made, with two plain
- * sockets; a step of small buckets must take a fraction of it. No limit in seconds: both are measured here, and now. And no connection of
- * ours may hold anything back: the lanes, which carry data one way only, would not stall by that alone (the kernel acknowledges at once
- * what is read on such a connection; measured: 0.17 ms a step instead of 0.10), so it is counted. */
+/* Small frames do not wait for acknowledgements. A sender that holds a small segment back while an
+ * older one is on its way (Nagle), and a receiver that delays its acknowledgement by 40 ms:
+ * together they stall small exchanges. First such a stall is made, with two plain sockets; a step
+ * of small buckets must take a fraction of it. No limit in seconds: both are measured here, and
+ * now. And no connection of ours may hold anything back: the lanes, which carry data one way only,
+ * would not stall by that alone (the kernel acknowledges at once what is read on such a connection;
+ * measured: 0.17 ms a step instead of 0.10), so it is counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +52,8 @@ static void *worker_main(void *context)
         uint64_t begin_ns = spotnik_clock_ns();
         worker->rc = spotnik_engine_step_begin(worker->engine, &step);
         for (uint32_t k = 0; k < BUCKETS && worker->rc == 0; k++)
-            worker->rc = spotnik_engine_allreduce(worker->engine, k, data[index][k], COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+            worker->rc = spotnik_engine_allreduce(worker->engine, k, data[index][k], COUNT,
+                                                  SPOTNIK_F32, SPOTNIK_SUM);
         if (worker->rc == 0)
             worker->rc = spotnik_engine_step_commit(worker->engine);
         if (i < STEPS)
@@ -102,7 +105,8 @@ static uint64_t run(struct worker *worker, unsigned steps)
     return worker[0].took_ns[steps / 2];
 }
 
-/* Of all connections of this process, those that hold small segments back. *ret_all: how many there are. */
+/* Of all connections of this process, those that hold small segments back. *ret_all: how many there
+ * are. */
 static unsigned holding_back(unsigned *ret_all)
 {
     unsigned count = 0;
@@ -124,7 +128,8 @@ static unsigned holding_back(unsigned *ret_all)
 /* Two connected sockets as the kernel makes them. */
 static void pair_make(int fd[2])
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
@@ -141,12 +146,14 @@ static void *echo_main(void *context)
 {
     char bytes[2];
     int fd = *(int *)context;
-    while (recv(fd, bytes, sizeof bytes, MSG_WAITALL) == (ssize_t)sizeof bytes && send(fd, bytes, 1, MSG_NOSIGNAL) == 1)
+    while (recv(fd, bytes, sizeof bytes, MSG_WAITALL) == (ssize_t)sizeof bytes
+           && send(fd, bytes, 1, MSG_NOSIGNAL) == 1)
         ;
     return NULL;
 }
 
-/* Write, write, read: the second write waits for what acknowledges the first, and that waits for a timer. Returns the median. */
+/* Write, write, read: the second write waits for what acknowledges the first, and that waits for a
+ * timer. Returns the median. */
 static uint64_t stall_make(void)
 {
     uint64_t took_ns[STEPS];
@@ -179,8 +186,10 @@ static void test_small_steps_do_not_stall(void **context)
     run(worker, WARM_UP);
     uint64_t step_ns = run(worker, STEPS);
     unsigned bad = holding_back(&all);
-    printf("%u connections, %u hold back; a step of %d buckets of %zu bytes: %.3f ms; a stall: %.3f ms\n", all, bad, BUCKETS,
-           COUNT * sizeof(float), (double)step_ns / 1e6, (double)stalled_ns / 1e6);
+    printf("%u connections, %u hold back; a step of %d buckets of %zu bytes: %.3f ms; a stall: "
+           "%.3f ms\n",
+           all, bad, BUCKETS, COUNT * sizeof(float), (double)step_ns / 1e6,
+           (double)stalled_ns / 1e6);
     for (unsigned i = 0; i < MEMBERS; i++)
         spotnik_engine_free(worker[i].engine, true);
     assert_true(all >= 2 * MEMBERS * (MEMBERS - 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of several connections. From outside: sums are right, and the connections are there and used. From inside, at the receiving
- * end: frames take their turn across connections, wait for it in the scratch, are void when their epoch is over, and a turn that
- * cannot be ends the lane. */
+/* Lanes of several connections. From outside: sums are right, and the connections are there and
+ * used. From inside, at the receiving end: frames take their turn across connections, wait for it
+ * in the scratch, are void when their epoch is over, and a turn that cannot be ends the lane. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,8 @@ static void step(struct worker *worker, float *data)
     for (unsigned i = 0; worker->rc == 0 && i < COUNT; i++)
         data[i] = (float)((worker->index + 1) * (i % 11) + step.number);
     if (worker->rc == 0)
-        worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+        worker->rc =
+            spotnik_engine_allreduce(worker->engine, 0, data, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
     if (worker->rc == 0)
         worker->rc = spotnik_engine_step_commit(worker->engine);
     for (unsigned i = 0; i < COUNT; i++)
@@ -77,7 +78,8 @@ static void start(struct worker *worker, const char *lanes)
         assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
         worker[i].index = i;
     }
-    struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self, member[MEMBERS];
+    struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self,
+                          member[MEMBERS];
     uint64_t epoch;
     spotnik_engine_found(worker[0].engine, NULL, NULL);
     for (unsigned i = 1; i < MEMBERS; i++) {
@@ -140,7 +142,9 @@ static void test_a_long_first_step_is_enough(void **context)
         spotnik_step step;
         data[i] = calloc(LONG_COUNT, sizeof(float));
         assert_int_equal(spotnik_engine_step_begin(worker[i].engine, &step), 0);
-        assert_int_equal(spotnik_engine_allreduce(worker[i].engine, 0, data[i], LONG_COUNT, SPOTNIK_F32, SPOTNIK_SUM), 0);
+        assert_int_equal(spotnik_engine_allreduce(worker[i].engine, 0, data[i], LONG_COUNT,
+                                                  SPOTNIK_F32, SPOTNIK_SUM),
+                         0);
     }
     uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -204,14 +208,17 @@ static struct spotnik_engine *alone(void)
 
 static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t widened)
 {
-    static struct spotnik_opening openings[64]; /* the progress thread may yet hold an event that names one */
+    /* the progress thread may yet hold an event that names one */
+    static struct spotnik_opening openings[64];
     static unsigned used;
     struct spotnik_opening *opening = &openings[used++];
     int fd[2];
     assert_in_range(used, 1, sizeof openings / sizeof *openings);
     opening->socket.fd = -1;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&opening->socket, engine->loop.epoll_fd, fd[0], SPOTNIK_SOCKET_OPENING), 0);
+    assert_int_equal(spotnik_socket_watch(&opening->socket, engine->loop.epoll_fd, fd[0],
+                                          SPOTNIK_SOCKET_OPENING),
+                     0);
     opening->shake.wire.peer.id = cluster_id(2);
     memset(opening->shake.wire.answer, name, sizeof opening->shake.wire.answer);
     memset(opening->shake.wire.hello, widened, sizeof opening->shake.wire.hello);
@@ -230,9 +237,12 @@ static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t
 static void say(const struct side *side, uint64_t epoch, uint64_t turn)
 {
     static const uint8_t payload[ELEMENTS];
-    struct spotnik_chunk_header header = {
-        .handover = epoch == 0, .dtype = SPOTNIK_U8, .op = SPOTNIK_SUM, .epoch = epoch, .step = 1, .count = ELEMENTS
-    };
+    struct spotnik_chunk_header header = { .handover = epoch == 0,
+                                           .dtype = SPOTNIK_U8,
+                                           .op = SPOTNIK_SUM,
+                                           .epoch = epoch,
+                                           .step = 1,
+                                           .count = ELEMENTS };
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
     spotnik_data_encode(&header, turn, ELEMENTS, prefix);
     assert_int_equal(send(side->fd, prefix, sizeof prefix, 0), sizeof prefix);
@@ -253,7 +263,8 @@ static void end(struct spotnik_engine *engine)
     spotnik_engine_free(engine, false);
 }
 
-/* A frame of a later epoch than ours waits for our next view, when its turn has come; what is behind it in turn is read and kept. */
+/* A frame of a later epoch than ours waits for our next view, when its turn has come; what is
+ * behind it in turn is read and kept. */
 static void test_a_frame_before_its_turn_is_kept(void **context)
 {
     struct spotnik_engine *engine = alone();
@@ -278,7 +289,8 @@ static void test_a_frame_before_its_turn_is_kept(void **context)
     end(engine);
 }
 
-/* A cut leaves a gap in the turns of its epoch. Nothing waits for it once a frame of the next has come on any connection. */
+/* A cut leaves a gap in the turns of its epoch. Nothing waits for it once a frame of the next has
+ * come on any connection. */
 static void test_a_gap_ends_with_the_epoch(void **context)
 {
     struct spotnik_engine *engine = alone();
@@ -296,7 +308,8 @@ static void test_a_gap_ends_with_the_epoch(void **context)
     end(engine);
 }
 
-/* And once our own view is a later one: what is behind the gap may be the very frame that would tell. */
+/* And once our own view is a later one: what is behind the gap may be the very frame that would
+ * tell. */
 static void test_a_gap_ends_with_our_view(void **context)
 {
     struct spotnik_engine *engine = alone();
@@ -345,7 +358,8 @@ static void test_a_gap_on_one_connection_ends_it(void **context)
 static void test_only_what_stands_can_be_widened(void **context)
 {
     struct spotnik_engine *engine = alone();
-    struct side head = side_new(engine, 1, 0), more[SPOTNIK_WIDTH_MAX], stray = side_new(engine, 2, 7);
+    struct side head = side_new(engine, 1, 0), more[SPOTNIK_WIDTH_MAX],
+                stray = side_new(engine, 2, 7);
     (void)context;
     assert_int_equal(stray.fd, -1);
     for (unsigned i = 1; i < SPOTNIK_WIDTH_MAX; i++) {

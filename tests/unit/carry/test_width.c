@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many connections, on model links: capped per flow, full with one, lossy, noisy, with a flow that never comes up. */
+/* How many connections, on model links: capped per flow, full with one, lossy, noisy, with a flow
+ * that never comes up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static uint64_t rate_of(struct link *link, uint32_t flows)
 {
     uint64_t rate = link->flow * flows < link->all ? link->flow * flows : link->all;
     link->seed = link->seed * UINT64_C(6364136223846793005) + 1;
-    uint64_t swing = link->noise_percent == 0 ? 0 : (link->seed >> 40) % (2 * link->noise_percent + 1);
+    uint64_t swing =
+        link->noise_percent == 0 ? 0 : (link->seed >> 40) % (2 * link->noise_percent + 1);
     return rate * (100 - link->noise_percent + swing) / 100;
 }
 
@@ -60,7 +62,9 @@ static void test_a_full_link_gets_one(void **context)
 {
     (void)context;
     for (uint64_t seed = 1; seed <= 50; seed++) {
-        struct link link = { .flow = 1000 * MBIT, .all = 1000 * MBIT, .noise_percent = 15, .seed = seed };
+        struct link link = {
+            .flow = 1000 * MBIT, .all = 1000 * MBIT, .noise_percent = 15, .seed = seed
+        };
         struct spotnik_width width = spotnik_width_make(0, 0);
         uint64_t tried_ns = press(&width, &link, 60 * SPOTNIK_S);
         assert_int_equal(width.wanted, 1);
@@ -72,7 +76,9 @@ static void test_noise_does_not_hide_a_cap(void **context)
 {
     (void)context;
     for (uint64_t seed = 1; seed <= 50; seed++) {
-        struct link link = { .flow = 250 * MBIT, .all = 1000 * MBIT, .noise_percent = 10, .seed = seed };
+        struct link link = {
+            .flow = 250 * MBIT, .all = 1000 * MBIT, .noise_percent = 10, .seed = seed
+        };
         struct spotnik_width width = spotnik_width_make(0, 0);
         press(&width, &link, 10 * SPOTNIK_S);
         assert_int_equal(width.wanted, 4);
@@ -96,7 +102,8 @@ static void test_tries_become_rare(void **context)
     struct link link = { .flow = 1000 * MBIT, .all = 1000 * MBIT };
     struct spotnik_width width = spotnik_width_make(0, 0);
     (void)context;
-    uint64_t first_ns = press(&width, &link, 100 * SPOTNIK_S), later_ns = press(&width, &link, 100 * SPOTNIK_S);
+    uint64_t first_ns = press(&width, &link, 100 * SPOTNIK_S),
+             later_ns = press(&width, &link, 100 * SPOTNIK_S);
     assert_true(first_ns > 0);
     assert_true(later_ns < first_ns);
 }
@@ -124,7 +131,8 @@ static void test_a_given_number_stays(void **context)
     assert_int_equal(width.rate / MBIT, 300);
 }
 
-/* Twice as many at a time: a capped flow each quarter of a second would be seconds of a fraction of the link. */
+/* Twice as many at a time: a capped flow each quarter of a second would be seconds of a fraction of
+ * the link. */
 static void test_eight_are_found_within_two_seconds(void **context)
 {
     struct link link = { .flow = 125 * MBIT, .all = 1000 * MBIT };
@@ -145,7 +153,8 @@ static void test_what_was_right_elsewhere_comes_first(void **context)
     assert_int_equal(width.wanted, 4);
 }
 
-/* Four are tried beside four, and two of them cannot be opened: the others are judged all the same. */
+/* Four are tried beside four, and two of them cannot be opened: the others are judged all the
+ * same. */
 static void test_some_of_many_cannot_be_opened(void **context)
 {
     struct link link = { .flow = 150 * MBIT, .all = 1000 * MBIT };

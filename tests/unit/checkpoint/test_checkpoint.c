@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of one writes checkpoints and is begun again from them. Claims: the state, the blobs, the number of
- * the step and the place in the data are those after the step of the checkpoint; one that is cut short or
- * changed in any byte of its manifest or headers, or in a part of its tensors, is passed over for the one
- * before and never loaded; another job's or another model's is an error that says so; the newest are kept. */
+/* A job of one writes checkpoints and is begun again from them. Claims: the state, the blobs, the
+ * number of the step and the place in the data are those after the step of the checkpoint; one that
+ * is cut short or changed in any byte of its manifest or headers, or in a part of its tensors, is
+ * passed over for the one before and never loaded; another job's or another model's is an error
+ * that says so; the newest are kept. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +39,8 @@ static void file_path(const char *entry, const char *name, char path[PATH_MAX])
 static int setup(void **state)
 {
     (void)state;
-    /* In memory where that is to be had: thousands of damaged checkpoints are renamed, and each reaches the
-     * disk. */
+    /* In memory where that is to be had: thousands of damaged checkpoints are renamed, and each
+     * reaches the disk. */
     const char *temporary = getenv("TMPDIR")           ? getenv("TMPDIR")
                             : access("/dev/shm", W_OK) ? "/tmp"
                                                        : "/dev/shm";
@@ -94,8 +95,8 @@ static spotnik_job *join(spotnik_config *config)
     return job;
 }
 
-/* The first step begun here must be `first`; samples are consumed in order, 7 a step, so that is where it
- * draws from. */
+/* The first step begun here must be `first`; samples are consumed in order, 7 a step, so that is
+ * where it draws from. */
 static void steps(spotnik_job *job, uint64_t first, uint64_t count)
 {
     spotnik_step step;
@@ -124,8 +125,8 @@ static void blob_expect(spotnik_job *job, const char *text)
     assert_memory_equal(blob, text, length);
 }
 
-/* Begin, and end when `complete` checkpoints are. Writing is in the background, so at steps=2 a slow disk
- * may leave one out; the last one is finished by spotnik_leave(). */
+/* Begin, and end when `complete` checkpoints are. Writing is in the background, so at steps=2 a
+ * slow disk may leave one out; the last one is finished by spotnik_leave(). */
 static void train(uint64_t first, uint64_t last)
 {
     spotnik_config config;
@@ -357,7 +358,8 @@ static void test_incomplete_is_passed_over(void **state)
     train(5, 8);
 }
 
-/* What the founder passed over is out of the way for good: a later one must not take it for the newest. */
+/* What the founder passed over is out of the way for good: a later one must not take it for the
+ * newest. */
 static void test_damaged_is_set_aside(void **state)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX];
@@ -371,7 +373,8 @@ static void test_damaged_is_set_aside(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-static void expect_refused(spotnik_config *config, const char *name, size_t count, const char *words_of_error)
+static void expect_refused(spotnik_config *config, const char *name, size_t count,
+                           const char *words_of_error)
 {
     spotnik_job *job = NULL;
     spotnik_step step;
@@ -408,10 +411,12 @@ static void test_not_ours(void **state)
     list(&found);
     spill(found.entry[1].name, SPOTNIK_MANIFEST_NAME, (const uint8_t *)"{}", 2);
     spotnik_shelf_list_done(&found);
-    expect_refused(&config, "words", WORDS, "move them away"); /* all damaged: not begun anew in silence */
+    /* all damaged: not begun anew in silence */
+    expect_refused(&config, "words", WORDS, "move them away");
 }
 
-/* A FIFO or a device in the place of a file of a checkpoint: passed over at once, as any damage is. */
+/* A FIFO or a device in the place of a file of a checkpoint: passed over at once, as any damage
+ * is. */
 static void test_no_files(void **state)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
@@ -454,10 +459,12 @@ static uint32_t prune(uint32_t keep) /* as the newest one's founding */
     return spotnik_shelf_prune(dir, founding, its_root, keep);
 }
 
-/* A linked archive, and files of somebody else beside ours, outlive every pruning; an old checkpoint of ours goes. */
+/* A linked archive, and files of somebody else beside ours, outlive every pruning; an old
+ * checkpoint of ours goes. */
 static void test_prune_removes_only_ours(void **state)
 {
-    static const char ours[] = "step-000000000002-00000000000000aa", linked[] = "step-000000000001-00000000000000aa",
+    static const char ours[] = "step-000000000002-00000000000000aa",
+                      linked[] = "step-000000000001-00000000000000aa",
                       mixed[] = "step-000000000003-00000000000000aa";
     static const char *const kept[] = { "notes.txt", "part-1.safetensors", "manifest.json.orig" };
     char archive[512], path[PATH_MAX];
@@ -499,7 +506,8 @@ static void test_prune_removes_only_ours(void **state)
 static bool mount_small(const char *size)
 {
     return mkdir(dir, 0700) == 0 && unshare(CLONE_NEWNS) == 0
-           && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", dir, "tmpfs", 0, size) == 0;
+           && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0
+           && mount("none", dir, "tmpfs", 0, size) == 0;
 }
 
 /* Take what is left of the disk. */
@@ -529,8 +537,8 @@ static void status_expect(spotnik_job *job, bool failing)
         fail_msg("%s", text);
 }
 
-/* On a full disk older checkpoints make room for the next, down to one; and where that is not enough, the newest complete one
- * stays, and the status says that checkpoints fail, and why. */
+/* On a full disk older checkpoints make room for the next, down to one; and where that is not
+ * enough, the newest complete one stays, and the status says that checkpoints fail, and why. */
 static void test_full_disk(void **state)
 {
     spotnik_checkpoint_info info = { .size = sizeof info };

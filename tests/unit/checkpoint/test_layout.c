@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: however a replica is cut, every byte is in exactly one part; small tensors are not cut; what a
- * part holds is named in its header where it lies, aligned to its element; blobs come through their file
- * unchanged. */
+/* Claims: however a replica is cut, every byte is in exactly one part; small tensors are not cut;
+ * what a part holds is named in its header where it lies, aligned to its element; blobs come
+ * through their file unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,7 +125,8 @@ static void test_out_and_in(void **state)
         spotnik_registry_init(&other);
         for (uint32_t i = 0; i < registry.count; i++)
             assert_int_equal(spotnik_registry_add(&other, registry.tensor[i].name,
-                                                  again + registry.tensor[i].offset, registry.tensor[i].count,
+                                                  again + registry.tensor[i].offset,
+                                                  registry.tensor[i].count,
                                                   registry.tensor[i].dtype),
                              0);
         for (int i = 0; i < BYTES_MAX; i++)
@@ -152,7 +153,8 @@ static void test_names(void **state)
 
     (void)state;
     spotnik_registry_init(&registry);
-    assert_int_equal(spotnik_registry_add(&registry, "Gewicht \xc3\xa4", memory, 1, SPOTNIK_F32), 0);
+    assert_int_equal(spotnik_registry_add(&registry, "Gewicht \xc3\xa4", memory, 1, SPOTNIK_F32),
+                     0);
     assert_int_equal(spotnik_layout_check(&registry), 0);
     assert_int_equal(spotnik_registry_add(&registry, "__metadata__", memory, 1, SPOTNIK_F32), 0);
     assert_int_equal(spotnik_layout_check(&registry), SPOTNIK_ERR_ARGUMENT);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: of two lineages that write into one directory neither prunes what the other wrote; a job of one that is begun again prunes what its
- * earlier lives wrote; and what yielded is kept, and not resumed before it is chosen. */
+/* Claim: of two lineages that write into one directory neither prunes what the other wrote; a job
+ * of one that is begun again prunes what its earlier lives wrote; and what yielded is kept, and not
+ * resumed before it is chosen. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

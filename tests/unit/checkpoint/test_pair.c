@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two members in one process, with real threads and files; the test plays the engine and the loop. Claims: a member
- * that missed a boundary, so that the two wait for different checkpoints, is with the other again two boundaries
- * later; one that is let go for that says whose part was missing; a part that another never writes holds up neither
- * the next copy nor the end. */
+/* Two members in one process, with real threads and files; the test plays the engine and the loop.
+ * Claims: a member that missed a boundary, so that the two wait for different checkpoints, is with
+ * the other again two boundaries later; one that is let go for that says whose part was missing; a
+ * part that another never writes holds up neither the next copy nor the end. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +24,12 @@
 
 static struct spotnik_checkpoint *checkpoint[MEMBERS];
 static struct spotnik_registry registry;
-static struct spotnik_credentials credentials[MEMBERS]; /* its address stands for the engine of the member */
+/* its address stands for the engine of the member */
+static struct spotnik_credentials credentials[MEMBERS];
 static uint8_t *memory;
 static char root[256], dir[512];
 
-/* --- the engine, as far as checkpoints ask it ----------------------------------------------------------------------- */
+/* ---- the engine, as far as checkpoints ask it ---- */
 
 void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
 {
@@ -36,7 +37,8 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     memset(ret, 0, sizeof *ret);
 }
 
-bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret)
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed,
+                           struct spotnik_ledger *ret)
 {
     (void)engine;
     (void)committed;
@@ -55,14 +57,17 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
     return (const struct spotnik_credentials *)(const void *)engine;
 }
 
-/* --- the loop ------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static int setup(void **state)
 {
-    struct spotnik_checkpoint_config config = { .dir = dir, .job = "pair", .steps = EVERY, .keep = 100 };
+    struct spotnik_checkpoint_config config = {
+        .dir = dir, .job = "pair", .steps = EVERY, .keep = 100
+    };
 
     (void)state;
-    snprintf(root, sizeof root, "%s/spotnik-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(root, sizeof root, "%s/spotnik-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     assert_non_null(mkdtemp(root));
     snprintf(dir, sizeof dir, "%s/checkpoints", root);
     memory = calloc(1, BYTES);
@@ -95,8 +100,8 @@ static int teardown(void **state)
     return system(command);
 }
 
-/* Step by step up to the boundary after `step`; it is stable, so what is taken there is written. `away`: a mask of
- * those that are not asked at that boundary. */
+/* Step by step up to the boundary after `step`; it is stable, so what is taken there is written.
+ * `away`: a mask of those that are not asked at that boundary. */
 static void train(uint64_t step, uint32_t away)
 {
     for (uint32_t i = 0; i < MEMBERS; i++) {
@@ -178,12 +183,12 @@ static void test_whose_part_was_missing(void **state)
     expect_complete(2 * EVERY);
     spotnik_checkpoint_info_get(checkpoint[0], &info);
     assert_int_equal(info.left_out_count, 1);
-    assert_non_null(
-        strstr(info.message, "1 of 2 parts were missing, part 2 first: it was for rank 1 of 2 to write"));
+    assert_non_null(strstr(
+        info.message, "1 of 2 parts were missing, part 2 first: it was for rank 1 of 2 to write"));
 }
 
-/* The second member owes nothing once its part is written; the first waits for the other's part a few seconds, or for
- * as long as it is given after the last step. */
+/* The second member owes nothing once its part is written; the first waits for the other's part a
+ * few seconds, or for as long as it is given after the last step. */
 static void test_the_end_is_not_held_up(void **state)
 {
     spotnik_checkpoint_info info = { .size = sizeof info };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members take part in checkpoints by the rhythm of each. Claims: whatever they took or missed before, and however
- * differently fast they write, once all can keep to it they complete one, in bounded time; in step with each other
- * and fast enough they complete every one; two that had got out of step by one boundary complete the next but one. */
+/* Members take part in checkpoints by the rhythm of each. Claims: whatever they took or missed
+ * before, and however differently fast they write, once all can keep to it they complete one, in
+ * bounded time; in step with each other and fast enough they complete every one; two that had got
+ * out of step by one boundary complete the next but one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,7 +126,8 @@ static void test_out_of_step_by_one(void **state)
     }
 }
 
-/* Writing takes longer than an interval: as many boundaries are let go as that takes, not many more. */
+/* Writing takes longer than an interval: as many boundaries are let go as that takes, not many
+ * more. */
 static void test_slow_disks(void **state)
 {
     struct world world = { .count = 4 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: files of checkpoints go where they belong, and are read only where they are files. Somebody else may have put a
- * link or a FIFO in their place: writing must not follow the one, nor reading wait for the other. */
+/* Claim: files of checkpoints go where they belong, and are read only where they are files.
+ * Somebody else may have put a link or a FIFO in their place: writing must not follow the one, nor
+ * reading wait for the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,12 +88,14 @@ static void a_fifo_is_no_manifest(void **state)
     (void)state;
     snprintf(path, sizeof path, "%s/" ENTRY "/manifest.json", directory);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size), SPOTNIK_ERR_PEERS);
+    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size),
+                     SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "no regular file"));
     assert_int_equal(spotnik_checkpoint_verify(directory, ENTRY, &manifest), SPOTNIK_ERR_PEERS);
     unlink(path);
     assert_int_equal(symlink("/dev/zero", path), 0);
-    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size), SPOTNIK_ERR_PEERS);
+    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size),
+                     SPOTNIK_ERR_PEERS);
 }
 
 int main(void)

@@ -51,7 +51,8 @@ static struct item *take_item(struct pair *pair, uint32_t from, uint32_t to)
 }
 
 static void put_frame(struct pair *pair, uint32_t from, uint32_t to,
-                      const struct spotnik_chunk_header *header, const double *payload, uint64_t count)
+                      const struct spotnik_chunk_header *header, const double *payload,
+                      uint64_t count)
 {
     struct frame *frame = calloc(1, sizeof *frame);
     SPOTNIK_ASSERT(frame != NULL && count <= COUNT);
@@ -84,14 +85,15 @@ static void new_core(struct pair *pair, struct node *node, uint32_t members_min,
     free(node->core);
     free(node->storage);
     void *core = aligned_alloc(16, (spotnik_core_size(&pair->limits) + 15) & ~(size_t)15);
-    void *storage = aligned_alloc(16, (spotnik_wire_storage_size(&pair->limits) + 15) & ~(size_t)15);
+    void *storage =
+        aligned_alloc(16, (spotnik_wire_storage_size(&pair->limits) + 15) & ~(size_t)15);
     SPOTNIK_ASSERT(core && storage);
     node->core = spotnik_core_init(core, &pair->limits, &node->member, members_min, samples, batch);
     node->storage = spotnik_wire_storage_init(storage, &pair->limits);
 }
 
-void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members_min, uint64_t samples,
-                uint64_t batch)
+void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members_min,
+                uint64_t samples, uint64_t batch)
 {
     struct node *node = &pair->node[index];
     struct spotnik_core *core = node->core;
@@ -101,7 +103,9 @@ void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members
         empty_queues(pair, i, index);
         pair->node[i].linked[index] = pair->node[i].dialling[index] = false;
     }
-    *node = (struct node){ .core = core, .storage = storage, .alive = true, .buckets = 1, .op = SPOTNIK_SUM };
+    *node = (struct node){
+        .core = core, .storage = storage, .alive = true, .buckets = 1, .op = SPOTNIK_SUM
+    };
     node->member.id = (struct spotnik_id){ 0, id };
     node->member.port = (uint16_t)(1000 + index);
     for (uint32_t b = 0; b < BUCKETS; b++)
@@ -110,7 +114,8 @@ void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members
     new_core(pair, node, members_min, samples, batch);
 }
 
-void pair_on_host(struct pair *pair, uint32_t node, uint64_t host, uint32_t members_min, uint64_t samples, uint64_t batch)
+void pair_on_host(struct pair *pair, uint32_t node, uint64_t host, uint32_t members_min,
+                  uint64_t samples, uint64_t batch)
 {
     pair->node[node].member.host = host;
     new_core(pair, &pair->node[node], members_min, samples, batch);
@@ -122,13 +127,14 @@ void pair_together(struct pair *pair, uint32_t members_min, uint64_t samples, ui
         pair_on_host(pair, i, 1, members_min, samples, batch);
 }
 
-void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch)
+void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples,
+               uint64_t batch)
 {
     pair_open_warm(pair, count, members_min, samples, batch, NODES_MAX);
 }
 
-void pair_open_dealt(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
-                     const uint32_t *deal)
+void pair_open_dealt(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples,
+                     uint64_t batch, const uint32_t *deal)
 {
     pair_open(pair, 0, members_min, samples, batch);
     pair->limits.deals = true;
@@ -138,8 +144,8 @@ void pair_open_dealt(struct pair *pair, uint32_t count, uint32_t members_min, ui
         pair_renew(pair, i, i + 1, members_min, samples, batch);
 }
 
-void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
-                    uint32_t warm_count)
+void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples,
+                    uint64_t batch, uint32_t warm_count)
 {
     SPOTNIK_ASSERT(count <= NODES_MAX);
     memset(pair, 0, sizeof *pair);
@@ -189,10 +195,12 @@ static void link_up(struct pair *pair, uint32_t a, uint32_t b)
         return;
     pair->node[a].linked[b] = pair->node[b].linked[a] = true;
     pair_event(pair, a,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up = { pair->node[b].member, pair->speech } });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
+                                       .link_up = { pair->node[b].member, pair->speech } });
     if (pair->node[a].alive)
         pair_event(pair, b,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up = { pair->node[a].member, pair->speech } });
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
+                                           .link_up = { pair->node[a].member, pair->speech } });
 }
 
 static bool runs(const struct node *node)
@@ -200,7 +208,8 @@ static bool runs(const struct node *node)
     return node->alive && !node->stopped;
 }
 
-/* Answers what was dialled: refused by a dead node's kernel; not at all while stopped or cut off. */
+/* Answers what was dialled: refused by a dead node's kernel; not at all while stopped or cut
+ * off. */
 static bool answer_dials(struct pair *pair, uint32_t index)
 {
     bool moved = false;
@@ -222,14 +231,16 @@ static bool answer_dials(struct pair *pair, uint32_t index)
     return moved;
 }
 
-static void send_control(struct pair *pair, uint32_t from, uint32_t to, const struct spotnik_message *message)
+static void send_control(struct pair *pair, uint32_t from, uint32_t to,
+                         const struct spotnik_message *message)
 {
     struct item *item = calloc(1, sizeof *item);
 
     SPOTNIK_ASSERT(item != NULL);
     item->size = spotnik_control_size(message);
     item->bytes = malloc(item->size);
-    SPOTNIK_ASSERT(item->bytes && spotnik_control_encode(message, item->bytes, item->size) == item->size);
+    SPOTNIK_ASSERT(item->bytes
+                   && spotnik_control_encode(message, item->bytes, item->size) == item->size);
     pair->sent[message->kind]++;
     put_item(pair, from, to, item);
 }
@@ -246,13 +257,15 @@ static void do_scale(struct node *node, const struct spotnik_work *work)
 {
     SPOTNIK_ASSERT(work->bucket < BUCKETS);
     for (uint64_t i = work->scale.offset; i < work->scale.offset + work->scale.count; i++)
-        node->out[work->step & 1][work->bucket][i] = (double)work->scale.weight * node->in[work->bucket][i];
+        node->out[work->step & 1][work->bucket][i] =
+            (double)work->scale.weight * node->in[work->bucket][i];
 }
 
 static void do_copy_own(struct node *node, const struct spotnik_work *work)
 {
     if (work->bucket < BUCKETS)
-        memcpy(node->out[work->step & 1][work->bucket], node->in[work->bucket], node->count[work->bucket] * sizeof(double));
+        memcpy(node->out[work->step & 1][work->bucket], node->in[work->bucket],
+               node->count[work->bucket] * sizeof(double));
 }
 
 static void hang_up(struct pair *pair, uint32_t a, uint32_t b)
@@ -260,7 +273,8 @@ static void hang_up(struct pair *pair, uint32_t a, uint32_t b)
     empty_queues(pair, b, a);
     pair->node[a].linked[b] = pair->node[b].linked[a] = false;
     pair_event(pair, b,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair->node[a].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended.peer = pair->node[a].member });
 }
 
 static void do_action(struct pair *pair, uint32_t index, const struct spotnik_action *action)
@@ -313,7 +327,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
     case SPOTNIK_ACTION_FLAT_LATE:
-    case SPOTNIK_ACTION_FLAT:  /* these nodes share no memory, */
+    case SPOTNIK_ACTION_FLAT: /* these nodes share no memory, */
     case SPOTNIK_ACTION_SPREAD:
     case SPOTNIK_ACTION_OFFER: /* and know no way but the ring */
     case SPOTNIK_ACTION_SUM:
@@ -345,10 +359,11 @@ static void poll_once(struct pair *pair, uint32_t index)
 
 static void poll(struct pair *pair, uint32_t index)
 {
-    for (poll_once(pair, index); pair->node[index].alive && pair->node[index].deal_due; poll_once(pair, index)) {
-        struct spotnik_event event = {
-            .kind = SPOTNIK_EVENT_DEAL, .now_ns = pair->now_ns, .deal = { pair->deal, NODES_MAX }
-        };
+    for (poll_once(pair, index); pair->node[index].alive && pair->node[index].deal_due;
+         poll_once(pair, index)) {
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEAL,
+                                       .now_ns = pair->now_ns,
+                                       .deal = { pair->deal, NODES_MAX } };
         pair->node[index].deal_due = false;
         spotnik_core_step(pair->node[index].core, &event);
     }
@@ -385,7 +400,8 @@ static bool receive_frame(struct pair *pair, uint32_t from, uint32_t to)
     if (pair->slow == to + 1 && pair->turn % 8)
         return true;
     struct spotnik_chunk_header header = frame->header;
-    struct spotnik_placement at = spotnik_core_place(node->core, pair->node[from].member.id, &header);
+    struct spotnik_placement at =
+        spotnik_core_place(node->core, pair->node[from].member.id, &header);
     if (at.verdict == SPOTNIK_VERDICT_WAIT) {
         poll(pair, to);
         return false;
@@ -399,7 +415,9 @@ static bool receive_frame(struct pair *pair, uint32_t from, uint32_t to)
     drop_frame(pair, from, to);
     poll(pair, to);
     if (at.verdict == SPOTNIK_VERDICT_TAKE)
-        pair_event(pair, to, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = header });
+        pair_event(pair, to,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE,
+                                           .chunk.header = header });
     return true;
 }
 
@@ -413,13 +431,14 @@ static bool receive_control(struct pair *pair, uint32_t from, uint32_t to)
         int rc = spotnik_control_decode(item->bytes, item->size, pair->node[to].storage, &message);
         SPOTNIK_ASSERT(rc == 0);
         pair_event(pair, to,
-                   (struct spotnik_event){
-                       .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair->node[from].member, &message } });
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                           .message = { pair->node[from].member, &message } });
     } else {
         pair->node[to].linked[from] = false;
         pair_event(pair, to,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
-                                           .ended = { pair->node[from].member, SPOTNIK_PROOF_GONE } });
+                   (struct spotnik_event){
+                       .kind = SPOTNIK_EVENT_LINK_DOWN,
+                       .ended = { pair->node[from].member, SPOTNIK_PROOF_GONE } });
     }
     free(item->bytes);
     free(item);
@@ -434,15 +453,17 @@ static bool send_frame_to(struct pair *pair, uint32_t index, uint32_t to)
     if (!spotnik_core_send_next(node->core, pair->node[to].member.id, &transfer))
         return false;
     uint32_t bucket = transfer.header.bucket;
-    const double *from = bucket >= BUCKETS                      ? node->in[0]
-                         : transfer.source == SPOTNIK_SOURCE_IN ? node->in[bucket]
-                                                                : node->out[transfer.header.step & 1][bucket];
+    const double *from = bucket >= BUCKETS ? node->in[0]
+                         : transfer.source == SPOTNIK_SOURCE_IN
+                             ? node->in[bucket]
+                             : node->out[transfer.header.step & 1][bucket];
     if (pair->node[to].alive)
         put_frame(pair, index, to, &transfer.header, from + transfer.offset, transfer.count);
     return true;
 }
 
-/* To a dead node too: its kernel still takes it. (A former process of a node that was renewed gets nothing.) */
+/* To a dead node too: its kernel still takes it. (A former process of a node that was renewed gets
+ * nothing.) */
 static bool send_frame(struct pair *pair, uint32_t index)
 {
     for (uint32_t to = 0; to < pair->count; to++)
@@ -451,7 +472,8 @@ static bool send_frame(struct pair *pair, uint32_t index)
     return false;
 }
 
-/* A donor hands the next stable result to its joiner: every bucket in chunks, no regard to segments. */
+/* A donor hands the next stable result to its joiner: every bucket in chunks, no regard to
+ * segments. */
 static bool stream(struct pair *pair, uint32_t joiner)
 {
     struct node *node = &pair->node[joiner];
@@ -528,22 +550,25 @@ void pair_run(struct pair *pair, uint64_t duration_ns)
     pair->now_ns = end_ns;
 }
 
-void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint32_t sponsor, uint32_t donor)
+void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint32_t sponsor,
+               uint32_t donor)
 {
     pair_event(pair, index,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN, .join.committed = committed_step });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN,
+                                       .join.committed = committed_step });
     pair->node[index].streamed = committed_step;
     pair->donor[index] = donor + 1;
-    pair_event(
-        pair, index,
-        (struct spotnik_event){ .kind = SPOTNIK_EVENT_ENTER_READY, .peer = pair->node[sponsor].member });
+    pair_event(pair, index,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_ENTER_READY,
+                                       .peer = pair->node[sponsor].member });
 }
 
 void pair_assemble(struct pair *pair)
 {
     uint64_t id = pair->witnessed ? PAIR_WITNESSED : PAIR_FOUNDING;
     struct spotnik_founding founding = { .id = id, .root = id, .born_ms = 1 };
-    pair_event(pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding });
+    pair_event(pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding });
     for (uint32_t i = 1; i < pair->count; i++)
         pair_join(pair, i, 0, 0, 0);
     pair_run(pair, SPOTNIK_S);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller of a simulated node: begins steps, starts buckets, seals, and tells what it got. See pair.h. */
+/* The caller of a simulated node: begins steps, starts buckets, seals, and tells what it got. See
+ * pair.h. */
 #include "pair.h"
 
 static void start_buckets(struct pair *pair, uint32_t index)
@@ -35,7 +36,9 @@ static void tell_result(struct pair *pair, uint32_t index)
     if (step == node->told)
         return;
     node->told = step;
-    pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESULT, .result = { step, 1000 * step + wrong } });
+    pair_event(pair, index,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESULT,
+                                       .result = { step, 1000 * step + wrong } });
 }
 
 /* The caller's loop, one call at a time. */
@@ -43,7 +46,8 @@ bool pair_call(struct pair *pair, uint32_t index)
 {
     struct node *node = &pair->node[index];
 
-    if (!node->begun && !node->wants && !node->idle && pair_status(pair, index).committed < node->goal) {
+    if (!node->begun && !node->wants && !node->idle
+        && pair_status(pair, index).committed < node->goal) {
         tell_result(pair, index);
         node->wants = true;
         pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_STEP_BEGIN });

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of Paxos in one member (docs/protocol.md 5), word by word: tokens and proposals come from a script, and what the member
- * passes on is looked at. Drawn worlds hardly ever reach a second accepted proposal; here every case is one call. */
+/* The rules of Paxos in one member (docs/protocol.md 5), word by word: tokens and proposals come
+ * from a script, and what the member passes on is looked at. Drawn worlds hardly ever reach a
+ * second accepted proposal; here every case is one call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static struct spotnik_entry entry[MEMBERS];
 /* What node 0 said last. */
 static struct {
     uint32_t tokens, accepts;
-    struct spotnik_ballot ballot;       /* of the token */
+    struct spotnik_ballot ballot; /* of the token */
     uint64_t accepted_round, accepted_mark;
     struct spotnik_id accept_to;
 } said;
@@ -76,7 +77,8 @@ static struct spotnik_proposal proposal_of(uint32_t from, uint64_t round)
                                               .share = SPOTNIK_NO_SHARE };
     return (struct spotnik_proposal){ .epoch = view()->epoch + 1,
                                       .settled_step = MARK + round,
-                                      .ballot = { .round = round, .initiator = pair.node[from].member.id },
+                                      .ballot = { .round = round,
+                                                  .initiator = pair.node[from].member.id },
                                       .entry_count = MEMBERS,
                                       .entry_max = MEMBERS,
                                       .founding = view()->founding,
@@ -87,19 +89,24 @@ static void tell(uint32_t from, struct spotnik_message *message)
 {
     message->epoch = view()->epoch;
     message->committed = 1;
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[from].member, message } });
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[from].member, message } });
 }
 
-/* The token of `from`, which a voter has signed that had accepted a proposal of `accepted_round`; 0: nobody has. */
+/* The token of `from`, which a voter has signed that had accepted a proposal of `accepted_round`;
+ * 0: nobody has. */
 static void reconcile(uint32_t from, uint64_t round, uint64_t accepted_round, uint32_t silent_rank)
 {
-    struct spotnik_token token = { .ballot = { .round = round, .initiator = pair.node[from].member.id },
+    struct spotnik_token token = { .ballot = { .round = round,
+                                               .initiator = pair.node[from].member.id },
                                    .report_count = MEMBERS,
                                    .report = report,
                                    .ledger_step = SPOTNIK_NO_LEDGER };
 
     memset(report, 0, sizeof report);
-    report[spotnik_view_rank(view(), pair.node[from].member.id)] = (struct spotnik_report){ .promised = 1, .committed = 1 };
+    report[spotnik_view_rank(view(), pair.node[from].member.id)] =
+        (struct spotnik_report){ .promised = 1, .committed = 1 };
     if (silent_rank != SPOTNIK_NO_RANK)
         report[silent_rank].evidence = SPOTNIK_EVIDENCE_SILENT;
     token.accepted = proposal_of(from, accepted_round);
@@ -115,8 +122,8 @@ static void propose(uint32_t from, uint64_t round)
     tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPT, .proposal = &proposal });
 }
 
-/* Claim: what we have accepted goes along with every promise, and of two accepted proposals the one of the higher ballot, whichever of them is
- * ours: it may have been chosen. */
+/* Claim: what we have accepted goes along with every promise, and of two accepted proposals the one
+ * of the higher ballot, whichever of them is ours: it may have been chosen. */
 static void test_highest_accepted_wins(void **state)
 {
     (void)state;
@@ -132,11 +139,13 @@ static void test_highest_accepted_wins(void **state)
     assert_int_equal(said.ballot.round, 70);
     assert_int_equal(said.accepted_round, 40);
     assert_int_equal(said.accepted_mark, MARK + 40);
-    reconcile(4, 80, 0, SPOTNIK_NO_RANK); /* they have none; that we have heard of a newer one binds nobody */
+    /* they have none; that we have heard of a newer one binds nobody */
+    reconcile(4, 80, 0, SPOTNIK_NO_RANK);
     assert_int_equal(said.accepted_round, 20);
 }
 
-/* Claim: a promise is kept: nothing of a lower ballot is signed or accepted, nor of the same round of a smaller id. */
+/* Claim: a promise is kept: nothing of a lower ballot is signed or accepted, nor of the same round
+ * of a smaller id. */
 static void test_promise_binds(void **state)
 {
     (void)state;
@@ -153,7 +162,8 @@ static void test_promise_binds(void **state)
     assert_true(said.tokens > tokens);
 }
 
-/* Claim: only the very ballot that was promised is accepted: the initiator of a higher one may not have counted us. */
+/* Claim: only the very ballot that was promised is accepted: the initiator of a higher one may not
+ * have counted us. */
 static void test_accepts_what_it_promised(void **state)
 {
     (void)state;
@@ -176,7 +186,8 @@ static void test_promise_freezes(void **state)
     assert_int_equal(pair.node[0].frozen, frozen + 1);
 }
 
-/* Claim: ACCEPT passes over no voter, though it may be silent by now: a view is chosen when all of them have accepted. */
+/* Claim: ACCEPT passes over no voter, though it may be silent by now: a view is chosen when all of
+ * them have accepted. */
 static void test_accept_passes_over_nobody(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is told briefly (docs/design/0036-many-members.md): voters are, joiners and members of an older version are not; and one that cannot follow
- * asks, and is told all. Messages go through the real codec. */
+/* Who is told briefly (docs/design/0036-many-members.md): voters are, joiners and members of an
+ * older version are not; and one that cannot follow asks, and is told all. Messages go through the
+ * real codec. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,8 @@ static struct {
     uint32_t tokens, accepts, restarts; /* brief ones */
     uint32_t whole;                     /* of any of these, whole */
     uint32_t asks;                      /* VIEW_ASK of node 0 */
-    bool to_joiner;                     /* a brief one went to somebody who was not in the view before */
+    /* a brief one went to somebody who was not in the view before */
+    bool to_joiner;
 } said;
 
 static bool listens(struct pair *on, uint32_t node, const struct spotnik_action *action)
@@ -33,7 +35,9 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     said.tokens += brief && kind == SPOTNIK_MESSAGE_RECONCILE;
     said.accepts += brief && kind == SPOTNIK_MESSAGE_ACCEPT;
     said.restarts += brief && kind == SPOTNIK_MESSAGE_RESTART;
-    said.whole += !brief && (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_RESTART);
+    said.whole += !brief
+                  && (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT
+                      || kind == SPOTNIK_MESSAGE_RESTART);
     said.asks += node == 0 && kind == SPOTNIK_MESSAGE_VIEW_ASK;
     for (uint32_t i = 0; i < on->count; i++)
         if (brief && spotnik_id_equal(on->node[i].member.id, action->send.to.id))
@@ -74,7 +78,8 @@ static void test_voters_are_told_briefly(void **state)
     (void)state;
     assemble(0, 0);
     lose_one();
-    assert_true(said.tokens >= MEMBERS - 2 && said.accepts >= MEMBERS - 2 && said.restarts >= MEMBERS - 2);
+    assert_true(said.tokens >= MEMBERS - 2 && said.accepts >= MEMBERS - 2
+                && said.restarts >= MEMBERS - 2);
     assert_int_equal(said.whole, 0);
     assert_false(said.to_joiner);
     pair_close(&pair);
@@ -120,22 +125,37 @@ static void restart(uint64_t base_chain)
     static struct spotnik_entry entry[MEMBERS];
     static struct spotnik_proposal proposal;
     const struct spotnik_view *view = spotnik_core_view(pair.node[0].core);
-    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = view->epoch + 1, .committed = 1, .proposal = &proposal };
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_RESTART,
+                                       .epoch = view->epoch + 1,
+                                       .committed = 1,
+                                       .proposal = &proposal };
 
-    proposal = (struct spotnik_proposal){ .epoch = view->epoch + 1, .settled_step = 1, .share_count = MEMBERS, .entry_count = MEMBERS,
-                                          .entry_max = MEMBERS, .founding = view->founding, .packed = true, .entry = entry };
+    proposal = (struct spotnik_proposal){ .epoch = view->epoch + 1,
+                                          .settled_step = 1,
+                                          .share_count = MEMBERS,
+                                          .entry_count = MEMBERS,
+                                          .entry_max = MEMBERS,
+                                          .founding = view->founding,
+                                          .packed = true,
+                                          .entry = entry };
     proposal.brief = (struct spotnik_brief){ .base_chain = base_chain, .run_count = 1 };
-    proposal.brief.run[0] = (struct spotnik_run){ .count = MEMBERS, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER };
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[1].member, &message } });
+    proposal.brief.run[0] =
+        (struct spotnik_run){ .count = MEMBERS,
+                              .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER };
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[1].member, &message } });
 }
 
-/* Claim: a brief RESTART on another view than ours changes nothing but that we ask; on ours it is installed. */
+/* Claim: a brief RESTART on another view than ours changes nothing but that we ask; on ours it is
+ * installed. */
 static void test_what_does_not_follow_is_asked_for(void **state)
 {
     (void)state;
     assemble(0, 0);
     pair_run(&pair, SPOTNIK_MS);
-    uint64_t epoch = spotnik_core_view(pair.node[0].core)->epoch, chain = spotnik_core_view(pair.node[0].core)->chain;
+    uint64_t epoch = spotnik_core_view(pair.node[0].core)->epoch,
+             chain = spotnik_core_view(pair.node[0].core)->chain;
     assert_true(chain != 0);
     restart(chain + 1);
     assert_int_equal(spotnik_core_view(pair.node[0].core)->epoch, epoch);
@@ -157,7 +177,9 @@ static void test_who_asks_is_told_all(void **state)
     lose_one();
     memset(&said, 0, sizeof said);
     ask.epoch = pair_status(&pair, 0).epoch;
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[1].member, &ask } });
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[1].member, &ask } });
     assert_int_equal(said.restarts, 0);
     assert_int_equal(said.whole, 1);
     pair_close(&pair);
@@ -166,9 +188,12 @@ static void test_who_asks_is_told_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_voters_are_told_briefly),       cmocka_unit_test(test_small_views_are_told_all),
-        cmocka_unit_test(test_older_members_are_told_all),    cmocka_unit_test(test_joiners_are_told_all),
-        cmocka_unit_test(test_what_does_not_follow_is_asked_for), cmocka_unit_test(test_who_asks_is_told_all),
+        cmocka_unit_test(test_voters_are_told_briefly),
+        cmocka_unit_test(test_small_views_are_told_all),
+        cmocka_unit_test(test_older_members_are_told_all),
+        cmocka_unit_test(test_joiners_are_told_all),
+        cmocka_unit_test(test_what_does_not_follow_is_asked_for),
+        cmocka_unit_test(test_who_asks_is_told_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,8 @@ static int close_pair(void **state)
     return 0;
 }
 
-/* Three members, settled; node 1 has begun step 1 and started its buckets, its predecessor 0 has not. */
+/* Three members, settled; node 1 has begun step 1 and started its buckets, its predecessor 0 has
+ * not. */
 static void assemble(void)
 {
     pair_open(&pair, 3, 1, 0, 0);
@@ -44,7 +45,8 @@ static enum spotnik_verdict place(uint32_t from, struct spotnik_chunk_header hea
     return spotnik_core_place(pair.node[1].core, pair.node[from].member.id, &header).verdict;
 }
 
-/* Claim: the next frame of the predecessor is taken; of anybody else, out of turn or of no bucket there is, it is a breach. */
+/* Claim: the next frame of the predecessor is taken; of anybody else, out of turn or of no bucket
+ * there is, it is a breach. */
 static void test_take(void **state)
 {
     struct spotnik_chunk_header header;
@@ -79,7 +81,8 @@ static void test_epochs(void **state)
     assert_int_equal(place(2, header), SPOTNIK_VERDICT_WAIT); /* it may be our predecessor there */
 }
 
-/* Claim: while a recovery is decided frames of the running epoch are dropped, and nothing is sent. */
+/* Claim: while a recovery is decided frames of the running epoch are dropped, and nothing is
+ * sent. */
 static void test_frozen(void **state)
 {
     struct spotnik_transfer transfer;
@@ -106,14 +109,16 @@ static void test_done_too_late(void **state)
     struct spotnik_chunk_header header = frame();
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_TAKE);
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+                                       .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = header });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .chunk.header = header });
     assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_TAKE); /* still number 0 */
 }
 
-/* Claim: a frame for a bucket that the caller has not started, or of a step it has not begun, waits; of a step committed already it
- * is dropped. */
+/* Claim: a frame for a bucket that the caller has not started, or of a step it has not begun,
+ * waits; of a step committed already it is dropped. */
 static void test_caller_is_behind(void **state)
 {
     struct spotnik_chunk_header header;
@@ -135,7 +140,8 @@ static void test_caller_is_behind(void **state)
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_WAIT);
 }
 
-/* Two members of which `odd` has another bucket size, or a bucket more; they go on to step `goal`, and who is done leaves if it `leaves`. */
+/* Two members of which `odd` has another bucket size, or a bucket more; they go on to step `goal`,
+ * and who is done leaves if it `leaves`. */
 static void run_different(uint32_t odd, bool size, uint64_t goal, bool leaves)
 {
     pair_open(&pair, 2, 1, 0, 0);
@@ -151,8 +157,8 @@ static void run_different(uint32_t odd, bool size, uint64_t goal, bool leaves)
     }
 }
 
-/* Claim: programs that differ in the size or the number of buckets are told so, both of them, also in the last step of the job, which the
- * one with fewer buckets commits before anybody can tell. */
+/* Claim: programs that differ in the size or the number of buckets are told so, both of them, also
+ * in the last step of the job, which the one with fewer buckets commits before anybody can tell. */
 static void test_mismatch(void **state)
 {
     (void)state;
@@ -168,7 +174,8 @@ static void test_mismatch(void **state)
     }
 }
 
-/* Claim: the same where the frames that would show it are lost with a view change: the hand-over says how many buckets the step has. */
+/* Claim: the same where the frames that would show it are lost with a view change: the hand-over
+ * says how many buckets the step has. */
 static void test_mismatch_handed_over(void **state)
 {
     (void)state;
@@ -212,7 +219,8 @@ static void test_layout(void **state)
         header.dtype = kind ? SPOTNIK_F32 : SPOTNIK_F64;
         header.op = kind ? SPOTNIK_SUM : SPOTNIK_MAX;
         assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
-        pair_goal(&pair, 1); /* the others come to say that their buckets are the same: who sent that frame is broken */
+        /* the others come to say that their buckets are the same: who sent that frame is broken */
+        pair_goal(&pair, 1);
         pair_run(&pair, SPOTNIK_S);
         assert_int_equal(pair_status(&pair, 1).role, SPOTNIK_ROLE_FAILED);
         pair_close(&pair);
@@ -243,8 +251,8 @@ static void run_to_the_end(uint32_t count)
     }
 }
 
-/* Claim: where most members have the same buckets, only the odd one ends, whichever it is and however it differs, and is told what the others
- * have; the others commit the step without it. */
+/* Claim: where most members have the same buckets, only the odd one ends, whichever it is and
+ * however it differs, and is told what the others have; the others commit the step without it. */
 static void test_the_odd_one_ends(void **state)
 {
     (void)state;
@@ -260,7 +268,8 @@ static void test_the_odd_one_ends(void **state)
         run_to_the_end(count);
         for (uint32_t i = 0; i < count; i++) {
             assert_int_equal(pair.node[i].failed, i == odd);
-            assert_true(i == odd || (pair.node[i].has[3] && pair_status(&pair, i).size == count - 1));
+            assert_true(i == odd
+                        || (pair.node[i].has[3] && pair_status(&pair, i).size == count - 1));
         }
         assert_int_equal(pair.node[odd].error, SPOTNIK_ERR_MISMATCH);
         assert_true(spotnik_core_dispute(pair.node[odd].core, &own, &found, &agreeing));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uneven shares: weights made of a step's results act on the next one, on every member alike, and follow their members over losses,
- * joiners and steps that are reduced again. */
+/* Uneven shares: weights made of a step's results act on the next one, on every member alike, and
+ * follow their members over losses, joiners and steps that are reduced again. */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -24,10 +24,12 @@ static int close_pair(void **state)
 
 static void assert_ledgers_equal(uint32_t a, uint32_t b)
 {
-    assert_true(spotnik_ledger_equal(spotnik_core_ledger(pair.node[a].core), spotnik_core_ledger(pair.node[b].core)));
+    assert_true(spotnik_ledger_equal(spotnik_core_ledger(pair.node[a].core),
+                                     spotnik_core_ledger(pair.node[b].core)));
 }
 
-/* Claim: the first step is even; what its results say holds from the next one on, exactly, for every member. */
+/* Claim: the first step is even; what its results say holds from the next one on, exactly, for
+ * every member. */
 static void test_the_next_step_is_uneven(void **state)
 {
     (void)state;
@@ -45,7 +47,8 @@ static void test_the_next_step_is_uneven(void **state)
     assert_int_equal(spotnik_core_ledger(pair.node[0].core)->cursor, 3 * 39);
 }
 
-/* Claim: lost before anybody began the next step, a member's weight goes with it, and the others keep theirs. */
+/* Claim: lost before anybody began the next step, a member's weight goes with it, and the others
+ * keep theirs. */
 static void test_survivors_keep_their_weight(void **state)
 {
     (void)state;
@@ -65,7 +68,8 @@ static void test_survivors_keep_their_weight(void **state)
     assert_ledgers_equal(0, 2);
 }
 
-/* Claim: lost in a step that has begun, the step keeps its shares; afterwards weights stand by rank in the new view. */
+/* Claim: lost in a step that has begun, the step keeps its shares; afterwards weights stand by rank
+ * in the new view. */
 static void test_a_begun_step_keeps_its_shares(void **state)
 {
     (void)state;
@@ -90,7 +94,8 @@ static void test_a_begun_step_keeps_its_shares(void **state)
     assert_ledgers_equal(1, 2);
     pair_goal(&pair, 4);
     pair_run(&pair, SPOTNIK_S);
-    assert_int_equal(pair.node[1].drawn[4] + pair.node[2].drawn[4], 44); /* 39 fresh ones, and 5 of those that have returned */
+    /* 39 fresh ones, and 5 of those that have returned */
+    assert_int_equal(pair.node[1].drawn[4] + pair.node[2].drawn[4], 44);
     assert_int_equal(pair.node[1].drawn[4], 25); /* 44 * 12 / 21 */
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Digests of results: members that differ find out by their heartbeats, the odd one ends, and nobody else does. */
+/* Digests of results: members that differ find out by their heartbeats, the odd one ends, and
+ * nobody else does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static void steps(uint64_t until)
 static void assert_failed(uint32_t node, bool failed)
 {
     assert_int_equal(pair.node[node].failed, failed);
-    assert_int_equal(pair_status(&pair, node).role, failed ? SPOTNIK_ROLE_FAILED : SPOTNIK_ROLE_MEMBER);
+    assert_int_equal(pair_status(&pair, node).role,
+                     failed ? SPOTNIK_ROLE_FAILED : SPOTNIK_ROLE_MEMBER);
     if (failed)
         assert_int_equal(pair.node[node].error, SPOTNIK_ERR_DIVERGED);
 }
@@ -59,7 +61,8 @@ static void test_equal_results(void **state)
     }
 }
 
-/* Claim: one result that differs, once, ends the member that got it, and nobody else; the others go on. */
+/* Claim: one result that differs, once, ends the member that got it, and nobody else; the others go
+ * on. */
 static void test_the_odd_one_ends(void **state)
 {
     (void)state;
@@ -72,7 +75,8 @@ static void test_the_odd_one_ends(void **state)
             pair_run(&pair, 4 * SPOTNIK_S);
             for (uint32_t i = 0; i < count; i++)
                 assert_failed(i, i == odd);
-            const struct spotnik_divergence *diverged = spotnik_core_divergence(pair.node[odd].core);
+            const struct spotnik_divergence *diverged =
+                spotnik_core_divergence(pair.node[odd].core);
             assert_true(diverged->step >= 4 && diverged->after_step < 4);
             assert_int_equal(pair_status(&pair, (odd + 1) % count).size, count - 1);
             pair_close(&pair);
@@ -91,7 +95,8 @@ static void test_two_both_end(void **state)
     assert_failed(1, true);
 }
 
-/* Claim: two neighbours with the same wrong result do not vouch for each other. They end, and so may those beside them. */
+/* Claim: two neighbours with the same wrong result do not vouch for each other. They end, and so
+ * may those beside them. */
 static void test_two_of_a_kind_end(void **state)
 {
     (void)state;
@@ -106,8 +111,9 @@ static void test_two_of_a_kind_end(void **state)
     assert_failed(5, false);
 }
 
-/* Claim: two that are wrong each in its own way both end, although the view changes when the first does. Nobody else does, but for a member
- * that stands between them and has nobody to agree with. */
+/* Claim: two that are wrong each in its own way both end, although the view changes when the first
+ * does. Nobody else does, but for a member that stands between them and has nobody to agree
+ * with. */
 static void test_two_different_ones_end(void **state)
 {
     (void)state;
@@ -124,7 +130,8 @@ static void test_two_different_ones_end(void **state)
     }
 }
 
-/* Claim: one step that differs is found out though all after it are the same, and no heartbeat told of it alone. */
+/* Claim: one step that differs is found out though all after it are the same, and no heartbeat told
+ * of it alone. */
 static void test_one_among_many(void **state)
 {
     (void)state;

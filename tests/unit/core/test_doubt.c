@@ -61,13 +61,13 @@ static void assert_member(uint32_t node, uint32_t size, uint64_t committed)
 /* Notes a commit of the watched node before it can have had an answer. Kills nobody. */
 static bool watch(struct pair *the, uint32_t node, const struct spotnik_action *action)
 {
-    committed_early += node == watched && action->kind == SPOTNIK_ACTION_COMMITTED &&
-                       the->sent[SPOTNIK_MESSAGE_ASSURE] == assured_before;
+    committed_early += node == watched && action->kind == SPOTNIK_ACTION_COMMITTED
+                       && the->sent[SPOTNIK_MESSAGE_ASSURE] == assured_before;
     return false;
 }
 
-/* Claim: a member that was stopped for a while in which nobody suspected it asks everybody, commits once most of them have answered, and no
- * view changes for it. */
+/* Claim: a member that was stopped for a while in which nobody suspected it asks everybody, commits
+ * once most of them have answered, and no view changes for it. */
 static void test_asks_and_goes_on(void **state)
 {
     (void)state;
@@ -123,7 +123,8 @@ static void test_one_host_is_patient(void **state)
     assert_int_equal(pair_status(&pair, 0).losses, 0);
 }
 
-/* Claim: who wakes up when the others have gone on without it is told by the first word it says, and commits nothing. */
+/* Claim: who wakes up when the others have gone on without it is told by the first word it says,
+ * and commits nothing. */
 static void test_left_behind(void **state)
 {
     (void)state;
@@ -145,7 +146,8 @@ static void test_left_behind(void **state)
     }
 }
 
-/* Claim: when all were stopped (a laptop sleeps) they assure each other, and go on in the same view. */
+/* Claim: when all were stopped (a laptop sleeps) they assure each other, and go on in the same
+ * view. */
 static void test_all_were_stopped(void **state)
 {
     (void)state;
@@ -172,11 +174,16 @@ static void test_all_were_stopped(void **state)
 static void unlink_nodes(uint32_t a, uint32_t b)
 {
     pair.node[a].linked[b] = pair.node[b].linked[a] = false;
-    pair_event(&pair, a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[b].member });
-    pair_event(&pair, b, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[a].member });
+    pair_event(&pair, a,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended.peer = pair.node[b].member });
+    pair_event(&pair, b,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended.peer = pair.node[a].member });
 }
 
-/* Claim: in a ring where nobody is linked to a quorum a ballot gives the answer: a view of the same members, and nobody is lost. */
+/* Claim: in a ring where nobody is linked to a quorum a ballot gives the answer: a view of the same
+ * members, and nobody is lost. */
 static void test_without_links_to_a_quorum(void **state)
 {
     (void)state;
@@ -204,16 +211,20 @@ static void test_the_frozen_do_not_answer(void **state)
 
     assemble(2, NODES_MAX);
     message.epoch = pair_status(&pair, 0).epoch;
-    struct spotnik_event doubt = { .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[1].member, &message } };
+    struct spotnik_event doubt = { .kind = SPOTNIK_EVENT_MESSAGE,
+                                   .message = { pair.node[1].member, &message } };
     pair_event(&pair, 0, doubt);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASSURE], 1);
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[1].member });
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+                                       .peer = pair.node[1].member });
     assert_true(pair_status(&pair, 0).frozen);
     pair_event(&pair, 0, doubt);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASSURE], 1);
 }
 
-/* Claim: an answer to a question that was asked before counts no more, nor one of another epoch or of a stranger. */
+/* Claim: an answer to a question that was asked before counts no more, nor one of another epoch or
+ * of a stranger. */
 static void test_old_answers_do_not_count(void **state)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a joiner stays out: a wait for it that was in vain costs it a rest in proportion to that wait, and to nothing else. */
+/* How long a joiner stays out: a wait for it that was in vain costs it a rest in proportion to that
+ * wait, and to nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 
 #define LONG_AGO (60 * SPOTNIK_S)
 #define SOON SPOTNIK_S /* two rests after the shortest wait */
-#define BEHIND 2             /* steps: near enough that everybody waits for it */
+#define BEHIND 2       /* steps: near enough that everybody waits for it */
 #define JOINER 3
 
 static struct pair pair;
@@ -76,7 +77,8 @@ static void be_silent(uint64_t silence_ns)
     pair_run(&pair, LONG_AGO);
 }
 
-/* Claim: a suspicion that was taken back, however long the silence was, makes neither a later recovery look long nor a joiner rest long. */
+/* Claim: a suspicion that was taken back, however long the silence was, makes neither a later
+ * recovery look long nor a joiner rest long. */
 static void test_a_suspicion_taken_back_is_none(void **state)
 {
     (void)state;
@@ -102,7 +104,8 @@ static void test_a_suspicion_taken_back_is_none(void **state)
     assemble(); /* for the teardown */
 }
 
-/* Claim: a joiner does not rest for a view that a loss has forced upon the members, however long the token took: nobody waited for it. */
+/* Claim: a joiner does not rest for a view that a loss has forced upon the members, however long
+ * the token took: nobody waited for it. */
 static void test_no_rest_for_a_loss(void **state)
 {
     (void)state;

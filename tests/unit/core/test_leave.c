@@ -58,7 +58,8 @@ static void test_one_leaves(void **state)
     assert_int_equal(pair_status(&pair, 0).leaves, 1);
 }
 
-/* Claim: a leaver in the middle of a step takes its contribution along; the rest reduce the step without it. */
+/* Claim: a leaver in the middle of a step takes its contribution along; the rest reduce the step
+ * without it. */
 static void test_leaves_in_a_step(void **state)
 {
     (void)state;
@@ -72,7 +73,8 @@ static void test_leaves_in_a_step(void **state)
     assert_int_equal(pair.node[2].left, 1);
     assert_member(0, 2, 1);
     for (uint64_t i = 0; i < COUNT; i++)
-        assert_true(pair.node[0].result[1][0][i] == pair_input(0, 1, 0, i) + pair_input(1, 1, 0, i));
+        assert_true(pair.node[0].result[1][0][i]
+                    == pair_input(0, 1, 0, i) + pair_input(1, 1, 0, i));
 }
 
 /* Runs until `holder` has committed step 1 alone, all data to the others held back. */
@@ -86,8 +88,8 @@ static bool alone_has(uint32_t holder, uint32_t count)
     return true;
 }
 
-/* Claim: the sole holder of a step stays until somebody who stays has its result, bit for bit, even when the hand-over takes many
- * times longer than its first patience. */
+/* Claim: the sole holder of a step stays until somebody who stays has its result, bit for bit, even
+ * when the hand-over takes many times longer than its first patience. */
 static void test_sole_holder(void **state)
 {
     (void)state;
@@ -107,7 +109,8 @@ static void test_sole_holder(void **state)
     pair_run(&pair, SPOTNIK_S);
     assert_member(0, 1, 1);
     for (uint64_t i = 0; i < COUNT; i++)
-        assert_true(pair.node[0].result[1][0][i] == pair_input(0, 1, 0, i) + pair_input(1, 1, 0, i));
+        assert_true(pair.node[0].result[1][0][i]
+                    == pair_input(0, 1, 0, i) + pair_input(1, 1, 0, i));
 }
 
 /* Claim: when everybody leaves, everybody gets away. */
@@ -138,8 +141,8 @@ static bool dies_leaving(struct pair *of, uint32_t node, const struct spotnik_ac
     return node == 0 && action->kind == SPOTNIK_ACTION_LEFT;
 }
 
-/* Claim: of two the smaller id may leave while the larger stays, whether its process ends the moment it may or even before it
- * has told of the new view: the larger is not parked. */
+/* Claim: of two the smaller id may leave while the larger stays, whether its process ends the
+ * moment it may or even before it has told of the new view: the larger is not parked. */
 static void test_smaller_of_two_leaves(void **state)
 {
     (void)state;

@@ -57,7 +57,8 @@ static uint32_t alive(void)
     return nodes;
 }
 
-/* One view of just the living; every step up to `step` committed, `first` with one result for all. */
+/* One view of just the living; every step up to `step` committed, `first` with one result for
+ * all. */
 static void assert_survivors(uint64_t first, uint64_t step)
 {
     uint32_t nodes = alive(), leader = (uint32_t)__builtin_ctz(nodes);
@@ -93,8 +94,9 @@ static uint32_t committed(uint64_t step)
     return nodes;
 }
 
-/* Claim: whenever one of them dies, the survivors commit the step it died in, all with one result: the exact sum over the
- * survivors, or, where a survivor had committed before, that very result, with the dead one's contribution in it. */
+/* Claim: whenever one of them dies, the survivors commit the step it died in, all with one result:
+ * the exact sum over the survivors, or, where a survivor had committed before, that very result,
+ * with the dead one's contribution in it. */
 static void test_any_moment(void **state)
 {
     uint32_t reduced_again = 0, handed_over = 0;
@@ -130,15 +132,16 @@ static uint32_t victim, fatal_after;
 
 static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    return node == victim && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == fatal
-           && of->node[victim].alive && fatal_after-- == 0;
+    return node == victim && action->kind == SPOTNIK_ACTION_SEND
+           && action->send.message->kind == fatal && of->node[victim].alive && fatal_after-- == 0;
 }
 
-/* Claim: whoever dies when it is about to pass on RECONCILE, ACCEPT or RESTART, the initiator or another, the rest end in one
- * view of the living and go on. */
+/* Claim: whoever dies when it is about to pass on RECONCILE, ACCEPT or RESTART, the initiator or
+ * another, the rest end in one view of the living and go on. */
 static void test_dies_in_a_pass(void **state)
 {
-    static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
+    static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_RECONCILE,
+                                                        SPOTNIK_MESSAGE_ACCEPT,
                                                         SPOTNIK_MESSAGE_RESTART };
     uint32_t died = 0;
 
@@ -163,7 +166,8 @@ static void test_dies_in_a_pass(void **state)
     assert_true(died > 40); /* the last hop of RESTART sends none */
 }
 
-/* Claim: of the messages of a recovery any one may be the last of its sender: the second, too, after a first got away. */
+/* Claim: of the messages of a recovery any one may be the last of its sender: the second, too,
+ * after a first got away. */
 static void test_dies_in_a_second_ballot(void **state)
 {
     (void)state;
@@ -190,11 +194,13 @@ static uint32_t told[NODES_MAX];
 static bool counts_restart(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
     (void)of;
-    told[node] += action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_RESTART;
+    told[node] += action->kind == SPOTNIK_ACTION_SEND
+                  && action->send.message->kind == SPOTNIK_MESSAGE_RESTART;
     return false;
 }
 
-/* Claim: RESTART reaches every survivor once, and nobody sends more than three, however far apart they stand. */
+/* Claim: RESTART reaches every survivor once, and nobody sends more than three, however far apart
+ * they stand. */
 static void test_restart_spreads(void **state)
 {
     (void)state;
@@ -211,26 +217,28 @@ static void test_restart_spreads(void **state)
             assert_in_range(told[i], 0, 3);
             total += told[i];
         }
-        /* Over a link still to come up both ends may speak first; and the two below the dead in the tree of the view before are told of
-         * that view again. */
+        /* Over a link still to come up both ends may speak first; and the two below the dead in the
+         * tree of the view before are told of that view again. */
         assert_in_range(total, 6, warm == 8 ? 8 : 12);
         pair_close(&pair);
     }
 }
 
-/* Claim: whoever holds the proof of a death stops moving data at once, before any token: else the token would wait at every hop
- * for a member busy with a step that cannot commit. */
+/* Claim: whoever holds the proof of a death stops moving data at once, before any token: else the
+ * token would wait at every hop for a member busy with a step that cannot commit. */
 static void test_proof_freezes(void **state)
 {
     (void)state;
     assemble(4);
     pair_goal(&pair, 1);
     turns(10);
-    uint64_t ballots = pair_status(&pair, 0).ballots_started + pair_status(&pair, 1).ballots_started;
+    uint64_t ballots =
+        pair_status(&pair, 0).ballots_started + pair_status(&pair, 1).ballots_started;
     pair_stop(&pair, 2, true); /* it would start the ballot */
     pair_kill(&pair, 3);
     pair_turn(&pair);
-    assert_int_equal(pair_status(&pair, 0).ballots_started + pair_status(&pair, 1).ballots_started, ballots);
+    assert_int_equal(pair_status(&pair, 0).ballots_started + pair_status(&pair, 1).ballots_started,
+                     ballots);
     assert_true(pair_status(&pair, 0).frozen);
     assert_true(pair_status(&pair, 1).frozen);
     pair_stop(&pair, 2, false);
@@ -272,8 +280,9 @@ static uint64_t without_two(uint32_t first, uint32_t second)
     return took_ns;
 }
 
-/* Claim: two silences that begin together cost one, wherever the two stand. A token that has gone to the second before anybody knew of
- * it is made good by the next witness's, also where that is outbid. */
+/* Claim: two silences that begin together cost one, wherever the two stand. A token that has gone
+ * to the second before anybody knew of it is made good by the next witness's, also where that is
+ * outbid. */
 static void test_two_silences(void **state)
 {
     (void)state;
@@ -297,8 +306,8 @@ static void test_all_but_one(void **state)
     assert_survivors(1, 1);
 }
 
-/* Claim: spotnik_core_linked() counts those whose end proves itself. Who hears all the others goes on when they end at once; two that came
- * at once, and do not hear each other yet, cannot. */
+/* Claim: spotnik_core_linked() counts those whose end proves itself. Who hears all the others goes
+ * on when they end at once; two that came at once, and do not hear each other yet, cannot. */
 static void test_linked(void **state)
 {
     (void)state;
@@ -321,12 +330,13 @@ static void test_linked(void **state)
 /* Node 2, which decided, dies when it has told node 0 of the view, and not yet node 1. */
 static bool dies_half_told(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    return node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_RESTART
+    return node == 2 && action->kind == SPOTNIK_ACTION_SEND
+           && action->send.message->kind == SPOTNIK_MESSAGE_RESTART
            && spotnik_id_equal(action->send.to.id, of->node[1].member.id);
 }
 
-/* Claim: a heartbeat that tells of a view its sender died before passing on does not make the last survivor park: it voted for that
- * view, nobody fenced it, and all ends are clean. */
+/* Claim: a heartbeat that tells of a view its sender died before passing on does not make the last
+ * survivor park: it voted for that view, nobody fenced it, and all ends are clean. */
 static void test_last_hears_of_a_view(void **state)
 {
     (void)state;
@@ -349,12 +359,13 @@ static void test_last_hears_of_a_view(void **state)
     assert_int_equal(pair_status(&pair, 1).epoch, epoch);
     pair_run(&pair, SPOTNIK_S);
     assert_survivors(1, 1);
-    assert_int_equal(pair_status(&pair, 1).epoch, epoch + 2); /* first the view of three, then alone */
+    /* first the view of three, then alone */
+    assert_int_equal(pair_status(&pair, 1).epoch, epoch + 2);
     assert_int_equal(pair.node[1].parked, 0);
 }
 
-/* Claim: one loss costs three control messages per survivor: RECONCILE and ACCEPT go round, RESTART spares the initiator. No
- * member starts a second ballot. */
+/* Claim: one loss costs three control messages per survivor: RECONCILE and ACCEPT go round, RESTART
+ * spares the initiator. No member starts a second ballot. */
 static void test_messages(void **state)
 {
     (void)state;
@@ -371,7 +382,8 @@ static void test_messages(void **state)
     }
 }
 
-/* Claim: a broken data connection between two that live makes a new view of the same members, and the step is reduced again. */
+/* Claim: a broken data connection between two that live makes a new view of the same members, and
+ * the step is reduced again. */
 static void test_lane_down(void **state)
 {
     (void)state;
@@ -380,14 +392,16 @@ static void test_lane_down(void **state)
     pair_goal(&pair, 1);
     turns(10);
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+                                       .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
     assert_survivors(1, 1);
     assert_int_equal(pair_status(&pair, 0).epoch, epoch + 1);
     assert_true(is_sum_of(0, 1, 7));
 }
 
-/* Claim: samples of the lost return to the pool: with one of four lost, its share is drawn again, and none twice. */
+/* Claim: samples of the lost return to the pool: with one of four lost, its share is drawn again,
+ * and none twice. */
 static void test_samples_return(void **state)
 {
     (void)state;
@@ -414,7 +428,8 @@ static uint32_t
     second_view[NODES_MAX]; /* size of the view each installed at the epoch after the assembly's */
 static uint64_t second_epoch;
 
-/* Node 3, the initiator, is cut off the moment it has installed the view it decided, before it can tell. */
+/* Node 3, the initiator, is cut off the moment it has installed the view it decided, before it can
+ * tell. */
 static bool cut_off_when_chosen(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
     if (action->kind == SPOTNIK_ACTION_VIEW && action->epoch == second_epoch)
@@ -424,8 +439,9 @@ static bool cut_off_when_chosen(struct pair *of, uint32_t node, const struct spo
     return false;
 }
 
-/* Claim: a view that one member may have installed is the one that the rest install, though that member is silent by now and they
- * could do without it; only then do they go on to a view without it. */
+/* Claim: a view that one member may have installed is the one that the rest install, though that
+ * member is silent by now and they could do without it; only then do they go on to a view without
+ * it. */
 static void test_chosen_stands(void **state)
 {
     (void)state;
@@ -445,8 +461,8 @@ static void test_chosen_stands(void **state)
     assert_true(pair_status(&pair, 3).parked);
 }
 
-/* Claim: a view that is too small to go on, and began with a laggard, is settled once more when the laggard has been served, so
- * that a joiner may have the step the others wait with. */
+/* Claim: a view that is too small to go on, and began with a laggard, is settled once more when the
+ * laggard has been served, so that a joiner may have the step the others wait with. */
 static void test_settles_while_waiting(void **state)
 {
     uint32_t cases = 0;

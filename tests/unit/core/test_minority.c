@@ -50,8 +50,8 @@ static void assert_parked(uint32_t node)
     assert_int_equal(status.committed, 1);
 }
 
-/* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they hear each
- * other again the larger learns that it was left behind. */
+/* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they
+ * hear each other again the larger learns that it was left behind. */
 static void test_two_cut(void **state)
 {
     (void)state;
@@ -68,8 +68,8 @@ static void test_two_cut(void **state)
     assert_member(0, 1, 3);
 }
 
-/* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard again:
- * nothing is lost. */
+/* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard
+ * again: nothing is lost. */
 static void test_two_smaller_stops(void **state)
 {
     (void)state;
@@ -82,10 +82,12 @@ static void test_two_smaller_stops(void **state)
     assert_member(0, 2, 3);
     assert_member(1, 2, 3);
     for (uint64_t i = 0; i < COUNT; i++)
-        assert_true(pair.node[1].result[3][0][i] == pair_input(0, 3, 0, i) + pair_input(1, 3, 0, i));
+        assert_true(pair.node[1].result[3][0][i]
+                    == pair_input(0, 3, 0, i) + pair_input(1, 3, 0, i));
 }
 
-/* Claim: the larger of two that parked for silence goes on alone as soon as the smaller is proven dead. */
+/* Claim: the larger of two that parked for silence goes on alone as soon as the smaller is proven
+ * dead. */
 static void test_two_smaller_dies(void **state)
 {
     (void)state;
@@ -98,8 +100,8 @@ static void test_two_smaller_dies(void **state)
     assert_member(1, 1, 3);
 }
 
-/* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take that for
- * deaths it may survive: they went on without it, committed, and only then died. */
+/* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take
+ * that for deaths it may survive: they went on without it, committed, and only then died. */
 static void test_fenced_is_not_gone(void **state)
 {
     (void)state;
@@ -133,8 +135,8 @@ static bool stuck_voter(struct pair *of, uint32_t node, const struct spotnik_act
     return false;
 }
 
-/* Claim: who has voted without a member says so first on every new link to it, also when hearing it makes it
- * try again at once. */
+/* Claim: who has voted without a member says so first on every new link to it, also when hearing it
+ * makes it try again at once. */
 static void test_fenced_comes_first(void **state)
 {
     (void)state;
@@ -146,9 +148,11 @@ static void test_fenced_comes_first(void **state)
     assert_parked(1);
     first_said = 0;
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[2].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended.peer = pair.node[2].member });
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up.peer = pair.node[2].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
+                                       .link_up.peer = pair.node[2].member });
     assert_int_equal(first_said, SPOTNIK_MESSAGE_FENCED);
 }
 
@@ -163,19 +167,20 @@ static void test_moved_on_is_not_gone(void **state)
     assert_parked(1);
     for (uint32_t i = 0; i < 2; i++) {
         pair.node[i].linked[1 - i] = false;
-        pair_event(
-            &pair, i,
-            (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[1 - i].member });
+        pair_event(&pair, i,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                           .ended.peer = pair.node[1 - i].member });
     }
     /* 0 says on the new link only that it is at a later epoch, and ends before it can say more */
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up.peer = pair.node[0].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
+                                       .link_up.peer = pair.node[0].member });
     struct spotnik_message heartbeat = { .kind = SPOTNIK_MESSAGE_HEARTBEAT,
                                          .epoch = pair_status(&pair, 0).epoch,
                                          .committed = 3 };
     pair_event(&pair, 1,
-               (struct spotnik_event){
-                   .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[0].member, &heartbeat } });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[0].member, &heartbeat } });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
                                        .ended = { pair.node[0].member, SPOTNIK_PROOF_GONE } });
@@ -198,8 +203,9 @@ static bool stops_who_counts(struct pair *on, uint32_t node, const struct spotni
     return false;
 }
 
-/* Claim: a silence that lasts across a view counts from where it began. The others must first install what
- * the stopped one may have decided, a view that holds it, and are not patient with it a second time. */
+/* Claim: a silence that lasts across a view counts from where it began. The others must first
+ * install what the stopped one may have decided, a view that holds it, and are not patient with it
+ * a second time. */
 static void test_silence_across_a_view(void **state)
 {
     (void)state;
@@ -210,8 +216,8 @@ static void test_silence_across_a_view(void **state)
     pair_run(&pair, pair.limits.silence_floor_ns * 8 / 5);
     assert_null(pair.before);
     for (uint32_t i = 0; i < 4; i++)
-        went_on +=
-            !pair.node[i].stopped && pair_status(&pair, i).size == 3 && pair_status(&pair, i).committed == 3;
+        went_on += !pair.node[i].stopped && pair_status(&pair, i).size == 3
+                   && pair_status(&pair, i).committed == 3;
     assert_int_equal(went_on, 3);
 }
 
@@ -222,9 +228,11 @@ static void test_unheard_is_not_gone(void **state)
     assemble(2);
     pair_cut(&pair, 0, 1, true);
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[0].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended.peer = pair.node[0].member });
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up.peer = pair.node[0].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
+                                       .link_up.peer = pair.node[0].member });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
                                        .ended = { pair.node[0].member, SPOTNIK_PROOF_GONE } });
@@ -232,8 +240,8 @@ static void test_unheard_is_not_gone(void **state)
     assert_parked(1);
 }
 
-/* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may join
- * anew. */
+/* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may
+ * join anew. */
 static void test_majority(void **state)
 {
     (void)state;
@@ -271,8 +279,8 @@ static void test_halves(void **state)
     assert_parked(3);
 }
 
-/* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found itself, in
- * one view, and whoever was not in time is told so. */
+/* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found
+ * itself, in one view, and whoever was not in time is told so. */
 static void test_all_park(void **state)
 {
     uint32_t members = 0, excluded = 0;
@@ -300,7 +308,8 @@ static void test_all_park(void **state)
             assert_member(i, members, 3);
 }
 
-/* Claim: a stopped member of three is voted out, told so when it wakes, and then does nothing more. */
+/* Claim: a stopped member of three is voted out, told so when it wakes, and then does nothing
+ * more. */
 static void test_stopped(void **state)
 {
     (void)state;
@@ -351,13 +360,14 @@ static bool entered_alone; /* node 2 has asked to be let in before it was linked
 
 static bool looks_at_enter(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    entered_alone |= node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_ENTER
+    entered_alone |= node == 2 && action->kind == SPOTNIK_ACTION_SEND
+                     && action->send.message->kind == SPOTNIK_MESSAGE_ENTER
                      && !of->node[2].linked[1];
     return false;
 }
 
-/* Claim: a joiner links to the members before it asks to be let in. So it goes on when all others die at once right after, though its
- * sponsor was the only one it had to do with. */
+/* Claim: a joiner links to the members before it asks to be let in. So it goes on when all others
+ * die at once right after, though its sponsor was the only one it had to do with. */
 static void test_joiner_meets_all_first(void **state)
 {
     (void)state;
@@ -380,15 +390,17 @@ static void test_joiner_meets_all_first(void **state)
     assert_member(2, 1, 3);
 }
 
-/* Claim: a certificate says how far the dead had gone. One of a later view than ours proves an end, and no more; when we have come to that
- * view it proves that the dead had not gone on without us, and the survivor goes on. */
+/* Claim: a certificate says how far the dead had gone. One of a later view than ours proves an end,
+ * and no more; when we have come to that view it proves that the dead had not gone on without us,
+ * and the survivor goes on. */
 static void test_certificate_of_a_later_view(void **state)
 {
     for (uint64_t ahead = 0; ahead < 2; ahead++) {
         (void)state;
         assemble(2);
         uint64_t epoch = pair_status(&pair, 1).epoch;
-        struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .death = { pair.node[0].member, epoch + ahead } };
+        struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH,
+                                       .death = { pair.node[0].member, epoch + ahead } };
         pair.node[0].alive = false; /* without a word on its link */
         pair_event(&pair, 1, death);
         pair_run(&pair, SPOTNIK_S);
@@ -404,14 +416,29 @@ static void test_certificate_of_a_later_view(void **state)
 static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding, uint64_t chain)
 {
     const struct spotnik_view *view = spotnik_core_view(pair.node[node].core);
-    struct spotnik_entry entry[2] = { { .member = pair.node[0].member, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER, .share = 0 },
-                                      { .member = pair.node[1].member, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER, .share = 1 } };
-    struct spotnik_proposal next = { .epoch = view->epoch + 1, .settled_step = pair_status(&pair, node).committed,
-                                     .ballot = { 1, pair.node[0].member.id }, .share_count = 2, .entry_count = 2, .entry_max = 2,
-                                     .ledger = *spotnik_core_ledger(pair.node[node].core), .entry = entry,
-                                     .founding = founding, .chain = chain };
-    struct spotnik_message restart = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = next.epoch, .committed = next.settled_step, .proposal = &next };
-    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .message = { pair.node[0].member, &restart } });
+    struct spotnik_entry entry[2] = { { .member = pair.node[0].member,
+                                        .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER,
+                                        .share = 0 },
+                                      { .member = pair.node[1].member,
+                                        .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER,
+                                        .share = 1 } };
+    struct spotnik_proposal next = { .epoch = view->epoch + 1,
+                                     .settled_step = pair_status(&pair, node).committed,
+                                     .ballot = { 1, pair.node[0].member.id },
+                                     .share_count = 2,
+                                     .entry_count = 2,
+                                     .entry_max = 2,
+                                     .ledger = *spotnik_core_ledger(pair.node[node].core),
+                                     .entry = entry,
+                                     .founding = founding,
+                                     .chain = chain };
+    struct spotnik_message restart = { .kind = SPOTNIK_MESSAGE_RESTART,
+                                       .epoch = next.epoch,
+                                       .committed = next.settled_step,
+                                       .proposal = &next };
+    pair_event(&pair, node,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[0].member, &restart } });
 }
 
 static void told_of_the_next_view(uint32_t node)
@@ -422,7 +449,8 @@ static void told_of_the_next_view(uint32_t node)
 
 static const struct spotnik_founding another = { .id = 77, .root = 77, .born_ms = 1 };
 
-/* Claim: a view of another founding, however much later, is none of ours: nobody gives up its lineage for it. */
+/* Claim: a view of another founding, however much later, is none of ours: nobody gives up its
+ * lineage for it. */
 static void test_another_founding_is_not_followed(void **state)
 {
     (void)state;
@@ -436,8 +464,8 @@ static void test_another_founding_is_not_followed(void **state)
     assert_member(1, 2, 5);
 }
 
-/* Claim: a view of our founding that is not built on our views ends us with an error of its own, and no exclusion. Where the user waived
- * P1 it is followed. */
+/* Claim: a view of our founding that is not built on our views ends us with an error of its own,
+ * and no exclusion. Where the user waived P1 it is followed. */
 static void test_another_history_is_told(void **state)
 {
     for (int waived = 0; waived < 2; waived++) {
@@ -467,7 +495,9 @@ static void test_certificate_waits_for_its_view(void **state)
 {
     (void)state;
     assemble(2);
-    struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .death = { pair.node[0].member, pair_status(&pair, 1).epoch + 1 } };
+    struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH,
+                                   .death = { pair.node[0].member,
+                                              pair_status(&pair, 1).epoch + 1 } };
     pair_event(&pair, 1, death);
     told_of_the_next_view(1); /* its last words, read late */
     pair.node[0].alive = false;
@@ -479,17 +509,22 @@ static void test_certificate_waits_for_its_view(void **state)
 static void end_heard(enum spotnik_proof proof)
 {
     pair.node[1].linked[0] = false;
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended = { pair.node[0].member, proof } });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended = { pair.node[0].member, proof } });
 }
 
-/* Claim: the end of a connection from another host proves a death only together with a dial that is refused next, and with nobody in
- * between. A dial that ran out of time first makes the refusal worthless. */
+/* Claim: the end of a connection from another host proves a death only together with a dial that is
+ * refused next, and with nobody in between. A dial that ran out of time first makes the refusal
+ * worthless. */
 static void test_end_and_refusal(void **state)
 {
     static const struct {
         enum spotnik_proof proof;
         bool timed_out, goes_on;
-    } of[] = { { SPOTNIK_PROOF_LIKELY, false, true }, { SPOTNIK_PROOF_LIKELY, true, false }, { SPOTNIK_PROOF_END, false, false } };
+    } of[] = { { SPOTNIK_PROOF_LIKELY, false, true },
+               { SPOTNIK_PROOF_LIKELY, true, false },
+               { SPOTNIK_PROOF_END, false, false } };
     (void)state;
     for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         assemble(2);
@@ -499,7 +534,9 @@ static void test_end_and_refusal(void **state)
         assert_true(pair_status(&pair, 1).frozen);
         if (of[i].timed_out) {
             pair.node[1].dialling[0] = false;
-            pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED, .ended.peer = pair.node[0].member });
+            pair_event(&pair, 1,
+                       (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED,
+                                               .ended.peer = pair.node[0].member });
         }
         pair_run(&pair, SPOTNIK_S);
         if (of[i].goes_on)
@@ -510,7 +547,8 @@ static void test_end_and_refusal(void **state)
     }
 }
 
-/* Claim: who takes the dial lives, and nothing is held against it: both go on, in one view, and nobody is lost. */
+/* Claim: who takes the dial lives, and nothing is held against it: both go on, in one view, and
+ * nobody is lost. */
 static void test_end_and_answer(void **state)
 {
     (void)state;
@@ -518,7 +556,9 @@ static void test_end_and_answer(void **state)
         assemble(2);
         pair.node[0].linked[1] = false; /* both read the end of the other */
         if (first == 0)
-            pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .ended.peer = pair.node[1].member });
+            pair_event(&pair, 0,
+                       (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                               .ended.peer = pair.node[1].member });
         end_heard(first ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY);
         pair_run(&pair, SPOTNIK_S);
         assert_member(0, 2, 3);

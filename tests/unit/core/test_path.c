@@ -52,8 +52,9 @@ static void assert_all(uint32_t count, uint64_t committed)
     }
 }
 
-/* Claim: whichever two of four, or five, do not hear each other: both stay, they stand apart in the ring, and steps go on. Ring neighbours find it
- * by silence, the others are told by their drivers. */
+/* Claim: whichever two of four, or five, do not hear each other: both stay, they stand apart in the
+ * ring, and steps go on. Ring neighbours find it by silence, the others are told by their
+ * drivers. */
 static void test_any_two(void **state)
 {
     (void)state;
@@ -66,7 +67,9 @@ static void test_any_two(void **state)
                 pair_run(&pair, 10 * SPOTNIK_MS);
                 bool neighbours = are_neighbours(a, b, count);
                 if (!neighbours)
-                    pair_event(&pair, a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_PATH_DOWN, .peer = pair.node[b].member });
+                    pair_event(&pair, a,
+                               (struct spotnik_event){ .kind = SPOTNIK_EVENT_PATH_DOWN,
+                                                       .peer = pair.node[b].member });
                 pair_run(&pair, 2 * SPOTNIK_S);
                 assert_all(count, 5);
                 assert_false(are_neighbours(a, b, count));
@@ -78,7 +81,9 @@ static void test_any_two(void **state)
 static void tell_of(uint32_t a, uint32_t b, uint32_t count)
 {
     if (pair_status(&pair, a).committed < 5 && !are_neighbours(a, b, count))
-        pair_event(&pair, a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_PATH_DOWN, .peer = pair.node[b].member });
+        pair_event(&pair, a,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_PATH_DOWN,
+                                           .peer = pair.node[b].member });
 }
 
 static void two_break(uint32_t count, const uint32_t at[4], uint64_t apart_ns)
@@ -93,7 +98,9 @@ static void two_break(uint32_t count, const uint32_t at[4], uint64_t apart_ns)
         tell_of(at[0], at[1], count);
         tell_of(at[2], at[3], count);
     }
-    if (count > 4) { /* the second may break what the view that avoids the first is made over: that waits for it, and loses nobody */
+    /* the second may break what the view that avoids the first is made over: that waits for it, and
+     * loses nobody */
+    if (count > 4) {
         pair_cut(&pair, at[0], at[1], false);
         pair_cut(&pair, at[2], at[3], false);
     }
@@ -102,15 +109,19 @@ static void two_break(uint32_t count, const uint32_t at[4], uint64_t apart_ns)
     pair_close(&pair);
 }
 
-/* Claim: two paths that share no host break at one instant, or one while the other is being found: all stay, and of four hosts steps go on. */
+/* Claim: two paths that share no host break at one instant, or one while the other is being found:
+ * all stay, and of four hosts steps go on. */
 static void test_two_pairs(void **state)
 {
     (void)state;
     for (uint32_t count = 4; count <= 6; count++)
         for (uint32_t drawn = 0; drawn < count * count * count * count; drawn++) {
-            uint32_t at[4] = { drawn % count, drawn / count % count, drawn / count / count % count, drawn / count / count / count };
-            if (at[0] < at[1] && at[2] < at[3] && at[0] != at[2] && at[1] != at[2] && at[0] != at[3] && at[1] != at[3])
-                for (uint64_t apart_ns = 0; apart_ns <= 420 * SPOTNIK_MS; apart_ns += 60 * SPOTNIK_MS)
+            uint32_t at[4] = { drawn % count, drawn / count % count, drawn / count / count % count,
+                               drawn / count / count / count };
+            if (at[0] < at[1] && at[2] < at[3] && at[0] != at[2] && at[1] != at[2] && at[0] != at[3]
+                && at[1] != at[3])
+                for (uint64_t apart_ns = 0; apart_ns <= 420 * SPOTNIK_MS;
+                     apart_ns += 60 * SPOTNIK_MS)
                     two_break(count, at, apart_ns);
         }
 }
@@ -129,7 +140,8 @@ static void test_three(void **state)
     assert_int_equal(members, 2);
 }
 
-/* Claim: a member that is stopped is not taken for one behind a broken path: the others go on without it as fast as ever. */
+/* Claim: a member that is stopped is not taken for one behind a broken path: the others go on
+ * without it as fast as ever. */
 static void test_stopped(void **state)
 {
     (void)state;
@@ -144,8 +156,9 @@ static void test_stopped(void **state)
         }
 }
 
-/* Claim: a member that is heard by some and hears nobody costs the others one silence and the quarter of one, once: whoever asks it first passes the
- * token on when no more is seen of that ballot. Its neighbours do not hear it: their drivers leave unread who does not hear them. */
+/* Claim: a member that is heard by some and hears nobody costs the others one silence and the
+ * quarter of one, once: whoever asks it first passes the token on when no more is seen of that
+ * ballot. Its neighbours do not hear it: their drivers leave unread who does not hear them. */
 static void test_deaf(void **state)
 {
     (void)state;
@@ -157,7 +170,8 @@ static void test_deaf(void **state)
         if (i != 2 && are_neighbours(i, 2, 5))
             pair_cut(&pair, i, 2, true);
     pair_goal(&pair, 5);
-    pair_run(&pair, pair.limits.silence_floor_ns + pair.limits.silence_floor_ns / 4 + 2 * pair.limits.heartbeat_ns);
+    pair_run(&pair, pair.limits.silence_floor_ns + pair.limits.silence_floor_ns / 4
+                        + 2 * pair.limits.heartbeat_ns);
     for (uint32_t i = 0; i < 5; i++)
         if (i != 2) {
             assert_int_equal(pair_status(&pair, i).size, 4);
@@ -171,13 +185,18 @@ static void kernel_answers(uint32_t count, uint32_t stopped, uint64_t duration_n
     uint64_t step_ns = pair.limits.heartbeat_ns / 4;
     for (uint64_t ns = 0; ns < duration_ns; ns += step_ns) {
         for (uint32_t i = 0; i < count; i++)
-            if (i != stopped && spotnik_core_is_quiet(pair.node[i].core, pair.node[stopped].member.id, pair.now_ns))
-                pair_event(&pair, i, (struct spotnik_event){ .kind = SPOTNIK_EVENT_KERNEL, .peer = pair.node[stopped].member });
+            if (i != stopped
+                && spotnik_core_is_quiet(pair.node[i].core, pair.node[stopped].member.id,
+                                         pair.now_ns))
+                pair_event(&pair, i,
+                           (struct spotnik_event){ .kind = SPOTNIK_EVENT_KERNEL,
+                                                   .peer = pair.node[stopped].member });
         pair_run(&pair, step_ns);
     }
 }
 
-/* Claim: who says nothing, while its kernel answers, is waited for three times as long, and no longer. */
+/* Claim: who says nothing, while its kernel answers, is waited for three times as long, and no
+ * longer. */
 static void test_kernel(void **state)
 {
     (void)state;
@@ -191,8 +210,9 @@ static void test_kernel(void **state)
     assert_int_equal(pair_status(&pair, 2).size, 2);
 }
 
-/* Claim: whoever is called silent by one neighbour that it hears well itself stays in the view: it may pass the token on to nobody but that one, which does not
- * hear it; but who came to ask it gets the token, too. */
+/* Claim: whoever is called silent by one neighbour that it hears well itself stays in the view: it
+ * may pass the token on to nobody but that one, which does not hear it; but who came to ask it gets
+ * the token, too. */
 static void test_unheard(void **state)
 {
     (void)state;
@@ -212,13 +232,16 @@ static void test_unheard(void **state)
             }
 }
 
-/* Claim: a path of our own host, one that leads nowhere, and any with fewer than four hosts are no news. */
+/* Claim: a path of our own host, one that leads nowhere, and any with fewer than four hosts are no
+ * news. */
 static void test_no_news(void **state)
 {
     (void)state;
     assemble(3);
     uint64_t epoch = pair_status(&pair, 0).epoch;
-    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_PATH_DOWN, .peer = pair.node[1].member });
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_PATH_DOWN,
+                                       .peer = pair.node[1].member });
     pair_run(&pair, SPOTNIK_S);
     assert_int_equal(pair_status(&pair, 0).epoch, epoch);
 }

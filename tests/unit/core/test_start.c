@@ -80,7 +80,8 @@ static void test_sums(void **state)
             for (uint32_t b = 0; b < BUCKETS; b++)
                 for (uint64_t i = 0; i < pair.node[n].count[b]; i++)
                     assert_true(pair.node[n].result[s][b][i]
-                                == pair_input(0, s, b, i) + pair_input(1, s, b, i) + pair_input(2, s, b, i));
+                                == pair_input(0, s, b, i) + pair_input(1, s, b, i)
+                                       + pair_input(2, s, b, i));
 }
 
 /* Claim: the mean is weighted by what each caller said: 1, 2 and 5 of 8. */
@@ -99,11 +100,13 @@ static void test_weighted_mean(void **state)
     for (uint32_t n = 0; n < 3; n++)
         for (uint64_t i = 0; i < COUNT; i++)
             assert_true(pair.node[n].result[2][0][i]
-                        == (pair_input(0, 2, 0, i) + 2 * pair_input(1, 2, 0, i) + 5 * pair_input(2, 2, 0, i))
+                        == (pair_input(0, 2, 0, i) + 2 * pair_input(1, 2, 0, i)
+                            + 5 * pair_input(2, 2, 0, i))
                                / 8);
 }
 
-/* Claim: with a ledger the weights are the samples drawn, and a step draws `batch` of them together. */
+/* Claim: with a ledger the weights are the samples drawn, and a step draws `batch` of them
+ * together. */
 static void test_ledger_weights(void **state)
 {
     (void)state;
@@ -112,7 +115,8 @@ static void test_ledger_weights(void **state)
         pair.node[i].op = SPOTNIK_MEAN;
     pair_goal(&pair, 2);
     pair_assemble(&pair);
-    uint64_t *drawn = (uint64_t[]){ pair.node[0].drawn[2], pair.node[1].drawn[2], pair.node[2].drawn[2] };
+    uint64_t *drawn =
+        (uint64_t[]){ pair.node[0].drawn[2], pair.node[1].drawn[2], pair.node[2].drawn[2] };
     assert_int_equal(drawn[0] + drawn[1] + drawn[2], 8);
     for (uint64_t i = 0; i < COUNT; i++) {
         double sum = 0;
@@ -140,8 +144,9 @@ static void test_members_min(void **state)
     assert_int_equal(pair_status(&pair, 1).committed, 1);
 }
 
-/* Claim: a founder that holds the state of a checkpoint goes on behind its step and at its place in the data; who joins
- * copies that state, and a loss in the first step is recovered from although nobody has the result of the one before. */
+/* Claim: a founder that holds the state of a checkpoint goes on behind its step and at its place in
+ * the data; who joins copies that state, and a loss in the first step is recovered from although
+ * nobody has the result of the one before. */
 static void test_resume(void **state)
 {
     struct spotnik_ledger ledger;
@@ -175,7 +180,8 @@ static void test_resume(void **state)
         assert_int_equal(pair_status(&pair, i).committed, 8);
         const struct spotnik_ledger *after = spotnik_core_ledger(pair.node[i].core);
         assert_int_equal(after->data_epoch, 2);
-        assert_int_equal(after->cursor, 48); /* a batch of 8 fresh ones, and one of the 3 that had returned */
+        /* a batch of 8 fresh ones, and one of the 3 that had returned */
+        assert_int_equal(after->cursor, 48);
         uint64_t waiting = 0;
         for (uint32_t r = 0; r < after->returned_count; r++)
             waiting += after->returned[r].end - after->returned[r].begin;
@@ -201,8 +207,8 @@ static void test_barrier(void **state)
         assert_int_equal(pair_status(&pair, i).committed, 1);
 }
 
-/* Claim: a joiner begins a step only when its stream has a frame of it; it replays each result bit for bit, without samples,
- * and only stable ones. */
+/* Claim: a joiner begins a step only when its stream has a frame of it; it replays each result bit
+ * for bit, without samples, and only stable ones. */
 static void test_joiner_replays(void **state)
 {
     (void)state;
@@ -230,7 +236,8 @@ static void test_joiner_replays(void **state)
     }
 }
 
-/* Claim: a joiner one step behind enters as a laggard, is served the settled result, and works in the next step. */
+/* Claim: a joiner one step behind enters as a laggard, is served the settled result, and works in
+ * the next step. */
 static void test_joiner_enters_as_laggard(void **state)
 {
     (void)state;
@@ -253,11 +260,13 @@ static void test_joiner_enters_as_laggard(void **state)
         assert_int_equal(pair_status(&pair, n).committed, 7);
         for (uint64_t i = 0; i < COUNT; i++)
             assert_true(pair.node[n].result[7][0][i]
-                        == pair_input(0, 7, 0, i) + pair_input(1, 7, 0, i) + pair_input(2, 7, 0, i));
+                        == pair_input(0, 7, 0, i) + pair_input(1, 7, 0, i)
+                               + pair_input(2, 7, 0, i));
     }
 }
 
-/* Claim: a joiner that dies while it copies, linked to a member, costs the members nothing: no view, no frozen step. */
+/* Claim: a joiner that dies while it copies, linked to a member, costs the members nothing: no
+ * view, no frozen step. */
 static void test_joiner_dies(void **state)
 {
     (void)state;
@@ -271,7 +280,8 @@ static void test_joiner_dies(void **state)
     pair.node[2].dialling[0] = true;
     pair_run(&pair, SPOTNIK_S);
     assert_true(pair.node[0].linked[2]);
-    assert_int_equal(spotnik_core_view(pair.node[2].core)->size, 2); /* it asked for the view, and got it */
+    /* it asked for the view, and got it */
+    assert_int_equal(spotnik_core_view(pair.node[2].core)->size, 2);
     pair_kill(&pair, 2);
     pair.node[0].goal = pair.node[1].goal = 9;
     pair_run(&pair, SPOTNIK_S);
@@ -284,14 +294,15 @@ static uint32_t asked[NODES_MAX];
 
 static bool counts_enter(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    if (node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == SPOTNIK_MESSAGE_ENTER)
+    if (node == 2 && action->kind == SPOTNIK_ACTION_SEND
+        && action->send.message->kind == SPOTNIK_MESSAGE_ENTER)
         for (uint32_t i = 0; i < of->count; i++)
             asked[i] += spotnik_id_equal(of->node[i].member.id, action->send.to.id);
     return false;
 }
 
-/* Claim: a joiner asks another sponsor when one does nothing for long, even if it replays step after step meanwhile and so never waits for
- * as long as a heartbeat. */
+/* Claim: a joiner asks another sponsor when one does nothing for long, even if it replays step
+ * after step meanwhile and so never waits for as long as a heartbeat. */
 static void test_joiner_leaves_a_deaf_sponsor(void **state)
 {
     (void)state;

@@ -31,7 +31,9 @@ static void assemble(uint32_t count, uint64_t speech)
 
 static void tell(uint32_t node, uint64_t epoch, bool named)
 {
-    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WITNESS, .witness = { epoch, named } });
+    pair_event(&pair, node,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_WITNESS,
+                                       .witness = { epoch, named } });
     pair_run(&pair, SPOTNIK_MS);
 }
 
@@ -47,8 +49,9 @@ static void cut_two(uint64_t speech)
     pair_run(&pair, pair.limits.silence_floor_ns + 2 * pair.limits.heartbeat_ns);
 }
 
-/* Claim: of two that do not hear each other both ask, whatever their ids, and neither goes on before it is answered. The one that is named goes
- * on at once, the other parks; once they hear each other again it learns that it was left behind. */
+/* Claim: of two that do not hear each other both ask, whatever their ids, and neither goes on
+ * before it is answered. The one that is named goes on at once, the other parks; once they hear
+ * each other again it learns that it was left behind. */
 static void test_the_named_goes_on(void **state)
 {
     (void)state;
@@ -132,7 +135,8 @@ static void test_no_tie(void **state)
     assert_int_equal(pair.node[1].asked_epoch + pair.node[2].asked_epoch, 0);
 }
 
-/* Claim: a member of a version without lineages goes by the smallest id; so with one in the view a half needs that, too. */
+/* Claim: a member of a version without lineages goes by the smallest id; so with one in the view a
+ * half needs that, too. */
 static void test_older_version(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines on loopback for tests: one job, one key, which is this run's own: members find each other's Unix sockets by it, and two runs
- * at once must not meet. Test code only. */
+/* Engines on loopback for tests: one job, one key, which is this run's own: members find each
+ * other's Unix sockets by it, and two runs at once must not meet. Test code only. */
 #ifndef TESTS_UNIT_ENGINE_CLUSTER_H
 #define TESTS_UNIT_ENGINE_CLUSTER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member whose caller gets one wrong byte in every step ends with an error that says so; the others go on with right results. */
+/* A member whose caller gets one wrong byte in every step ends with an error that says so; the
+ * others go on with right results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,12 +29,14 @@ struct worker {
     char text[512]; /* of the error */
     uint64_t committed;
     unsigned right; /* steps without the odd one, with the sum of the three others */
-    float *result; /* where the engine puts it: the caller's memory, unless a step falsifies it */
+    float *result;  /* where the engine puts it: the caller's memory, unless a step falsifies it */
     pthread_t thread;
 };
 
-/* Runs where the result is about to be handed out: whatever is wrong from here on is what the caller gets. */
-static void falsify(void *context, uint64_t step, uint32_t count, const struct spotnik_bucket_result *result)
+/* Runs where the result is about to be handed out: whatever is wrong from here on is what the
+ * caller gets. */
+static void falsify(void *context, uint64_t step, uint32_t count,
+                    const struct spotnik_bucket_result *result)
 {
     const struct worker *worker = context;
     if (worker->index == ODD && step >= WRONG_STEP && count > 0)
@@ -46,7 +49,8 @@ static int step_run(struct worker *worker, spotnik_step *step)
     for (unsigned i = 0; rc == 0 && i < COUNT; i++)
         worker->result[i] = (float)((worker->index + 1) * (i % 7));
     if (rc == 0)
-        rc = spotnik_engine_allreduce(worker->engine, 0, worker->result, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+        rc = spotnik_engine_allreduce(worker->engine, 0, worker->result, COUNT, SPOTNIK_F32,
+                                      SPOTNIK_SUM);
     return rc == 0 ? spotnik_engine_step_commit(worker->engine) : rc;
 }
 
@@ -79,7 +83,8 @@ static void start(struct worker *worker)
         struct spotnik_engine_config config;
         cluster_config(&config, 1);
         config.credentials.self.id = cluster_id(10 - i);
-        config.transport = "tcp"; /* results lie in memory of the member alone, where they can be falsified */
+        /* results lie in memory of the member alone, where they can be falsified */
+        config.transport = "tcp";
         config.hooks.context = &worker[i];
         config.hooks.committed = falsify;
         worker[i] = (struct worker){ .index = i, .result = malloc(COUNT * sizeof(float)) };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole engines over loopback, several in one process: results are right, the loss of a member is survived
- * with the step it was lost in, leaving and joining work, strangers are kept out. */
+/* Whole engines over loopback, several in one process: results are right, the loss of a member is
+ * survived with the step it was lost in, leaving and joining work, strangers are kept out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,9 +44,11 @@ static bool fill_and_start(struct worker *worker, float *sum, float *mean, uint6
     }
     worker->rc = spotnik_engine_weight_set(worker->engine, worker->index + 1);
     if (worker->rc == 0)
-        worker->rc = spotnik_engine_allreduce(worker->engine, 0, sum, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+        worker->rc =
+            spotnik_engine_allreduce(worker->engine, 0, sum, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
     if (worker->rc == 0)
-        worker->rc = spotnik_engine_allreduce(worker->engine, 5, mean, COUNT, SPOTNIK_F32, SPOTNIK_MEAN);
+        worker->rc =
+            spotnik_engine_allreduce(worker->engine, 5, mean, COUNT, SPOTNIK_F32, SPOTNIK_MEAN);
     return worker->rc == 0;
 }
 
@@ -164,8 +166,8 @@ static void three_members_reduce(void **state)
     cluster_free(worker, MEMBERS);
 }
 
-/* A member vanishes after it has started its bucket: the two others commit that very step, without it or
- * with its whole contribution, and go on. */
+/* A member vanishes after it has started its bucket: the two others commit that very step, without
+ * it or with its whole contribution, and go on. */
 static void survivors_commit(void **state)
 {
     (void)state;
@@ -190,8 +192,8 @@ static void survivors_commit(void **state)
     cluster_free(worker, 2);
 }
 
-/* The founder dies with the others in the middle of a step: the last one goes on alone when the two others
- * are proven gone. */
+/* The founder dies with the others in the middle of a step: the last one goes on alone when the two
+ * others are proven gone. */
 static void last_one_goes_on(void **state)
 {
     (void)state;
@@ -217,16 +219,16 @@ static void *odd_main(void *context)
     spotnik_step step;
     worker->rc = spotnik_engine_step_begin(worker->engine, &step);
     if (worker->rc == 0)
-        worker->rc =
-            spotnik_engine_allreduce(worker->engine, 0, data, 4 + worker->index, SPOTNIK_F32, SPOTNIK_SUM);
+        worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, 4 + worker->index,
+                                              SPOTNIK_F32, SPOTNIK_SUM);
     if (worker->rc == 0)
         worker->rc = spotnik_engine_step_commit(worker->engine);
     spotnik_engine_free(worker->engine, false);
     return NULL;
 }
 
-/* Different programs are told apart by an error on the member that meets the difference first; the other
- * one meets it too, or goes on without the first. Nobody hangs. */
+/* Different programs are told apart by an error on the member that meets the difference first; the
+ * other one meets it too, or goes on without the first. Nobody hangs. */
 static void mismatch_is_an_error(void **state)
 {
     (void)state;
@@ -255,9 +257,11 @@ static void wrong_calls_are_refused(void **state)
                      SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), 0);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_engine_allreduce(engine, SPOTNIK_BUCKET_BARRIER, data, 4, SPOTNIK_F32, SPOTNIK_SUM),
+    assert_int_equal(spotnik_engine_allreduce(engine, SPOTNIK_BUCKET_BARRIER, data, 4, SPOTNIK_F32,
+                                              SPOTNIK_SUM),
                      SPOTNIK_ERR_LIMIT);
-    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, (enum spotnik_dtype)99, SPOTNIK_SUM),
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, (enum spotnik_dtype)99,
+                                              SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_engine_allreduce(engine, 0, NULL, 4, SPOTNIK_F32, SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
@@ -286,8 +290,8 @@ static void notice_ends_the_wait(void **state)
 }
 
 /* Strangers get the right error and disturb nothing; the door remembers the last one. */
-/* A joiner asks to be let in and then gives up (its donors are lost, say). It must not be in the view for good: nobody steps for it, and
- * the others would wait for ever. */
+/* A joiner asks to be let in and then gives up (its donors are lost, say). It must not be in the
+ * view for good: nobody steps for it, and the others would wait for ever. */
 static void joiner_that_gives_up_is_not_waited_for(void **state)
 {
     struct worker worker[2] = { { .steps = 10, .buckets = 2 }, { .steps = 0 } };
@@ -310,8 +314,9 @@ static void joiner_that_gives_up_is_not_waited_for(void **state)
     cluster_free(worker, 2);
 }
 
-/* A caller that waits for its commit looks for a moment and then sleeps, and so does its progress thread: both members together, one waiting
- * for the other for a second, take less than 2 % of a processor. Time is what is measured here. */
+/* A caller that waits for its commit looks for a moment and then sleeps, and so does its progress
+ * thread: both members together, one waiting for the other for a second, take less than 2 % of a
+ * processor. Time is what is measured here. */
 static void waiting_costs_no_processor(void **state)
 {
     struct worker worker[2] = { { .steps = 1, .buckets = 2 }, { .steps = 1, .buckets = 2 } };
@@ -326,7 +331,8 @@ static void waiting_costs_no_processor(void **state)
     for (unsigned i = 0; i < 2; i++)
         pthread_join(worker[i].thread, NULL);
     assert_int_equal(worker[0].committed, 1);
-    double used_s = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    double used_s =
+        (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
     print_message("a second of waiting took %.2f ms of processor time\n", used_s * 1e3);
     assert_true(used_s < 0.02);
     cluster_free(worker, 2);
@@ -344,32 +350,33 @@ static void strangers_are_refused(void **state)
     struct spotnik_credentials good = *spotnik_engine_credentials(worker[0].engine), bad = good;
     bad.self.id = cluster_id(77);
     bad.key[0] ^= 1;
-    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL,
-                                      PATIENCE_NS, &fd, &peer),
+    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port,
+                                      SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &fd, &peer),
                      SPOTNIK_ERR_KEY);
     assert_non_null(strstr(spotnik_last_error(), "key"));
     bad = good;
     bad.self.id = cluster_id(78);
     bad.job[0] ^= 1;
-    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL,
-                                      PATIENCE_NS, &fd, &peer),
+    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port,
+                                      SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &fd, &peer),
                      SPOTNIK_ERR_JOB);
     good.self.id = cluster_id(79);
-    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer, NULL),
+    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer,
+                                     NULL),
                      0);
     assert_int_equal(answer.epoch, 1);
     assert_int_equal(spotnik_engine_refusals(worker[0].engine, text, sizeof text), 2);
     assert_non_null(strstr(text, "another job"));
     spotnik_engine_free(worker[0].engine, true);
     bool refused;
-    assert_int_equal(
-        spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer, &refused),
-        SPOTNIK_ERR_PEERS);
+    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer,
+                                     &refused),
+                     SPOTNIK_ERR_PEERS);
     assert_true(refused);
 }
 
-/* Somebody who holds the key and talks nonsense afterwards is sent away, on every kind of connection; the
- * job does not notice. */
+/* Somebody who holds the key and talks nonsense afterwards is sent away, on every kind of
+ * connection; the job does not notice. */
 static void nonsense_after_the_handshake(void **state)
 {
     (void)state;
@@ -388,8 +395,8 @@ static void nonsense_after_the_handshake(void **state)
         char bytes[512];
         good.self.id = cluster_id(100 + i);
         assert_int_equal(spotnik_net_dial(&good, good.self.address, good.self.port,
-                                          i % 2 ? SPOTNIK_PURPOSE_DATA : SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS,
-                                          &fd, &peer),
+                                          i % 2 ? SPOTNIK_PURPOSE_DATA : SPOTNIK_PURPOSE_CONTROL,
+                                          PATIENCE_NS, &fd, &peer),
                          0);
         for (unsigned j = 0; j < sizeof bytes; j++)
             bytes[j] = (char)rand();
@@ -426,7 +433,8 @@ static void half_open_connections_are_bounded(void **state)
     }
     good.self.id = cluster_id(80);
     struct spotnik_answer answer;
-    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer, NULL),
+    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer,
+                                     NULL),
                      0);
     for (unsigned i = 0; i < 200; i++)
         close(fd[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member that is starved of processors answers nobody for a while, though its kernel does. That is nobody's broken path: a lane to it takes longer
- * to open, no view is made round it, and nobody goes. Found by the matrix on a busy machine: a world there waits ten minutes for silence, yet its
+/* A member that is starved of processors answers nobody for a while, though its kernel does. That
+ * is nobody's broken path: a lane to it takes longer to open, no view is made round it, and nobody
+ * goes. Found by the matrix on a busy machine: a world there waits ten minutes for silence, yet its
  * member was gone after two seconds. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,9 @@
 #include "cluster.h"
 #include "engine/inside.h"
 
-#define MEMBERS 6 /* in a tree some have lanes to others than their neighbours: those are opened by the first bucket */
+/* in a tree some have lanes to others than their neighbours: those are opened by the first
+ * bucket */
+#define MEMBERS 6
 #define COUNT 16384
 #define STARVED 3
 #define STARVED_US 2500000 /* longer than a lane that is never answered is waited for */
@@ -41,8 +44,9 @@ static void *worker_main(void *context)
     spotnik_step step;
     worker->rc = spotnik_engine_step_begin(worker->engine, &step);
     if (worker->rc == 0)
-        worker->rc = spotnik_engine_allreduce(worker->engine, 0, data[spotnik_engine_id(worker->engine).low - 1], COUNT, SPOTNIK_F32,
-                                              SPOTNIK_SUM);
+        worker->rc = spotnik_engine_allreduce(worker->engine, 0,
+                                              data[spotnik_engine_id(worker->engine).low - 1],
+                                              COUNT, SPOTNIK_F32, SPOTNIK_SUM);
     if (worker->rc == 0)
         worker->rc = spotnik_engine_step_commit(worker->engine);
     return NULL;
@@ -65,7 +69,8 @@ static void create(struct worker *worker)
 
 static void gather(struct worker *worker)
 {
-    struct spotnik_member member[MEMBERS], first = spotnik_engine_credentials(worker[0].engine)->self;
+    struct spotnik_member member[MEMBERS],
+        first = spotnik_engine_credentials(worker[0].engine)->self;
     uint64_t epoch;
     spotnik_engine_found(worker[0].engine, NULL, NULL);
     for (unsigned i = 1; i < MEMBERS; i++) {
@@ -98,7 +103,8 @@ static void test_a_starved_member_stays(void **context)
         assert_int_equal(worker[i].rc, 0);
     }
     for (unsigned i = 0; i < MEMBERS; i++) {
-        assert_int_equal(spotnik_engine_members(worker[i].engine, member, MEMBERS, &after), MEMBERS);
+        assert_int_equal(spotnik_engine_members(worker[i].engine, member, MEMBERS, &after),
+                         MEMBERS);
         assert_int_equal(after, epoch[i]);
         spotnik_engine_path(worker[i].engine, path, sizeof path);
         assert_string_equal(path, "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* While a view is being made the engine says which steps no view can change any more, wherever the callers are: the donor of a joiner for
- * which all wait has it from here. */
+/* While a view is being made the engine says which steps no view can change any more, wherever the
+ * callers are: the donor of a joiner for which all wait has it from here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,8 @@ static void *train(void *context)
     for (unsigned i = 0; i < STEPS && worker->rc == 0; i++) {
         worker->rc = spotnik_engine_step_begin(worker->engine, &step);
         if (worker->rc == 0)
-            worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, 8, SPOTNIK_F32, SPOTNIK_MEAN);
+            worker->rc =
+                spotnik_engine_allreduce(worker->engine, 0, data, 8, SPOTNIK_F32, SPOTNIK_MEAN);
         if (worker->rc == 0)
             worker->rc = spotnik_engine_step_commit(worker->engine);
     }
@@ -87,7 +88,8 @@ static void train_all(struct worker *worker)
     }
 }
 
-/* Claim: for the sake of a joiner that is two steps behind, and never comes, all are frozen; each is told its stable step though nobody calls. */
+/* Claim: for the sake of a joiner that is two steps behind, and never comes, all are frozen; each
+ * is told its stable step though nobody calls. */
 static void test_told_while_frozen(void **state)
 {
     struct worker worker[MEMBERS + 1] = { 0 };
@@ -109,7 +111,8 @@ static void test_told_while_frozen(void **state)
     spotnik_engine_join(worker[MEMBERS].engine, cluster_id(1 + MEMBERS), STEPS - 2);
     spotnik_engine_enter(worker[MEMBERS].engine, &first);
     for (unsigned i = 0; i < MEMBERS; i++) {
-        while (__atomic_load_n(&worker[i].told, __ATOMIC_SEQ_CST) == UINT64_MAX && status_of(&worker[i]).epoch == epoch)
+        while (__atomic_load_n(&worker[i].told, __ATOMIC_SEQ_CST) == UINT64_MAX
+               && status_of(&worker[i]).epoch == epoch)
             sched_yield(); /* the next view leaves the joiner out */
         assert_true(worker[i].told == STEPS - 1 || worker[i].told == STEPS);
     }

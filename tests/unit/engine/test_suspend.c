@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host that was suspended: only one of the kernel's clocks shows it. Every member of it asks the others before it commits, and as all
- * were suspended, all go on together. The clock is faked: the linker takes the one below. */
+/* A host that was suspended: only one of the kernel's clocks shows it. Every member of it asks the
+ * others before it commits, and as all were suspended, all go on together. The clock is faked: the
+ * linker takes the one below. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,8 @@ static void *worker_main(void *context)
     for (unsigned i = 0; i < worker->steps && worker->rc == 0; i++) {
         worker->rc = spotnik_engine_step_begin(worker->engine, &step);
         if (worker->rc == 0)
-            worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, 8, SPOTNIK_F32, SPOTNIK_MEAN);
+            worker->rc =
+                spotnik_engine_allreduce(worker->engine, 0, data, 8, SPOTNIK_F32, SPOTNIK_MEAN);
         if (worker->rc == 0)
             worker->rc = spotnik_engine_step_commit(worker->engine);
     }
@@ -97,7 +99,8 @@ static void run(struct worker *worker)
     }
 }
 
-/* Claim: a step that is begun after the host woke up is committed when the others have answered, without a loss. */
+/* Claim: a step that is begun after the host woke up is committed when the others have answered,
+ * without a loss. */
 static void all_go_on(const char *transport)
 {
     struct worker worker[MEMBERS] = { 0 };

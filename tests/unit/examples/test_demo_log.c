@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader behind `make demo`: lines of two members that agree are accepted, each kind of lie is found. */
+/* The reader behind `make demo`: lines of two members that agree are accepted, each kind of lie is
+ * found. */
 #include "demo_log.h"
 
 #include <setjmp.h>
@@ -33,12 +34,14 @@ static int tear_down(void **state)
 
 static void step(const char *member, unsigned number, unsigned digest, unsigned begin, unsigned end)
 {
+    fprintf(out,
+            "{\"kind\":\"step\",\"member\":\"%s\",\"t_ns\":%u,\"step\":%u,\"count\":8,\"loss\":2.5,"
+            "\"view\":4,",
+            member, number * 1000, number);
     fprintf(
         out,
-        "{\"kind\":\"step\",\"member\":\"%s\",\"t_ns\":%u,\"step\":%u,\"count\":8,\"loss\":2.5,\"view\":4,",
-        member, number * 1000, number);
-    fprintf(out, "\"size\":2,\"replay\":0,\"data_epoch\":0,\"samples\":[[%u,%u]],\"digest\":\"%016x\"}\n",
-            begin, end, digest);
+        "\"size\":2,\"replay\":0,\"data_epoch\":0,\"samples\":[[%u,%u]],\"digest\":\"%016x\"}\n",
+        begin, end, digest);
 }
 
 static void end(const char *member)
@@ -93,8 +96,8 @@ static void test_drift_is_found(void **state)
     demo_log_close(&log);
 }
 
-/* Claim: the last commit of a killed member, which nobody else may have seen, is neither proof nor a lie;
- * that of a member that ended in order counts. */
+/* Claim: the last commit of a killed member, which nobody else may have seen, is neither proof nor
+ * a lie; that of a member that ended in order counts. */
 static void test_last_line_counts_only_after_an_end(void **state)
 {
     struct demo_log log;
@@ -113,7 +116,8 @@ static void test_last_line_counts_only_after_an_end(void **state)
     demo_log_close(&log);
 }
 
-/* Claim: samples used twice, steps skipped, steps that nobody committed and bad lines are counted. */
+/* Claim: samples used twice, steps skipped, steps that nobody committed and bad lines are
+ * counted. */
 static void test_every_lie_is_counted(void **state)
 {
     struct demo_log log;
@@ -159,7 +163,8 @@ static void test_a_second_life_is_counted(void **state)
     struct demo_log log;
 
     (void)state;
-    fputs("{\"kind\":\"end\",\"member\":\"a\",\"pid\":7}\n{\"kind\":\"end\",\"member\":\"b\",\"pid\":8}\n",
+    fputs("{\"kind\":\"end\",\"member\":\"a\",\"pid\":7}\n{\"kind\":\"end\",\"member\":\"b\","
+          "\"pid\":8}\n",
           out);
     fputs("{\"kind\":\"end\",\"member\":\"c\",\"pid\":7}\n", out);
     read_all(&log);

@@ -45,8 +45,9 @@ static void *arrive(void *context)
 
 static void environment_clear(const char *transport)
 {
-    static const char *const names[] = { "SPOTNIK_JOB", "SPOTNIK_KEY_FILE", "SPOTNIK_PEERS", "SPOTNIK_MIN",
-                                         "SPOTNIK_MAX", "SPOTNIK_CHECKPOINT", "SPOTNIK_BIND" };
+    static const char *const names[] = { "SPOTNIK_JOB", "SPOTNIK_KEY_FILE", "SPOTNIK_PEERS",
+                                         "SPOTNIK_MIN", "SPOTNIK_MAX",      "SPOTNIK_CHECKPOINT",
+                                         "SPOTNIK_BIND" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of a few members in this process, each with an engine of its own, that have made a step together and then stand
- * still, so that one thread may call for all of them in turn. Test code only. */
+/* A job of a few members in this process, each with an engine of its own, that have made a step
+ * together and then stand still, so that one thread may call for all of them in turn. Test code
+ * only. */
 #ifndef TESTS_UNIT_EXCHANGE_GATHERING_H
 #define TESTS_UNIT_EXCHANGE_GATHERING_H
 

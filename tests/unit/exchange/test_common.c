@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that members of one host have in common. Claims: it is one memory, made by the first and given to the others, with what
- * the first began with; the loss of the one that made it, and of any other, changes nothing in it; who comes when its maker is
- * gone has it from another; another size, and a transport without shared memory, are refused with words. */
+/* Memory that members of one host have in common. Claims: it is one memory, made by the first and
+ * given to the others, with what the first began with; the loss of the one that made it, and of any
+ * other, changes nothing in it; who comes when its maker is gone has it from another; another size,
+ * and a transport without shared memory, are refused with words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,7 +23,8 @@ static float *common_of(struct gathering *gathering, uint32_t rank, float initia
 
     for (uint32_t i = 0; i < COUNT; i++)
         begin[i] = initial;
-    int rc = spotnik_common(gathering->job[gathering_of_rank(gathering, rank)], "w", begin, COUNT, &memory);
+    int rc = spotnik_common(gathering->job[gathering_of_rank(gathering, rank)], "w", begin, COUNT,
+                            &memory);
     if (rc)
         fail_msg("rank %u: %s", rank, spotnik_last_error());
     free(begin);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publish, pull and pairwise averages among members of this process, over TCP and over Unix sockets. Claims: what arrives is
- * one whole publication, the newest; who has nothing, dies or is told to stop costs no more than a turn to the next one, or
- * a clean "nothing came"; pairwise averages conserve the sum of all models to the last bit; wrong calls start nothing. */
+/* Publish, pull and pairwise averages among members of this process, over TCP and over Unix
+ * sockets. Claims: what arrives is one whole publication, the newest; who has nothing, dies or is
+ * told to stop costs no more than a turn to the next one, or a clean "nothing came"; pairwise
+ * averages conserve the sum of all models to the last bit; wrong calls start nothing. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,11 +61,14 @@ static spotnik_arrival finish(spotnik_request *request)
     return arrival;
 }
 
-static spotnik_arrival pull(spotnik_job *job, uint32_t rank, uint64_t version_min, float *data, uint64_t timeout_ns)
+static spotnik_arrival pull(spotnik_job *job, uint32_t rank, uint64_t version_min, float *data,
+                            uint64_t timeout_ns)
 {
     spotnik_request *request;
 
-    assert_int_equal(spotnik_pull(job, "model", rank, version_min, data, COUNT, SPOTNIK_F32, timeout_ns, &request), 0);
+    assert_int_equal(spotnik_pull(job, "model", rank, version_min, data, COUNT, SPOTNIK_F32,
+                                  timeout_ns, &request),
+                     0);
     return finish(request);
 }
 
@@ -94,7 +98,8 @@ static void test_pull(void **state)
 
 enum { MAPPED_MAX = 256 };
 
-/* The files without a name that are mapped so, by their numbers, which say nothing of their age. How many? */
+/* The files without a name that are mapped so, by their numbers, which say nothing of their age.
+ * How many? */
 static uint32_t mapped(const char *rights, unsigned long ret_file[MAPPED_MAX])
 {
     char line[512], found[8];
@@ -104,7 +109,8 @@ static uint32_t mapped(const char *rights, unsigned long ret_file[MAPPED_MAX])
 
     assert_non_null(maps);
     while (count < MAPPED_MAX && fgets(line, sizeof line, maps))
-        if (strstr(line, "memfd:spotnik") && sscanf(line, "%*s %7s %*s %*s %lu", found, &number) == 2
+        if (strstr(line, "memfd:spotnik")
+            && sscanf(line, "%*s %7s %*s %*s %lu", found, &number) == 2
             && strcmp(found, rights) == 0)
             ret_file[count++] = number;
     fclose(maps);
@@ -141,7 +147,8 @@ static unsigned long publish_first(spotnik_job *job)
     return 0;
 }
 
-/* On one host a snapshot is read where it lies, which is asked for once; and given back when its owner is no more. */
+/* On one host a snapshot is read where it lies, which is asked for once; and given back when its
+ * owner is no more. */
 static void test_read_in_place(void **state)
 {
     struct gathering gathering;
@@ -154,13 +161,16 @@ static void test_read_in_place(void **state)
     assert_int_equal(lent != 0, is_local);
     for (uint64_t version = 2; version <= 4; version++) {
         publish(gathering.job[doomed], (float)version, version);
-        assert_int_equal(pull(gathering.job[0], gathering.rank[doomed], 0, data, 0).version, version);
+        assert_int_equal(pull(gathering.job[0], gathering.rank[doomed], 0, data, 0).version,
+                         version);
         expect_all(data, (float)version);
     }
     assert_int_equal(borrowed(lent), is_local);
     assert_int_equal(spotnik_publish(gathering.job[doomed], "another", data, 5, SPOTNIK_F32, 1), 0);
     spotnik_request *request;
-    assert_int_equal(spotnik_pull(gathering.job[0], "another", gathering.rank[doomed], 0, data, 5, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(gathering.job[0], "another", gathering.rank[doomed], 0, data, 5,
+                                  SPOTNIK_F32, 0, &request),
+                     0);
     assert_int_equal(finish(request).version, 1);
     assert_int_equal(borrowed(lent), is_local);
     gathering_lose(&gathering, doomed);
@@ -204,7 +214,9 @@ static void test_wait_for_a_version(void **state)
     gathering_begin(&gathering, 2, transport(state));
     spotnik_job *job = gathering.job[0], *other = gathering.job[1];
     publish(other, 1, 1);
-    assert_int_equal(spotnik_pull(job, "model", gathering.rank[1], 2, data, COUNT, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(job, "model", gathering.rank[1], 2, data, COUNT, SPOTNIK_F32, 0,
+                                  &request),
+                     0);
     assert_int_equal(spotnik_request_wait(request, A_MOMENT_NS, &arrival), SPOTNIK_ERR_AGAIN);
     publish(other, 2, 2);
     arrival = finish(request);
@@ -212,9 +224,13 @@ static void test_wait_for_a_version(void **state)
     expect_all(data, 2);
     arrival = pull(job, gathering.rank[1], 3, data, A_MOMENT_NS);
     assert_int_equal(arrival.version, 0);
-    assert_int_equal(spotnik_pull(job, "model", gathering.rank[1], 3, data, COUNT, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(job, "model", gathering.rank[1], 3, data, COUNT, SPOTNIK_F32, 0,
+                                  &request),
+                     0);
     spotnik_request_free(request); /* given up */
-    assert_int_equal(spotnik_pull(job, "model", gathering.rank[1], 3, data, COUNT, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(job, "model", gathering.rank[1], 3, data, COUNT, SPOTNIK_F32, 0,
+                                  &request),
+                     0);
     assert_int_equal(spotnik_request_wait(request, 0, NULL), SPOTNIK_ERR_AGAIN);
     publish(other, 3, 3);
     assert_int_equal(finish(request).version, 3);
@@ -222,7 +238,8 @@ static void test_wait_for_a_version(void **state)
     gathering_end(&gathering);
 }
 
-/* In the midst of waiting for it, a member dies: the next one answers, without the detector's help. */
+/* In the midst of waiting for it, a member dies: the next one answers, without the detector's
+ * help. */
 static void test_fail_over(void **state)
 {
     struct gathering gathering;
@@ -235,8 +252,9 @@ static void test_fail_over(void **state)
     publish(gathering.job[doomed], 1, 1);
     publish(gathering.job[other], 5, 5);
     assert_int_equal(pull(gathering.job[0], gathering.rank[doomed], 0, data, 0).version, 1);
-    assert_int_equal(
-        spotnik_pull(gathering.job[0], "model", gathering.rank[doomed], 2, data, COUNT, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(gathering.job[0], "model", gathering.rank[doomed], 2, data, COUNT,
+                                  SPOTNIK_F32, 0, &request),
+                     0);
     assert_int_equal(spotnik_request_wait(request, A_MOMENT_NS, NULL), SPOTNIK_ERR_AGAIN);
     gathering_lose(&gathering, doomed);
     spotnik_arrival arrival = finish(request);
@@ -282,8 +300,12 @@ static void test_whole_publications(void **state)
     assert_int_equal(pthread_create(&thread, NULL, write_on, &writer), 0);
     for (int i = 0; i < 100; i++) {
         spotnik_request *first, *second;
-        assert_int_equal(spotnik_pull(gathering.job[1], "model", rank, last, one, COUNT, SPOTNIK_F32, 0, &first), 0);
-        assert_int_equal(spotnik_pull(gathering.job[2], "model", rank, last, two, COUNT, SPOTNIK_F32, 0, &second), 0);
+        assert_int_equal(spotnik_pull(gathering.job[1], "model", rank, last, one, COUNT,
+                                      SPOTNIK_F32, 0, &first),
+                         0);
+        assert_int_equal(spotnik_pull(gathering.job[2], "model", rank, last, two, COUNT,
+                                      SPOTNIK_F32, 0, &second),
+                         0);
         spotnik_arrival arrival = finish(first);
         assert_true(arrival.version >= last);
         expect_all(one, (float)arrival.version);
@@ -343,7 +365,8 @@ static void test_exchange(void **state)
     gathering_end(&gathering);
 }
 
-/* Everybody with everybody at once, for many rounds. Values are multiples of a power of two, so sums are exact. */
+/* Everybody with everybody at once, for many rounds. Values are multiples of a power of two, so
+ * sums are exact. */
 static void test_sums_are_kept(void **state)
 {
     struct gathering gathering;
@@ -358,9 +381,13 @@ static void test_sums_are_kept(void **state)
     for (uint64_t round = 1; round <= 12; round++) {
         spotnik_request *request[MEMBERS];
         for (uint32_t i = 0; i < MEMBERS; i++)
-            assert_int_equal(spotnik_publish(gathering.job[i], "model", model[i], COUNT, SPOTNIK_F32, round), 0);
+            assert_int_equal(spotnik_publish(gathering.job[i], "model", model[i], COUNT,
+                                             SPOTNIK_F32, round),
+                             0);
         for (uint32_t i = 0; i < MEMBERS; i++)
-            request[i] = offer(gathering.job[i], (uint32_t)(gathering.rank[i] + 1 + round % 2) % MEMBERS, model[i], change[i]);
+            request[i] =
+                offer(gathering.job[i], (uint32_t)(gathering.rank[i] + 1 + round % 2) % MEMBERS,
+                      model[i], change[i]);
         for (uint32_t i = 0; i < MEMBERS; i++)
             if (finish(request[i]).version) {
                 came++;
@@ -410,7 +437,8 @@ static void test_one_exchange_at_a_time(void **state)
     publish(gathering.job[1], 8, 1);
     for (int i = 0; i < 10; i++) { /* given up at any point of it */
         spotnik_request_free(offer(gathering.job[0], gathering.rank[1], data, change));
-        assert_int_equal(spotnik_exchange(gathering.job[0], "model", 1, change, COUNT, 0, &request), 0);
+        assert_int_equal(spotnik_exchange(gathering.job[0], "model", 1, change, COUNT, 0, &request),
+                         0);
         int rc = spotnik_exchange(gathering.job[0], "model", 1, data, COUNT, 0, &pulled);
         if (rc == 0)
             spotnik_request_free(pulled); /* the first one had ended */
@@ -438,31 +466,41 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_publish(job, longest, data, 4, SPOTNIK_F32, 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_publish(job, longest + 1, data, 4, SPOTNIK_F32, 1), 0);
     assert_int_equal(spotnik_publish(job, "x", data, 4, SPOTNIK_F32, 0), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_publish(job, "x", data, 4, (enum spotnik_dtype)99, 1), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_publish(job, "x", data, 4, (enum spotnik_dtype)99, 1),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_publish(job, "x", NULL, 4, SPOTNIK_F32, 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_publish(job, "x", data, 4, SPOTNIK_F32, 1), 0);
     assert_int_equal(spotnik_publish(job, "x", data, 3, SPOTNIK_F32, 2), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_pull(job, "x", 0, 0, data, 4, SPOTNIK_F32, 0, NULL), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_pull(job, "x", 0, 0, data, 4, SPOTNIK_F32, 0, NULL),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_settle(job, "x", data, 3, NULL), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_request_wait(NULL, 0, NULL), SPOTNIK_ERR_ARGUMENT);
     spotnik_request_free(NULL);
-    assert_int_equal(spotnik_pull(other, "x", gathering.rank[0], 0, data, 3, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(other, "x", gathering.rank[0], 0, data, 3, SPOTNIK_F32, 0,
+                                  &request),
+                     0);
     assert_int_equal(spotnik_request_wait(request, FOR_EVER, &arrival), SPOTNIK_ERR_MISMATCH);
     assert_non_null(strstr(spotnik_last_error(), "x is of another size"));
     spotnik_request_free(request);
-    assert_int_equal(spotnik_pull(other, "x", gathering.rank[0], 9, data, 4, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(spotnik_pull(other, "x", gathering.rank[0], 9, data, 4, SPOTNIK_F32, 0,
+                                  &request),
+                     0);
     gathering_end(&gathering); /* frees a request that was forgotten */
 }
 
 int main(void)
 {
     static char tcp[] = "tcp", any[] = "auto";
-#define BOTH(test) { #test " tcp", test, NULL, NULL, tcp }, { #test " unix", test, NULL, NULL, any }
+#define BOTH(test)                                                                                 \
+    { #test " tcp", test, NULL, NULL, tcp },                                                       \
+    {                                                                                              \
+        #test " unix", test, NULL, NULL, any                                                       \
+    }
     const struct CMUnitTest tests[] = {
-        BOTH(test_pull),           BOTH(test_nothing_came),  BOTH(test_wait_for_a_version),
-        BOTH(test_fail_over),      BOTH(test_whole_publications), BOTH(test_exchange),
-        BOTH(test_sums_are_kept),  BOTH(test_who_never_settles),  BOTH(test_one_exchange_at_a_time),
-        BOTH(test_read_in_place),  BOTH(test_wrong_calls),
+        BOTH(test_pull),          BOTH(test_nothing_came),       BOTH(test_wait_for_a_version),
+        BOTH(test_fail_over),     BOTH(test_whole_publications), BOTH(test_exchange),
+        BOTH(test_sums_are_kept), BOTH(test_who_never_settles),  BOTH(test_one_exchange_at_a_time),
+        BOTH(test_read_in_place), BOTH(test_wrong_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

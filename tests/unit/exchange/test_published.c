@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots in memory that others read. Claims: what is read is one whole publication, while its owner writes as fast as it
- * can and readers are killed in the midst of reading; who is overtaken is told so, and nobody waits; whatever the bytes of a segment
- * say, nothing outside of it is touched. */
+/* Snapshots in memory that others read. Claims: what is read is one whole publication, while its
+ * owner writes as fast as it can and readers are killed in the midst of reading; who is overtaken
+ * is told so, and nobody waits; whatever the bytes of a segment say, nothing outside of it is
+ * touched. */
 #include "exchange/published.h"
 
 #include <setjmp.h>
@@ -30,7 +31,8 @@ struct place {
 
 static struct spotnik_published_copy *copy_of(const struct place *place, uint32_t i)
 {
-    return (struct spotnik_published_copy *)(void *)(place->base + sizeof *place->published + (size_t)i * STRIDE);
+    return (struct spotnik_published_copy *)(void *)(place->base + sizeof *place->published
+                                                     + (size_t)i * STRIDE);
 }
 
 static uint64_t offset_of(const struct place *place, uint32_t i)
@@ -68,14 +70,17 @@ static void write_in_turn(const struct place *place, float *data, uint64_t versi
 
 static struct spotnik_published_wanted wanted_of(const char *name, uint64_t version_min)
 {
-    struct spotnik_published_wanted wanted = { .dtype = SPOTNIK_F32, .bytes = BYTES, .version_min = version_min };
+    struct spotnik_published_wanted wanted = { .dtype = SPOTNIK_F32,
+                                               .bytes = BYTES,
+                                               .version_min = version_min };
 
     snprintf(wanted.name, sizeof wanted.name, "%s", name);
     return wanted;
 }
 
-static enum spotnik_published_sight look(const struct place *place, struct spotnik_published_wanted wanted, void *data,
-                                     uint64_t *ret_version)
+static enum spotnik_published_sight look(const struct place *place,
+                                         struct spotnik_published_wanted wanted, void *data,
+                                         uint64_t *ret_version)
 {
     return spotnik_published_look(place->base, place->size, &wanted, data, ret_version);
 }
@@ -90,10 +95,12 @@ static void test_newest(void **state)
     assert_int_equal(look(&place, wanted_of("model", 0), found, &version), SPOTNIK_PUBLISHED_NONE);
     for (uint64_t i = 1; i <= 7; i++) {
         write_in_turn(&place, data, i);
-        assert_int_equal(look(&place, wanted_of("model", i), found, &version), SPOTNIK_PUBLISHED_READ);
+        assert_int_equal(look(&place, wanted_of("model", i), found, &version),
+                         SPOTNIK_PUBLISHED_READ);
         assert_int_equal(version, i);
         assert_memory_equal(found, data, BYTES);
-        assert_int_equal(look(&place, wanted_of("model", i + 1), found, &version), SPOTNIK_PUBLISHED_NONE);
+        assert_int_equal(look(&place, wanted_of("model", i + 1), found, &version),
+                         SPOTNIK_PUBLISHED_NONE);
     }
     assert_int_equal(look(&place, wanted_of("mode", 0), found, &version), SPOTNIK_PUBLISHED_NONE);
     struct spotnik_published_wanted other = wanted_of("model", 0);
@@ -148,13 +155,19 @@ static void test_nonsense(void **state)
     struct place place = place_new();
     float *data = malloc(BYTES);
     uint64_t version, end = place.size;
-    const uint64_t far[] = { end, end - 64, end - BYTES, end & ~UINT64_C(63), UINT64_C(1) << 63, UINT64_MAX & ~UINT64_C(63) };
+    const uint64_t far[] = { end,
+                             end - 64,
+                             end - BYTES,
+                             end & ~UINT64_C(63),
+                             UINT64_C(1) << 63,
+                             UINT64_MAX & ~UINT64_C(63) };
 
     (void)state;
     write_in_turn(&place, data, 1);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
         spotnik_published_show(place.row, far[i] & ~UINT64_C(63));
-        assert_int_equal(look(&place, wanted_of("model", 0), data, &version), SPOTNIK_PUBLISHED_SHORT);
+        assert_int_equal(look(&place, wanted_of("model", 0), data, &version),
+                         SPOTNIK_PUBLISHED_SHORT);
     }
     spotnik_published_show(place.row, offset_of(&place, 1) + 8);
     assert_int_equal(look(&place, wanted_of("model", 0), data, &version), SPOTNIK_PUBLISHED_WRONG);
@@ -175,7 +188,8 @@ static void test_nonsense(void **state)
     place_free(&place);
 }
 
-/* What is read is whole, and never older than what was there before. The number of those that were whole goes to `count`. */
+/* What is read is whole, and never older than what was there before. The number of those that were
+ * whole goes to `count`. */
 static void read_on(const struct place *place, uint64_t *count)
 {
     float *found = malloc(BYTES);
@@ -195,12 +209,14 @@ static void read_on(const struct place *place, uint64_t *count)
     }
 }
 
-/* A reader after the other is killed while the owner goes on: any number of them costs it nothing. */
+/* A reader after the other is killed while the owner goes on: any number of them costs it
+ * nothing. */
 static void test_readers_are_killed(void **state)
 {
     struct place place = place_new();
     float *data = malloc(BYTES);
-    uint64_t *count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t *count =
+        mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t version = 0;
 
     (void)state;
@@ -212,14 +228,16 @@ static void test_readers_are_killed(void **state)
         if (child == 0)
             read_on(&place, count);
         assert_true(child > 0);
-        while (__atomic_load_n(count, __ATOMIC_RELAXED) < before + 5 && waitpid(child, &status, WNOHANG) == 0)
+        while (__atomic_load_n(count, __ATOMIC_RELAXED) < before + 5
+               && waitpid(child, &status, WNOHANG) == 0)
             write_in_turn(&place, data, ++version);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
     }
     write_in_turn(&place, data, ++version);
-    assert_int_equal(look(&place, wanted_of("model", version), data, &version), SPOTNIK_PUBLISHED_READ);
+    assert_int_equal(look(&place, wanted_of("model", version), data, &version),
+                     SPOTNIK_PUBLISHED_READ);
     munmap(count, sizeof *count);
     free(data);
     place_free(&place);
@@ -228,8 +246,11 @@ static void test_readers_are_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest),   cmocka_unit_test(test_half_written),       cmocka_unit_test(test_full),
-        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_readers_are_killed),
+        cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_half_written),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_readers_are_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

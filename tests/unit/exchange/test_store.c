@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store that members share. Claims: every update that was answered is in it, exactly once, whoever is lost in the midst
- * of it, down to the last member but as many as there are copies; of an update that was cut off by the death of its sender,
- * each element counts once or not at all; one's own updates are seen at once. */
+/* The store that members share. Claims: every update that was answered is in it, exactly once,
+ * whoever is lost in the midst of it, down to the last member but as many as there are copies; of
+ * an update that was cut off by the death of its sender, each element counts once or not at all;
+ * one's own updates are seen at once. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,9 +26,9 @@ static const char *transport(void **state)
 struct worker {
     struct gathering *gathering;
     uint32_t member;
-    uint32_t pushes;  /* to make */
-    bool doomed;      /* goes without a word in the midst of the one after */
-    float answered;   /* pushes that ended well */
+    uint32_t pushes;   /* to make */
+    bool doomed;       /* goes without a word in the midst of the one after */
+    float answered;    /* pushes that ended well */
     uint64_t delay_ns; /* of its death, into that push */
     char failure[256];
 };
@@ -61,7 +62,9 @@ static void die(struct worker *worker, const float *update)
 {
     spotnik_request *request;
 
-    EXPECT(worker, spotnik_push(worker->gathering->job[worker->member], "w", update, COUNT, 0, &request) == 0);
+    EXPECT(worker,
+           spotnik_push(worker->gathering->job[worker->member], "w", update, COUNT, 0, &request)
+               == 0);
     EXPECT(worker, spotnik_request_wait(request, worker->delay_ns, NULL) != SPOTNIK_ERR_ARGUMENT);
     gathering_lose(worker->gathering, worker->member);
 }
@@ -110,14 +113,15 @@ static void check(struct gathering *gathering, uint32_t member, float answered, 
     for (uint32_t i = 0; i < COUNT; i++) {
         float found = data[i] - (float)(i % 7);
         if (found < answered || found > answered + dead)
-            fail_msg("element %u counts %g updates; %g were answered and %g cut off", i, (double)found,
-                     (double)answered, (double)dead);
+            fail_msg("element %u counts %g updates; %g were answered and %g cut off", i,
+                     (double)found, (double)answered, (double)dead);
     }
     free(data);
 }
 
 /* All push at once; the first `dead` of them die on the way, each at a point of its own. */
-static void run(const char *transport, uint32_t members, uint32_t copies, uint32_t dead, uint64_t delay_ns)
+static void run(const char *transport, uint32_t members, uint32_t copies, uint32_t dead,
+                uint64_t delay_ns)
 {
     struct gathering gathering;
     struct worker worker[GATHERING_MAX];
@@ -127,7 +131,9 @@ static void run(const char *transport, uint32_t members, uint32_t copies, uint32
     gathering_begin(&gathering, members, transport);
     open_all(&gathering, copies);
     for (uint32_t i = 0; i < members; i++) {
-        worker[i] = (struct worker){ .gathering = &gathering, .member = i, .pushes = 24, .delay_ns = delay_ns };
+        worker[i] = (struct worker){
+            .gathering = &gathering, .member = i, .pushes = 24, .delay_ns = delay_ns
+        };
         worker[i].doomed = i < dead;
         if (worker[i].doomed)
             worker[i].pushes = 6 + 8 * i; /* not together: two copies outlive one at a time */
@@ -193,7 +199,8 @@ static void test_wrong_calls(void **state)
     gathering_end(&gathering);
 }
 
-/* Others need not have opened it to hold their parts, nor to be lost; they open it later, and find what was pushed. */
+/* Others need not have opened it to hold their parts, nor to be lost; they open it later, and find
+ * what was pushed. */
 static void test_opened_by_one(void **state)
 {
     struct gathering gathering;
@@ -207,7 +214,8 @@ static void test_opened_by_one(void **state)
     gathering_lose(&gathering, 3);
     check(&gathering, 0, 3, 0);
     assert_int_equal(spotnik_fetch(gathering.job[1], "w", NULL, 0, 0, &request), SPOTNIK_ERR_STATE);
-    assert_int_equal(open_one(&gathering, 1, 5, 3), SPOTNIK_ERR_ARGUMENT); /* not as the others have it */
+    /* not as the others have it */
+    assert_int_equal(open_one(&gathering, 1, 5, 3), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "70001 elements and 2 copies"));
     assert_int_equal(open_one(&gathering, 1, 5, 2), 0);
     check(&gathering, 1, 3, 0);
@@ -253,13 +261,14 @@ static void test_opened_differently(void **state)
 int main(void)
 {
     static char tcp[] = "tcp", any[] = "auto";
-#define BOTH(test) { #test " tcp", test, NULL, NULL, tcp }, { #test " unix", test, NULL, NULL, any }
+#define BOTH(test)                                                                                 \
+    { #test " tcp", test, NULL, NULL, tcp },                                                       \
+    {                                                                                              \
+        #test " unix", test, NULL, NULL, any                                                       \
+    }
     const struct CMUnitTest tests[] = {
-        BOTH(test_opened_by_one), BOTH(test_opened_differently),
-        BOTH(test_calm),
-        BOTH(test_one_is_lost),
-        BOTH(test_two_are_lost),
-        BOTH(test_wrong_calls),
+        BOTH(test_opened_by_one), BOTH(test_opened_differently), BOTH(test_calm),
+        BOTH(test_one_is_lost),   BOTH(test_two_are_lost),       BOTH(test_wrong_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: beyond loopback there is no server without a token; on loopback, names that are not loopback's
- * are turned away, so that a web page cannot read through a name of its own; a token is compared whole. */
+/* Claims: beyond loopback there is no server without a token; on loopback, names that are not
+ * loopback's are turned away, so that a web page cannot read through a name of its own; a token is
+ * compared whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +62,8 @@ static void test_token(void **state)
     assert_true(spotnik_gate_admits(&door, "any.name", "Bearer 0123456789abcdef"));
     assert_true(spotnik_gate_admits(&door, NULL, "bearer 0123456789abcdef"));
     assert_false(
-        spotnik_gate_admits(&door, "localhost", NULL)); /* a token that is set counts on loopback, too */
+        /* a token that is set counts on loopback, too */
+        spotnik_gate_admits(&door, "localhost", NULL));
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcdee"));
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcde"));
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcdef0"));

@@ -25,7 +25,8 @@ static uint64_t pool_total(const struct spotnik_ledger *ledger, uint32_t shares)
 }
 
 /* The steps of one epoch of data; in step `hit` some members are lost, but for the first. */
-static uint64_t epoch_run(struct spotnik_ledger *ledger, struct spotnik_prng *prng, uint32_t shares, uint64_t hit)
+static uint64_t epoch_run(struct spotnik_ledger *ledger, struct spotnik_prng *prng, uint32_t shares,
+                          uint64_t hit)
 {
     bool in_view[SHARES_MAX];
     uint64_t steps = 0;
@@ -40,7 +41,8 @@ static uint64_t epoch_run(struct spotnik_ledger *ledger, struct spotnik_prng *pr
     return steps;
 }
 
-/* Whatever is lost in one of its steps but the last, an epoch has no step more, and no step more than two batches. */
+/* Whatever is lost in one of its steps but the last, an epoch has no step more, and no step more
+ * than two batches. */
 static void losses_add_no_steps(void **state)
 {
     (void)state;
@@ -50,7 +52,8 @@ static void losses_add_no_steps(void **state)
 
     for (uint64_t seed = 0; seed < 2000; seed++) {
         spotnik_prng_seed(&prng, seed);
-        uint64_t batch = spotnik_prng_between(&prng, 1, 40), samples = spotnik_prng_between(&prng, 2 * batch, 2000);
+        uint64_t batch = spotnik_prng_between(&prng, 1, 40),
+                 samples = spotnik_prng_between(&prng, 2 * batch, 2000);
         uint64_t planned = (samples + batch - 1) / batch, hit = spotnik_prng_below(&prng, planned);
         uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 2, SHARES_MAX);
         spotnik_ledger_init(&ledger, samples, batch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger against a plain count: how often each sample of an epoch of data was consumed. Whatever is
- * lost, by chance, in every possible way (small cases), or by malice (as many splits as can be), each is
- * consumed once. */
+/* The ledger against a plain count: how often each sample of an epoch of data was consumed.
+ * Whatever is lost, by chance, in every possible way (small cases), or by malice (as many splits as
+ * can be), each is consumed once. */
 #include "ledger/ledger.h"
 
 #include <setjmp.h>
@@ -18,7 +18,8 @@
 #define SAMPLES_MAX 200000
 #define SHARES_MAX 1500
 
-/* The ledger has no threads: the thread sanitizer has nothing to find here, and takes a hundred times as long. */
+/* The ledger has no threads: the thread sanitizer has nothing to find here, and takes a hundred
+ * times as long. */
 #if defined __SANITIZE_THREAD__
 #define HISTORIES(n) ((n) / 20)
 #else
@@ -52,8 +53,8 @@ static void ledger_check(const struct spotnik_ledger *ledger)
     assert_true(spotnik_ledger_is_valid(ledger));
 }
 
-/* One share: ranges ascending, not empty, within the epoch of data. Each of its samples gets one more
- * count. */
+/* One share: ranges ascending, not empty, within the epoch of data. Each of its samples gets one
+ * more count. */
 static uint64_t share_consume(const struct spotnik_ledger *ledger, uint32_t share, uint32_t shares,
                               bool counts)
 {
@@ -74,8 +75,8 @@ static uint64_t share_consume(const struct spotnik_ledger *ledger, uint32_t shar
     return total;
 }
 
-/* One step: the shares in the view are consumed. Returns what was; opens the count anew with the epoch
- * of data. */
+/* One step: the shares in the view are consumed. Returns what was; opens the count anew with the
+ * epoch of data. */
 static uint64_t step(struct spotnik_ledger *ledger, uint32_t shares)
 {
     uint64_t total = 0, epoch = ledger->data_epoch;
@@ -113,7 +114,8 @@ static void each_sample_once_under_random_losses(void **state)
         memset(consumed, 0, sizeof consumed);
         uint64_t samples = spotnik_prng_between(&prng, 1, 2000);
         uint64_t lost_percent = spotnik_prng_below(&prng, 90);
-        spotnik_ledger_init(&ledger, samples, spotnik_prng_between(&prng, 1, samples + samples / 4));
+        spotnik_ledger_init(&ledger, samples,
+                            spotnik_prng_between(&prng, 1, samples + samples / 4));
         for (uint32_t steps = 0; ledger.data_epoch < 3; steps++) {
             uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 1, 12);
             lose_by_chance(&prng, shares, steps % 7 ? lost_percent : 0);
@@ -147,7 +149,8 @@ static void each_sample_once_with_a_batch_per_member(void **state)
     assert_true(waiting > 100); /* or more than one batch was never returned */
 }
 
-/* A step consumes as many batches as there are members, and fewer only at the end of the epoch of data. */
+/* A step consumes as many batches as there are members, and fewer only at the end of the epoch of
+ * data. */
 static void a_batch_per_member_follows_the_members(void **state)
 {
     (void)state;
@@ -168,7 +171,8 @@ static void a_batch_per_member_follows_the_members(void **state)
     spotnik_ledger_commit(&ledger, 3, (const bool[]){ true, true, true });
     assert_int_equal(ledger.returned_count, 0);
     assert_int_equal(ledger.cursor, 50);
-    assert_int_equal(spotnik_ledger_share(&ledger, 7, 8, ranges, &count), 7); /* 50 are left for 8 */
+    /* 50 are left for 8 */
+    assert_int_equal(spotnik_ledger_share(&ledger, 7, 8, ranges, &count), 7);
 }
 
 /* The list is full to the brim, and still nobody gets more than a batch. */
@@ -186,7 +190,8 @@ static void a_full_list_keeps_the_batch_per_member(void **state)
         for (uint32_t steps = 0; ledger.data_epoch < 1; steps++) {
             uint32_t n = steps < 60 ? 1024 - steps : 1 + steps % 9;
             for (uint32_t i = 0; i < n; i++)
-                in_view[i] = steps >= 60 || ((i + steps / 3) % 2 && spotnik_prng_chance(&prng, 1, 4));
+                in_view[i] =
+                    steps >= 60 || ((i + steps / 3) % 2 && spotnik_prng_chance(&prng, 1, 4));
             step(&ledger, n);
             most = ledger.returned_count > most ? ledger.returned_count : most;
             assert_true(steps < 20000);
@@ -308,8 +313,8 @@ static void what_needs_too_many_ranges_stays(void **state)
     assert_int_equal(ledger.data_epoch, 1);
 }
 
-/* As many splits as can be: every second of very many shares is lost, again and again, until the list is
- * full. */
+/* As many splits as can be: every second of very many shares is lost, again and again, until the
+ * list is full. */
 static void a_full_list_of_ranges_loses_nothing(void **state)
 {
     (void)state;
@@ -325,7 +330,8 @@ static void a_full_list_of_ranges_loses_nothing(void **state)
         for (uint32_t steps = 0; ledger.data_epoch < 1; steps++) {
             uint32_t n = shares[(seed + steps / 50) % 5];
             for (uint32_t i = 0; i < n; i++)
-                in_view[i] = steps < 200 ? (i + steps / 3) % 2 && spotnik_prng_chance(&prng, 1, 4) : true;
+                in_view[i] =
+                    steps < 200 ? (i + steps / 3) % 2 && spotnik_prng_chance(&prng, 1, 4) : true;
             uint32_t before = ledger.returned_count;
             bool crowded = before + 1 + (n < 1024 ? n : 1024) / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
             step(&ledger, n);
@@ -335,10 +341,12 @@ static void a_full_list_of_ranges_loses_nothing(void **state)
             assert_true(steps < 2000);
         }
     }
-    assert_true(most > SPOTNIK_LEDGER_RETURNED_MAX / 2); /* or the list was never full enough to matter */
+    /* or the list was never full enough to matter */
+    assert_true(most > SPOTNIK_LEDGER_RETURNED_MAX / 2);
 }
 
-/* One survivor in the middle of many: each step splits once more, until the list is full to the brim. */
+/* One survivor in the middle of many: each step splits once more, until the list is full to the
+ * brim. */
 static void slow_growth_stops_at_the_limit(void **state)
 {
     (void)state;
@@ -379,7 +387,8 @@ static void nothing_changes_when_everybody_is_lost(void **state)
 }
 
 /* Weights by lot, some of them 0, some of them huge. */
-static void deal_by_chance(struct spotnik_prng *prng, struct spotnik_ledger *ledger, uint32_t shares)
+static void deal_by_chance(struct spotnik_prng *prng, struct spotnik_ledger *ledger,
+                           uint32_t shares)
 {
     uint32_t weight[SHARES_MAX];
     uint64_t most = UINT64_C(1) << spotnik_prng_below(prng, 24);
@@ -389,7 +398,8 @@ static void deal_by_chance(struct spotnik_prng *prng, struct spotnik_ledger *led
     spotnik_ledger_deal_set(ledger, shares, weight);
 }
 
-/* Uneven shares, whoever is lost and whatever the weights: every sample once, and something is always consumed when nobody is lost. */
+/* Uneven shares, whoever is lost and whatever the weights: every sample once, and something is
+ * always consumed when nobody is lost. */
 static void each_sample_once_with_any_deal(void **state)
 {
     (void)state;
@@ -399,7 +409,8 @@ static void each_sample_once_with_any_deal(void **state)
     for (uint64_t seed = 0; seed < HISTORIES(300); seed++) {
         spotnik_prng_seed(&prng, seed);
         memset(consumed, 0, sizeof consumed);
-        uint64_t samples = spotnik_prng_between(&prng, 1, 2000), lost_percent = spotnik_prng_below(&prng, 90);
+        uint64_t samples = spotnik_prng_between(&prng, 1, 2000),
+                 lost_percent = spotnik_prng_below(&prng, 90);
         uint64_t batch = spotnik_prng_between(&prng, 1, samples + samples / 4);
         if (seed % 3 == 0)
             spotnik_ledger_init_per_member(&ledger, samples, 1 + batch / 8);
@@ -417,7 +428,8 @@ static void each_sample_once_with_any_deal(void **state)
     }
 }
 
-/* Weights that add up to the pool are the shares, exactly; where it holds less they shrink in proportion. */
+/* Weights that add up to the pool are the shares, exactly; where it holds less they shrink in
+ * proportion. */
 static void weights_are_batches(void **state)
 {
     (void)state;
@@ -430,7 +442,8 @@ static void weights_are_batches(void **state)
     spotnik_ledger_deal_set(&ledger, 3, weight);
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(spotnik_ledger_share(&ledger, i, 3, ranges, &count), weight[i]);
-    assert_int_equal(spotnik_ledger_share(&ledger, 1, 4, ranges, &count), 39 * 32 / 4); /* dealt for others: even */
+    /* dealt for others: even */
+    assert_int_equal(spotnik_ledger_share(&ledger, 1, 4, ranges, &count), 39 * 32 / 4);
     ledger.cursor = 39 * 32;
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(spotnik_ledger_share(&ledger, i, 3, ranges, &count), weight[i] / 32);
@@ -440,8 +453,8 @@ static void weights_are_batches(void **state)
         assert_int_equal(spotnik_ledger_share(&ledger, i, 3, ranges, &count), weight[i]);
 }
 
-/* Who stays keeps its weight, who comes gets the mean of those, who goes takes its weight along. A deal for other shares, or one that
- * cannot be meant, is dropped. */
+/* Who stays keeps its weight, who comes gets the mean of those, who goes takes its weight along. A
+ * deal for other shares, or one that cannot be meant, is dropped. */
 static void weights_follow_their_members(void **state)
 {
     (void)state;
@@ -453,7 +466,8 @@ static void weights_follow_their_members(void **state)
     spotnik_ledger_deal_set(&ledger, 4, weight);
     spotnik_ledger_deal_map(&ledger, 4, 4, from);
     assert_int_equal(ledger.deal_count, 4);
-    assert_true(ledger.deal[0] == 18 && ledger.deal[1] == 13 && ledger.deal[2] == 9 && ledger.deal[3] == 12);
+    assert_true(ledger.deal[0] == 18 && ledger.deal[1] == 13 && ledger.deal[2] == 9
+                && ledger.deal[3] == 12);
     ledger_check(&ledger);
     spotnik_ledger_deal_map(&ledger, 3, 3, from);
     assert_int_equal(ledger.deal_count, 0);
@@ -468,7 +482,8 @@ static void weights_follow_their_members(void **state)
     assert_int_equal(ledger.deal_count, 0);
 }
 
-/* A list of ranges that is nearly full is dealt in whole ranges, unevenly too; nothing is lost and it empties. */
+/* A list of ranges that is nearly full is dealt in whole ranges, unevenly too; nothing is lost and
+ * it empties. */
 static void a_full_list_is_dealt_unevenly(void **state)
 {
     (void)state;
@@ -482,7 +497,8 @@ static void a_full_list_is_dealt_unevenly(void **state)
         if (seed % 2)
             spotnik_ledger_init_per_member(&ledger, 4096, 40);
         for (uint32_t i = 0; i < SPOTNIK_LEDGER_RETURNED_MAX; i++) {
-            ledger.returned[i] = (struct spotnik_range){ 4 * i, 4 * i + 1 + spotnik_prng_below(&prng, 3) };
+            ledger.returned[i] =
+                (struct spotnik_range){ 4 * i, 4 * i + 1 + spotnik_prng_below(&prng, 3) };
             for (uint64_t k = ledger.returned[i].end; k < 4 * i + 4; k++)
                 consumed[k] = 1;
         }

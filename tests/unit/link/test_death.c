@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death certificates between real processes: they come for a kill and for nothing else, and before the
- * sockets of the dead are closed. */
+/* Death certificates between real processes: they come for a kill and for nothing else, and before
+ * the sockets of the dead are closed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@
 static struct spotnik_slots *slots;
 static int slots_fd;
 
-static const struct spotnik_id watcher_id = { .high = 1, .low = 1 }, victim_id = { .high = 1, .low = 2 };
+static const struct spotnik_id watcher_id = { .high = 1, .low = 1 },
+                               victim_id = { .high = 1, .low = 2 };
 
 static int table_make(void **state)
 {
@@ -60,8 +61,8 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* A member that signs slot 1, tells so on `out`, and lives until it is killed (or, `clean`, until `out` is
- * closed). */
+/* A member that signs slot 1, tells so on `out`, and lives until it is killed (or, `clean`, until
+ * `out` is closed). */
 static void victim_main(int out, size_t resident, bool clean)
 {
     struct spotnik_death *death;
@@ -69,7 +70,8 @@ static void victim_main(int out, size_t resident, bool clean)
     char byte = 0;
     setenv("SPOTNIK_SLOT", "1", 1);
     if (resident > 0) {
-        char *memory = mmap(NULL, resident, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *memory =
+            mmap(NULL, resident, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED)
             _exit(3);
         madvise(memory, resident, MADV_NOHUGEPAGE);
@@ -133,9 +135,9 @@ static bool wait_readable(int fd, int timeout_ms)
     return poll(&entry, 1, timeout_ms) == 1;
 }
 
-/* The kernel marks the slot of the dead before it frees memory or closes a socket: whoever sees EOF finds the mark, however late it
- * looks. The certificate follows. How much earlier it comes (a quarter of a GiB is resident) is told, not judged: that is for a quiet
- * machine. */
+/* The kernel marks the slot of the dead before it frees memory or closes a socket: whoever sees EOF
+ * finds the mark, however late it looks. The certificate follows. How much earlier it comes (a
+ * quarter of a GiB is resident) is told, not judged: that is for a quiet machine. */
 static void certificate_precedes_eof(void **state)
 {
     (void)state;
@@ -166,8 +168,8 @@ static void certificate_precedes_eof(void **state)
     close(fd);
 }
 
-/* A death before anybody watched is certified when the watch begins, with the latest view the dead had a
- * part in. */
+/* A death before anybody watched is certified when the watch begins, with the latest view the dead
+ * had a part in. */
 static void late_watch_learns_it(void **state)
 {
     (void)state;
@@ -266,7 +268,8 @@ static void off_without_table(void **state)
     spotnik_death_free(death);
 }
 
-/* The environment is inherited further than the descriptor: a closed one, another file, a table cut short are no table. */
+/* The environment is inherited further than the descriptor: a closed one, another file, a table cut
+ * short are no table. */
 static void off_where_the_descriptor_is_no_table(void **state)
 {
     (void)state;
@@ -324,7 +327,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(reused_slot_is_no_death, table_make, table_drop),
         cmocka_unit_test_setup_teardown(leave_request_arrives, table_make, table_drop),
         cmocka_unit_test_setup_teardown(off_without_table, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(off_where_the_descriptor_is_no_table, table_make, table_drop),
+        cmocka_unit_test_setup_teardown(off_where_the_descriptor_is_no_table, table_make,
+                                        table_drop),
         cmocka_unit_test_setup_teardown(the_agent_is_told, table_make, table_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crowds at the door (door.c). Claims: a handshake that has begun survives any number of strangers, from other addresses and from
- * its own, over TCP and from another user over the Unix socket; a newcomer gets in while thousands of addresses crowd the door;
- * the places are bounded; and the engine's lock is given up between small turns. No claim rests on time. */
+/* Crowds at the door (door.c). Claims: a handshake that has begun survives any number of strangers,
+ * from other addresses and from its own, over TCP and from another user over the Unix socket; a
+ * newcomer gets in while thousands of addresses crowd the door; the places are bounded; and the
+ * engine's lock is given up between small turns. No claim rests on time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,14 @@
 #include "link/answer.h"
 #include "link/inside.h"
 
-enum { STRANGERS = 1500, ADDRESSES = 200, EACH = 5, OTHERS = 400, WAITING = 500, PATIENCE_MS = 30000 };
+enum {
+    STRANGERS = 1500,
+    ADDRESSES = 200,
+    EACH = 5,
+    OTHERS = 400,
+    WAITING = 500,
+    PATIENCE_MS = 30000
+};
 
 static struct spotnik_engine *engine;
 static struct spotnik_credentials caller;
@@ -67,7 +75,8 @@ static int teardown(void **state)
 /* To the engine's door, from 127.x.y.z. */
 static int knock(uint32_t from)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000 | from) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(0x7f000000 | from) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
@@ -94,7 +103,8 @@ static void slow_begin(struct slow *slow, int fd)
     slow->fd = fd;
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     spotnik_shake_init_client(&slow->shake, &caller, SPOTNIK_PURPOSE_PEERS);
-    assert_int_equal(send(fd, slow->shake.out, slow->shake.out_size, MSG_NOSIGNAL), slow->shake.out_size);
+    assert_int_equal(send(fd, slow->shake.out, slow->shake.out_size, MSG_NOSIGNAL),
+                     slow->shake.out_size);
     slow->shake.out_at = slow->shake.out_size;
     heard_wait(fd);
 }
@@ -120,13 +130,15 @@ static uint32_t standing(void)
 {
     uint32_t count = 0;
     spotnik_engine_lock(engine);
-    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL; opening = opening->next)
+    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL;
+         opening = opening->next)
         count += !opening->dialled && opening->socket.fd >= 0;
     spotnik_engine_unlock(engine);
     return count;
 }
 
-/* All but the last `left` strangers have been sent away, so all have been taken from the backlog. */
+/* All but the last `left` strangers have been sent away, so all have been taken from the
+ * backlog. */
 static void sent_away_wait(int count, int left)
 {
     char byte;
@@ -136,7 +148,8 @@ static void sent_away_wait(int count, int left)
     }
 }
 
-/* One address crowds the door; callers from the member's own address, from another one, and from the very same are half in. */
+/* One address crowds the door; callers from the member's own address, from another one, and from
+ * the very same are half in. */
 static void slow_handshakes_survive(void **state)
 {
     (void)state;
@@ -182,7 +195,8 @@ static void places_of_an_origin_are_bounded(void **state)
         slow_end(&slow[i]);
 }
 
-/* Knock at the Unix socket, whose name everybody on this host can read, as somebody who may do nothing else. */
+/* Knock at the Unix socket, whose name everybody on this host can read, as somebody who may do
+ * nothing else. */
 static void other_user(int ready)
 {
     char byte = 0;
@@ -228,8 +242,8 @@ static void other_users_take_no_place(void **state)
     close(pair[1]);
 }
 
-/* Hundreds wait, and whoever wants the lock has it before all of them have been taken. Our thread may be late, so that it sees
- * more of them now and then, but not every time. */
+/* Hundreds wait, and whoever wants the lock has it before all of them have been taken. Our thread
+ * may be late, so that it sees more of them now and then, but not every time. */
 static void turns_are_small(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread input is
- * proven, a reset proves nothing, words that the kernel has not taken forbid a clean end, and two that dial
- * each other at once end with one link. */
+/* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread
+ * input is proven, a reset proves nothing, words that the kernel has not taken forbid a clean end,
+ * and two that dial each other at once end with one link. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,8 @@
 #define PATIENCE_NS (20 * SPOTNIK_S)
 
 /* The smaller id: alone, its peer has no quorum unless this one is proven gone. */
-static const struct spotnik_id child_id = { .high = 1, .low = 1 }, parent_id = { .high = 1, .low = 2 };
+static const struct spotnik_id child_id = { .high = 1, .low = 1 },
+                               parent_id = { .high = 1, .low = 2 };
 
 static struct spotnik_engine *engine_start(struct spotnik_id id)
 {
@@ -37,7 +38,8 @@ static struct spotnik_engine *engine_start(struct spotnik_id id)
     struct spotnik_engine *engine;
     cluster_config(&config, 1);
     config.credentials.self.id = id;
-    config.credentials.self.host = id.low; /* each on a host of its own: no patience, no certificates */
+    /* each on a host of its own: no patience, no certificates */
+    config.credentials.self.host = id.low;
     return spotnik_engine_new(&config, &engine) == 0 ? engine : NULL;
 }
 
@@ -66,8 +68,8 @@ static void voices_reset(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
 }
 
-/* A process that founds the job, says where it listens, and waits until it is killed. When its view has two
- * members it says so; when it is told something, it will end with RST. */
+/* A process that founds the job, says where it listens, and waits until it is killed. When its view
+ * has two members it says so; when it is told something, it will end with RST. */
 static void child_main(int out)
 {
     struct spotnik_engine *engine = engine_start(child_id);
@@ -119,8 +121,9 @@ static void wait_for_heartbeats(struct spotnik_engine *engine, unsigned beats)
     poll(NULL, 0, (int)(beats * engine->config.limits.heartbeat_ns / SPOTNIK_MS));
 }
 
-/* Stopped first, so that it dies with our heartbeats unread and its kernel says RST on that connection: FIN
- * on the other one proves the death all the same, and we go on alone though it had the smaller id. */
+/* Stopped first, so that it dies with our heartbeats unread and its kernel says RST on that
+ * connection: FIN on the other one proves the death all the same, and we go on alone though it had
+ * the smaller id. */
 static void death_with_unread_input_is_proven(void **state)
 {
     (void)state;
@@ -140,8 +143,8 @@ static void death_with_unread_input_is_proven(void **state)
     close(fd);
 }
 
-/* The same death, but all we hear of it is RST, on a network that is whole and a moment after it had spoken.
- * Its last words may be lost, so it may have gone on without us: we park. */
+/* The same death, but all we hear of it is RST, on a network that is whole and a moment after it
+ * had spoken. Its last words may be lost, so it may have gone on without us: we park. */
 static void reset_proves_nothing(void **state)
 {
     (void)state;
@@ -178,8 +181,11 @@ static int voice_start(struct spotnik_loop *loop, struct spotnik_voice *voice)
     int other = accept(listener, NULL, NULL);
     close(listener);
     assert_true(other >= 0);
-    spotnik_shake_init_client(&opening.shake, &(struct spotnik_credentials){ 0 }, SPOTNIK_PURPOSE_CONTROL);
-    assert_int_equal(spotnik_socket_watch(&opening.socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING), 0);
+    spotnik_shake_init_client(&opening.shake, &(struct spotnik_credentials){ 0 },
+                              SPOTNIK_PURPOSE_CONTROL);
+    assert_int_equal(spotnik_socket_watch(&opening.socket, loop->epoll_fd, fd,
+                                          SPOTNIK_SOCKET_OPENING),
+                     0);
     *voice = (struct spotnik_voice){ .socket.fd = -1 };
     assert_int_equal(spotnik_voice_open(loop, voice, &opening), 0);
     return other;
@@ -205,9 +211,9 @@ static void say_until_full(struct spotnik_voice *voice)
         spotnik_voice_say(voice, &message, 1 << 20);
 }
 
-/* Closed while the kernel would not take all of it, a voice ends with RST: FIN would say that this was all.
- * Once the peer has read and the rest is gone, it ends with FIN. After a frame that found no room it ends
- * with RST for ever. */
+/* Closed while the kernel would not take all of it, a voice ends with RST: FIN would say that this
+ * was all. Once the peer has read and the rest is gone, it ends with FIN. After a frame that found
+ * no room it ends with RST for ever. */
 static void unsent_words_forbid_a_clean_end(void **state)
 {
     (void)state;
@@ -246,12 +252,13 @@ static void deafen(int fd, bool deaf)
 {
     struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
     struct sock_fprog program = { .len = 1, .filter = &nothing };
-    assert_int_equal(
-        setsockopt(fd, SOL_SOCKET, deaf ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program, sizeof program), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, deaf ? SO_ATTACH_FILTER : SO_DETACH_FILTER,
+                                &program, sizeof program),
+                     0);
 }
 
-/* A voice whose words are not acknowledged for a while is not heard; as soon as they are, it is again. To be
- * quiet is no sign. */
+/* A voice whose words are not acknowledged for a while is not heard; as soon as they are, it is
+ * again. To be quiet is no sign. */
 static void unacknowledged_is_unheard(void **state)
 {
     (void)state;
@@ -315,7 +322,8 @@ static bool is_bare(struct spotnik_engine *a, struct spotnik_engine *b)
     return look(a).links == 0 && look(b).links == 0;
 }
 
-/* Both dial at the same moment, again and again: always one link. Hung up by one side, it is gone on both. */
+/* Both dial at the same moment, again and again: always one link. Hung up by one side, it is gone
+ * on both. */
 static void both_call_at_once(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The I/O of the handshake over a socket pair: both sides come to the same verdict, whatever the other
- * side is and however the bytes arrive; and addresses in their three forms. */
+/* The I/O of the handshake over a socket pair: both sides come to the same verdict, whatever the
+ * other side is and however the bytes arrive; and addresses in their three forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,8 +37,8 @@ static void pair_close(int pair[2])
 }
 
 /* Run both sides until both have a verdict. */
-static void run(struct spotnik_shake *client, struct spotnik_shake *server, int pair[2], int *ret_client,
-                int *ret_server)
+static void run(struct spotnik_shake *client, struct spotnik_shake *server, int pair[2],
+                int *ret_client, int *ret_server)
 {
     *ret_client = *ret_server = SPOTNIK_SHAKE_AGAIN;
     for (int i = 0; i < 10 && (*ret_client > 0 || *ret_server > 0); i++) {
@@ -49,8 +49,8 @@ static void run(struct spotnik_shake *client, struct spotnik_shake *server, int 
     }
 }
 
-/* Two that hold the key learn who the other is and what for, and share two keys; what follows stays in the
- * socket. */
+/* Two that hold the key learn who the other is and what for, and share two keys; what follows stays
+ * in the socket. */
 static void proven_both_ways(void **state)
 {
     (void)state;
@@ -146,8 +146,8 @@ static void garbage_is_met_with_silence(void **state)
     }
 }
 
-/* Bytes that come one at a time are waited for, and the end of the connection ends the wait at any of
- * them. */
+/* Bytes that come one at a time are waited for, and the end of the connection ends the wait at any
+ * of them. */
 static void slow_bytes_are_waited_for(void **state)
 {
     (void)state;
@@ -168,7 +168,8 @@ static void slow_bytes_are_waited_for(void **state)
     }
 }
 
-/* A bit changed anywhere in any message makes both sides fail, or at least the one that reads it. */
+/* A bit changed anywhere in any message makes both sides fail, or at least the one that reads
+ * it. */
 static void altered_messages_are_refused(void **state)
 {
     (void)state;

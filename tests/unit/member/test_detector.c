@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adaptive silence limit: it keeps between floor and ceiling, widens with jitter, narrows again, never decreases
- * with lateness. */
+/* The adaptive silence limit: it keeps between floor and ceiling, widens with jitter, narrows
+ * again, never decreases with lateness. */
 #include "member/detector.h"
 
 #include <setjmp.h>
@@ -41,7 +41,8 @@ static void test_floor(void **state)
     assert_int_equal(patience(&detector), FLOOR_NS);
 }
 
-/* Claim: gaps that come and go widen it above the longest of them; when they cease it comes back to the floor. */
+/* Claim: gaps that come and go widen it above the longest of them; when they cease it comes back to
+ * the floor. */
 static void test_adapts_and_forgets(void **state)
 {
     struct spotnik_detector detector;
@@ -59,7 +60,8 @@ static void test_adapts_and_forgets(void **state)
     assert_int_equal(patience(&detector), FLOOR_NS);
 }
 
-/* Claim: one long gap among a hundred short ones is remembered (the mean and deviation have forgotten it), and gone after a minute. */
+/* Claim: one long gap among a hundred short ones is remembered (the mean and deviation have
+ * forgotten it), and gone after a minute. */
 static void test_remembers(void **state)
 {
     struct spotnik_detector detector;
@@ -74,7 +76,8 @@ static void test_remembers(void **state)
     assert_int_equal(patience(&detector), FLOOR_NS);
 }
 
-/* Claim: however long somebody was away, it is waited for no longer than five floors, and for a minute later not even that. */
+/* Claim: however long somebody was away, it is waited for no longer than five floors, and for a
+ * minute later not even that. */
 static void test_away(void **state)
 {
     struct spotnik_detector detector;
@@ -108,7 +111,8 @@ static void test_ceiling(void **state)
     assert_int_equal(widest_ns, CEILING_NS);
 }
 
-/* Claim: a sign of life never moves the last sign of life back, and the instant of loss saturates instead of wrapping. */
+/* Claim: a sign of life never moves the last sign of life back, and the instant of loss saturates
+ * instead of wrapping. */
 static void test_clock(void **state)
 {
     struct spotnik_detector detector;
@@ -126,12 +130,9 @@ static void test_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floor),
-        cmocka_unit_test(test_adapts_and_forgets),
-        cmocka_unit_test(test_remembers),
-        cmocka_unit_test(test_away),
-        cmocka_unit_test(test_ceiling),
-        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_floor),     cmocka_unit_test(test_adapts_and_forgets),
+        cmocka_unit_test(test_remembers), cmocka_unit_test(test_away),
+        cmocka_unit_test(test_ceiling),   cmocka_unit_test(test_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,9 @@ static void stand(const char *hosts)
     view.size = token.report_count = proposal.entry_count = (uint32_t)strlen(hosts);
     memset(report, 0, sizeof report);
     for (uint32_t i = 0; i < view.size; i++) {
-        old[i] = (struct spotnik_entry){ .member = { .id = { 0, i + 1 }, .host = (uint64_t)hosts[i] },
-                                         .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER };
+        old[i] =
+            (struct spotnik_entry){ .member = { .id = { 0, i + 1 }, .host = (uint64_t)hosts[i] },
+                                    .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER };
         entry[i] = old[i];
         report[i].promised = 1;
     }
@@ -56,12 +57,14 @@ static bool beside(const char *ring, char a, char b)
 {
     size_t size = strlen(ring);
     for (size_t i = 0; i < size; i++)
-        if ((ring[i] == a && ring[(i + 1) % size] == b) || (ring[i] == b && ring[(i + 1) % size] == a))
+        if ((ring[i] == a && ring[(i + 1) % size] == b)
+            || (ring[i] == b && ring[(i + 1) % size] == a))
             return true;
     return false;
 }
 
-/* Claim: one broken path between any two of four to twelve hosts is gone round, by the word of either, and everybody is still there once. */
+/* Claim: one broken path between any two of four to twelve hosts is gone round, by the word of
+ * either, and everybody is still there once. */
 static void test_any_pair(void **state)
 {
     (void)state;
@@ -96,7 +99,8 @@ static void test_hosts_of_several(void **state)
     assert_int_equal(crossing(), SPOTNIK_NO_RANK);
 }
 
-/* Claim: nothing is done without need, nor for the word of somebody who does not vote, nor between members of one host. */
+/* Claim: nothing is done without need, nor for the word of somebody who does not vote, nor between
+ * members of one host. */
 static void test_without_need(void **state)
 {
     (void)state;
@@ -124,7 +128,8 @@ static void test_no_ring(void **state)
     assert_int_equal(spotnik_detour_crossing(&proposal, &view, &token, old[1].member.id), 0);
 }
 
-/* Claim: while members that only copied the state stand before those that lag, the order is left as it is. */
+/* Claim: while members that only copied the state stand before those that lag, the order is left as
+ * it is. */
 static void test_order_is_not_free(void **state)
 {
     (void)state;
@@ -164,8 +169,9 @@ static void test_two_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_pair),          cmocka_unit_test(test_hosts_of_several), cmocka_unit_test(test_without_need),
-        cmocka_unit_test(test_no_ring),           cmocka_unit_test(test_order_is_not_free), cmocka_unit_test(test_two_pairs),
+        cmocka_unit_test(test_any_pair),          cmocka_unit_test(test_hosts_of_several),
+        cmocka_unit_test(test_without_need),      cmocka_unit_test(test_no_ring),
+        cmocka_unit_test(test_order_is_not_free), cmocka_unit_test(test_two_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts of a view, exhaustively for up to six members on up to four hosts: against what is meant by them, and that the holders form one
- * ring that all members see alike. */
+/* Hosts of a view, exhaustively for up to six members on up to four hosts: against what is meant by
+ * them, and that the holders form one ring that all members see alike. */
 #include "member/hosts.h"
 
 #include <setjmp.h>
@@ -40,7 +40,8 @@ static uint32_t holder_of(const struct spotnik_view *view, uint32_t rank)
 
 static void check_member(const struct spotnik_view *view, uint32_t rank)
 {
-    struct spotnik_hosts hosts = hosts_of(view, rank), of_holder = hosts_of(view, holder_of(view, rank));
+    struct spotnik_hosts hosts = hosts_of(view, rank),
+                         of_holder = hosts_of(view, holder_of(view, rank));
     uint32_t members = 0, place = 0;
     for (uint32_t i = 0; i < view->size; i++) {
         members += spotnik_hosts_mate(view, i, rank);

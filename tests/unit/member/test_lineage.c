@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lineage rule, exhaustively for up to six members: against an independent statement of it in sets, and against what
- * it is for: no two disjoint groups that could both have decided. */
+/* The lineage rule, exhaustively for up to six members: against an independent statement of it in
+ * sets, and against what it is for: no two disjoint groups that could both have decided. */
 #include "member/lineage.h"
 
 #include <setjmp.h>
@@ -38,14 +38,19 @@ static struct sets sets_of(uint32_t size, uint32_t assignment)
     return sets;
 }
 
-/* `late`: the others had promised too, before somebody accused them. It must make no difference. `founding`: odd, with a witness. */
-static bool ask_of(uint64_t founding, uint32_t size, uint32_t smallest, uint32_t assignment, bool late, bool named)
+/* `late`: the others had promised too, before somebody accused them. It must make no difference.
+ * `founding`: odd, with a witness. */
+static bool ask_of(uint64_t founding, uint32_t size, uint32_t smallest, uint32_t assignment,
+                   bool late, bool named)
 {
     static const uint8_t evidence[STATE_COUNT] = { SPOTNIK_EVIDENCE_NONE, SPOTNIK_EVIDENCE_SILENT,
-                                                   SPOTNIK_EVIDENCE_TAINTED, SPOTNIK_EVIDENCE_GONE };
+                                                   SPOTNIK_EVIDENCE_TAINTED,
+                                                   SPOTNIK_EVIDENCE_GONE };
     struct spotnik_entry entry[N_MAX] = { 0 };
     struct spotnik_report report[N_MAX] = { 0 };
-    struct spotnik_view view = { .epoch = 1, .size = size, .entry = entry, .founding = { .id = founding } };
+    struct spotnik_view view = {
+        .epoch = 1, .size = size, .entry = entry, .founding = { .id = founding }
+    };
 
     for (uint32_t i = 0; i < size; i++) {
         entry[i].member.id.high = i == smallest ? 1 : 2;
@@ -72,8 +77,8 @@ static bool by_the_book(uint32_t size, uint32_t smallest, struct sets sets)
     return size % 2 == 0 && voters == size / 2 && (sets.voters >> smallest & 1);
 }
 
-/* Claim: the rule is "a majority, or half with the smallest id, or everybody who is not GONE", wherever the smallest id
- * stands and whether or not the accused had promised. */
+/* Claim: the rule is "a majority, or half with the smallest id, or everybody who is not GONE",
+ * wherever the smallest id stands and whether or not the accused had promised. */
 static void test_rule(void **state)
 {
     (void)state;
@@ -86,8 +91,9 @@ static void test_rule(void **state)
             }
 }
 
-/* Claim: of two groups without a common member at most one is allowed, as long as neither calls a voter of the other GONE,
- * which FENCED sees to: whoever votes has first told everybody outside its group, and who has heard that never says GONE. */
+/* Claim: of two groups without a common member at most one is allowed, as long as neither calls a
+ * voter of the other GONE, which FENCED sees to: whoever votes has first told everybody outside its
+ * group, and who has heard that never says GONE. */
 static void test_no_two_lineages(void **state)
 {
     static bool allowed[1u << (2 * N_MAX)];
@@ -111,8 +117,8 @@ static void test_no_two_lineages(void **state)
     assert_true(pairs > 0); /* there are such pairs, so untruthful evidence would be dangerous */
 }
 
-/* Claim: with a witness that names one member at most, or nobody, the same holds, whoever it names and wherever the smallest id stands: what two
- * groups know of it is one fact. */
+/* Claim: with a witness that names one member at most, or nobody, the same holds, whoever it names
+ * and wherever the smallest id stands: what two groups know of it is one fact. */
 static void test_no_two_by_the_witness(void **state)
 {
     static bool allowed[1u << (2 * N_MAX)];
@@ -130,14 +136,16 @@ static void test_no_two_by_the_witness(void **state)
                 struct sets one = sets_of(size, a);
                 for (uint32_t b = 0; allowed[a] && b < a; b++) {
                     struct sets other = sets_of(size, b);
-                    assert_true(!allowed[b] || (one.voters & other.voters) || (one.gone & other.voters) || (other.gone & one.voters));
+                    assert_true(!allowed[b] || (one.voters & other.voters)
+                                || (one.gone & other.voters) || (other.gone & one.voters));
                 }
             }
         }
     assert_true(ties > 0); /* halves that go on though they lack the smallest id */
 }
 
-/* Claim: who survives alone goes on exactly when everybody else is GONE, or when it is half of two and the smaller. */
+/* Claim: who survives alone goes on exactly when everybody else is GONE, or when it is half of two
+ * and the smaller. */
 static void test_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the initiator proposes, case by case: who stays, who lags, who is let in, whose shares stand. */
+/* What the initiator proposes, case by case: who stays, who lags, who is let in, whose shares
+ * stand. */
 #include "member/proposal.h"
 
 #include <setjmp.h>
@@ -29,7 +30,8 @@ static struct spotnik_member member(uint64_t number)
     return (struct spotnik_member){ .id = { 0, number }, .port = (uint16_t)number };
 }
 
-/* Epoch 4, members 1..size, all of them voters that have committed step 10, whose ledger is at 100. */
+/* Epoch 4, members 1..size, all of them voters that have committed step 10, whose ledger is at
+ * 100. */
 static void set(uint32_t size)
 {
     memset(&scene, 0, sizeof scene);
@@ -46,8 +48,9 @@ static void set(uint32_t size)
     scene.token.ledger.cursor = 100;
     scene.token.ledger_step = 10;
     for (uint32_t i = 0; i < size; i++) {
-        scene.view_entry[i] =
-            (struct spotnik_entry){ .member = member(i + 1), .flags = SPOTNIK_ENTRY_MEMBER, .share = i };
+        scene.view_entry[i] = (struct spotnik_entry){ .member = member(i + 1),
+                                                      .flags = SPOTNIK_ENTRY_MEMBER,
+                                                      .share = i };
         scene.report[i] = (struct spotnik_report){ .promised = 1, .committed = 10 };
     }
 }
@@ -85,7 +88,8 @@ enum {
     NONE = (int)SPOTNIK_NO_SHARE,
 };
 
-/* Claim: without news the next view is the same members in the same order, one epoch later, shared afresh. */
+/* Claim: without news the next view is the same members in the same order, one epoch later, shared
+ * afresh. */
 static void test_same_again(void **state)
 {
     (void)state;
@@ -109,9 +113,9 @@ static void assert_flat(bool flat)
     assert_int_equal(scene.proposal.flat, flat);
 }
 
-/* Claim: the next view is flat when no two that stay in it say that they share no memory: whom the dead, the lost and the leaving did
- * not share it with does not matter. One that fails, or has only just come in, keeps it on the ring; a proposal found again stays as
- * it was. */
+/* Claim: the next view is flat when no two that stay in it say that they share no memory: whom the
+ * dead, the lost and the leaving did not share it with does not matter. One that fails, or has only
+ * just come in, keeps it on the ring; a proposal found again stays as it was. */
 static void test_flat(void **state)
 {
     (void)state;
@@ -121,7 +125,8 @@ static void test_flat(void **state)
     assert_flat(false);
     scene.report[3].evidence = SPOTNIK_EVIDENCE_GONE;
     assert_flat(true);
-    scene.report[3] = (struct spotnik_report){ .promised = 1, .committed = 10, .leaving = 1, .apart = 7 };
+    scene.report[3] =
+        (struct spotnik_report){ .promised = 1, .committed = 10, .leaving = 1, .apart = 7 };
     assert_flat(true);
     scene.report[0].apart = UINT64_MAX;
     assert_flat(false);
@@ -152,7 +157,8 @@ static void test_lost(void **state)
     assert_entry(4, M | V, 1);
 }
 
-/* Claim: settled is the highest step a voter committed, a dead one's does not count, and who is behind it is a laggard. */
+/* Claim: settled is the highest step a voter committed, a dead one's does not count, and who is
+ * behind it is a laggard. */
 static void test_laggards(void **state)
 {
     (void)state;
@@ -220,7 +226,8 @@ static void test_everybody_leaves(void **state)
     assert_int_equal(scene.proposal.share_count, 0);
 }
 
-/* Claim: when everybody leaves but one lags, nobody goes before it is served: else its caller's last step would differ. */
+/* Claim: when everybody leaves but one lags, nobody goes before it is served: else its caller's
+ * last step would differ. */
 static void test_everybody_leaves_one_lags(void **state)
 {
     (void)state;
@@ -258,8 +265,9 @@ static void assert_order(const uint64_t *numbers, uint32_t count)
         assert_int_equal(scene.proposal.entry[i].member.id.low, numbers[i]);
 }
 
-/* Claim: members keep their order and joiners come after them, unless somebody who only copied the settled state might have to
- * serve a laggard: then copiers come first, holders next, laggards last, so that a holder precedes the laggards. */
+/* Claim: members keep their order and joiners come after them, unless somebody who only copied the
+ * settled state might have to serve a laggard: then copiers come first, holders next, laggards
+ * last, so that a holder precedes the laggards. */
 static void test_order(void **state)
 {
     (void)state;
@@ -280,7 +288,8 @@ static void test_order(void **state)
     assert_order((uint64_t[]){ 1, 2, 3, 8 }, 4); /* everybody else holds the result */
 }
 
-/* Claim: laggards whom nobody can serve are left out, and told so if they voted: they join again by copying. */
+/* Claim: laggards whom nobody can serve are left out, and told so if they voted: they join again by
+ * copying. */
 static void test_nobody_to_serve(void **state)
 {
     (void)state;
@@ -312,12 +321,14 @@ static void test_members_max(void **state)
     assert_non_null(entry(8));
 }
 
-/* Claim: a step somebody has begun keeps the shares it was begun with: holes for the lost, none for joiners. */
+/* Claim: a step somebody has begun keeps the shares it was begun with: holes for the lost, none for
+ * joiners. */
 static void test_shares_kept(void **state)
 {
     (void)state;
     set(4);
-    scene.view.settled_step = 10; /* the begun step is the view's first: it carries shares of its own */
+    /* the begun step is the view's first: it carries shares of its own */
+    scene.view.settled_step = 10;
     scene.view.share_count = 7;
     scene.view_entry[3].share = 6;
     scene.view_entry[1].share = SPOTNIK_NO_SHARE;
@@ -363,8 +374,9 @@ static void test_shares_fresh(void **state)
     assert_entry(9, M | J | L, 2);
 }
 
-/* Claim: an accepted value found on the way is proposed again: same view, step, ledger and shares, whatever is known by now;
- * only the ballot and the voters are this ballot's, and voters it leaves out are on the route. */
+/* Claim: an accepted value found on the way is proposed again: same view, step, ledger and shares,
+ * whatever is known by now; only the ballot and the voters are this ballot's, and voters it leaves
+ * out are on the route. */
 static void test_again(void **state)
 {
     struct spotnik_proposal *accepted = &scene.token.accepted;
@@ -383,7 +395,8 @@ static void test_again(void **state)
     accepted->entry[3] = (struct spotnik_entry){ member(9), M | J, NONE };
     spotnik_ledger_init(&accepted->ledger, 1000, 10);
     accepted->ledger.cursor = 110;
-    scene.report[2].evidence = SPOTNIK_EVIDENCE_SILENT; /* 3 votes no more; 1, left out by the value, does */
+    /* 3 votes no more; 1, left out by the value, does */
+    scene.report[2].evidence = SPOTNIK_EVIDENCE_SILENT;
     join(8, 10);
     make();
     assert_int_equal(scene.proposal.ballot.round, 3);
@@ -405,14 +418,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_again),
-        cmocka_unit_test(test_flat),       cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_laggards),         cmocka_unit_test(test_leaver),
-        cmocka_unit_test(test_leaver_lags),      cmocka_unit_test(test_leaver_holds),
-        cmocka_unit_test(test_everybody_leaves), cmocka_unit_test(test_everybody_leaves_one_lags),
-        cmocka_unit_test(test_joiners),          cmocka_unit_test(test_order),
-        cmocka_unit_test(test_nobody_to_serve),  cmocka_unit_test(test_members_max),
-        cmocka_unit_test(test_shares_kept),      cmocka_unit_test(test_shares_kept_by_rank),
-        cmocka_unit_test(test_shares_fresh),     cmocka_unit_test(test_again),
+        cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_laggards),
+        cmocka_unit_test(test_leaver),
+        cmocka_unit_test(test_leaver_lags),
+        cmocka_unit_test(test_leaver_holds),
+        cmocka_unit_test(test_everybody_leaves),
+        cmocka_unit_test(test_everybody_leaves_one_lags),
+        cmocka_unit_test(test_joiners),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_nobody_to_serve),
+        cmocka_unit_test(test_members_max),
+        cmocka_unit_test(test_shares_kept),
+        cmocka_unit_test(test_shares_kept_by_rank),
+        cmocka_unit_test(test_shares_fresh),
+        cmocka_unit_test(test_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

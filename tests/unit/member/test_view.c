@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views, proposals, tokens and ballots as data: copies keep the storage of their target, order is total, shares follow the
- * view's first step. */
+/* Views, proposals, tokens and ballots as data: copies keep the storage of their target, order is
+ * total, shares follow the view's first step. */
 #include "member/view.h"
 
 #include <setjmp.h>
@@ -39,7 +39,8 @@ static void fill(struct spotnik_proposal *proposal, struct spotnik_entry *storag
     proposal->ledger.cursor = 40;
 }
 
-/* Claim: ballots are ordered by round, then by the whole 128 bits of the initiator; only equals are equal. */
+/* Claim: ballots are ordered by round, then by the whole 128 bits of the initiator; only equals are
+ * equal. */
 static void test_ballots(void **state)
 {
     const struct spotnik_ballot ascending[] = { { 0, { 0, 0 } }, { 1, { 0, 9 } }, { 1, { 1, 0 } },
@@ -70,10 +71,12 @@ static void test_view_from_proposal(void **state)
     assert_int_equal(spotnik_view_rank(&view, (struct spotnik_id){ 0, 3 }), 1);
     assert_int_equal(spotnik_view_rank(&view, (struct spotnik_id){ 0, 9 }), SPOTNIK_NO_RANK);
     assert_int_equal(spotnik_proposal_find(&proposal, (struct spotnik_id){ 0, 9 }), 1);
-    assert_int_equal(spotnik_proposal_find(&proposal, (struct spotnik_id){ 5, 0 }), SPOTNIK_NO_RANK);
+    assert_int_equal(spotnik_proposal_find(&proposal, (struct spotnik_id){ 5, 0 }),
+                     SPOTNIK_NO_RANK);
 }
 
-/* Claim: a place is found whatever index the search begins at, and what is not there is found from none. */
+/* Claim: a place is found whatever index the search begins at, and what is not there is found from
+ * none. */
 static void test_find_near(void **state)
 {
     struct spotnik_entry storage[ENTRIES];
@@ -87,7 +90,8 @@ static void test_find_near(void **state)
             assert_int_equal(spotnik_proposal_find_near(&proposal, storage[i].member.id, near), i);
             assert_int_equal(spotnik_view_rank_near(&view, storage[i].member.id, near), i);
         }
-        assert_int_equal(spotnik_proposal_find_near(&proposal, (struct spotnik_id){ 5, 0 }, near), SPOTNIK_NO_RANK);
+        assert_int_equal(spotnik_proposal_find_near(&proposal, (struct spotnik_id){ 5, 0 }, near),
+                         SPOTNIK_NO_RANK);
     }
     assert_int_equal(spotnik_view_rank_near(&view, storage[1].member.id, SPOTNIK_NO_RANK), 1);
 }
@@ -130,7 +134,8 @@ static void test_proposal_copy(void **state)
     assert_int_equal(spotnik_ballot_compare(copy.ballot, proposal.ballot), 0);
 }
 
-/* Claim: a token's copy carries reports, joiners, ledger and the accepted value, but only if there is one. */
+/* Claim: a token's copy carries reports, joiners, ledger and the accepted value, but only if there
+ * is one. */
 static void test_token_copy(void **state)
 {
     static struct spotnik_token token, copy;
@@ -183,10 +188,10 @@ static void test_evidence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ballots),    cmocka_unit_test(test_view_from_proposal),
-        cmocka_unit_test(test_find_near),
-        cmocka_unit_test(test_shares),     cmocka_unit_test(test_proposal_copy),
-        cmocka_unit_test(test_token_copy), cmocka_unit_test(test_evidence),
+        cmocka_unit_test(test_ballots),       cmocka_unit_test(test_view_from_proposal),
+        cmocka_unit_test(test_find_near),     cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_proposal_copy), cmocka_unit_test(test_token_copy),
+        cmocka_unit_test(test_evidence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims: histograms are cumulative and their counts agree; metrics are text that Prometheus reads,
- * whatever the strings in them are; a text that does not fit is refused whole; messages are held back and
- * counted; names of observed numbers are checked. */
+ * whatever the strings in them are; a text that does not fit is refused whole; messages are held
+ * back and counted; names of observed numbers are checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,8 @@ static void test_lines(void **state)
 
     (void)state;
     assert_int_equal(text[size - 1], '\n');
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), lines++) {
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest), lines++) {
         char *blank = strrchr(line, ' '), *end;
 
         assert_int_equal(strncmp(line, *line == '#' ? "# " : "spotnik_", *line == '#' ? 2 : 8), 0);
@@ -145,9 +146,11 @@ static void test_no_room(void **state)
 /* The phases add up to the whole, also where a member was told of two passes at once. */
 static void test_phases(void **state)
 {
-    spotnik_recovery recovery = {
-        .detected_ns = 100, .reconciled_ns = 130, .accepted_ns = 150, .restarted_ns = 155, .committed_ns = 200
-    };
+    spotnik_recovery recovery = { .detected_ns = 100,
+                                  .reconciled_ns = 130,
+                                  .accepted_ns = 150,
+                                  .restarted_ns = 155,
+                                  .committed_ns = 200 };
     uint64_t ns[SPOTNIK_PHASES];
 
     (void)state;
@@ -170,9 +173,11 @@ static void test_rate(void **state)
     assert_true(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 1000, &held_back));
     assert_false(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 2000, &held_back));
     assert_false(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 3000, &held_back));
-    assert_true(spotnik_said_pass(&rate, SPOTNIK_SAID_JOINED, 3000, &held_back)); /* each kind by itself */
+    /* each kind by itself */
+    assert_true(spotnik_said_pass(&rate, SPOTNIK_SAID_JOINED, 3000, &held_back));
     assert_int_equal(held_back, 0);
-    assert_true(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 1000 + SPOTNIK_SAID_EVERY_NS, &held_back));
+    assert_true(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 1000 + SPOTNIK_SAID_EVERY_NS,
+                                  &held_back));
     assert_int_equal(held_back, 2);
 }
 
@@ -215,9 +220,10 @@ static void test_observed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_histogram), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_no_room), cmocka_unit_test(test_phases),    cmocka_unit_test(test_rate),
-        cmocka_unit_test(test_ids),     cmocka_unit_test(test_observed),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_histogram),
+        cmocka_unit_test(test_lines),  cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_phases), cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_ids),    cmocka_unit_test(test_observed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

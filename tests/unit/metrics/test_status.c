@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status text is JSON whatever the strings in it are, and does not overrun its memory at any size. */
+/* The status text is JSON whatever the strings in it are, and does not overrun its memory at any
+ * size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static size_t write_text(char *text, size_t size)
                                   .parked = 1,
                                   .linked = 3,
                                   .recovery_count = 2 };
-    struct spotnik_status_more more = { .noticed = true, .job_name = "a \"job\" \\ with\ttabs \xc3\xa9",
+    struct spotnik_status_more more = { .noticed = true,
+                                        .job_name = "a \"job\" \\ with\ttabs \xc3\xa9",
                                         .pid = 42,
                                         .member = member,
                                         .member_count = 2,
@@ -52,7 +54,8 @@ static size_t write_text(char *text, size_t size)
     more.sync = &sync;
     more.pace.part_ns[SPOTNIK_PACE_COMMIT] = 77;
 
-    status.recovery[1] = (spotnik_recovery){ .epoch = 7, .lost = 2, .detected_ns = 5, .committed_ns = 9 };
+    status.recovery[1] =
+        (spotnik_recovery){ .epoch = 7, .lost = 2, .detected_ns = 5, .committed_ns = 9 };
     return spotnik_status_text(&status, &more, text, size);
 }
 
@@ -78,13 +81,16 @@ static void test_is_json(void **state)
     assert_true(json_is_true(json_object_get(kept, "asynchronous")));
     assert_int_equal(json_integer_value(json_object_get(kept, "switched_step")), 77);
     assert_true(json_number_value(json_object_get(kept, "value")) == 0.25);
-    json_t *members = json_object_get(root, "members"), *recoveries = json_object_get(root, "recoveries");
+    json_t *members = json_object_get(root, "members"),
+           *recoveries = json_object_get(root, "recoveries");
     assert_int_equal(json_array_size(members), 2);
     assert_string_equal(json_string_value(json_object_get(json_array_get(members, 0), "address")),
                         "10.0.0.1");
-    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "address")), "::1");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "address")),
+                        "::1");
     json_t *lane = json_array_get(json_object_get(root, "lanes"), 0);
-    assert_string_equal(json_string_value(json_object_get(lane, "member")), "00000000000000010000000000000002");
+    assert_string_equal(json_string_value(json_object_get(lane, "member")),
+                        "00000000000000010000000000000002");
     assert_int_equal(json_integer_value(json_object_get(lane, "connections")), 3);
     assert_int_equal(json_integer_value(json_object_get(lane, "carrying")), 2);
     assert_int_equal(json_integer_value(json_object_get(lane, "bytes_per_s")), 125000000);
@@ -137,7 +143,8 @@ static void test_pace(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_is_json), cmocka_unit_test(test_any_size),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_is_json),
+                                        cmocka_unit_test(test_any_size),
                                         cmocka_unit_test(test_pace) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

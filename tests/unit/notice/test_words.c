@@ -49,16 +49,16 @@ static void aws(void **state)
     struct notice notice;
 
     (void)state;
-    assert_true(
-        notice_aws_action("{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
+    assert_true(notice_aws_action("{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}",
+                                  NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE);
     assert_int_equal(notice.deadline_ms, INT64_C(1587748304000));
     assert_string_equal(notice.source, "aws");
     assert_true(notice_aws_action("{\"action\":\"stop\",\"time\":\"\"}", NOW, &notice));
     assert_int_equal(notice.deadline_ms, NOW + 120000);
     assert_true(notice_aws_action("{\"action\":\"stop\"}", NOW, &notice));
-    assert_true(
-        notice_aws_action("{\"action\":\"hibernate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
+    assert_true(notice_aws_action("{\"action\":\"hibernate\",\"time\":\"2020-04-24T17:11:44Z\"}",
+                                  NOW, &notice));
     assert_int_equal(notice.deadline_ms, NOW);
     assert_false(notice_aws_action("<html>404</html>", NOW, &notice));
     assert_false(notice_aws_action("", NOW, &notice));
@@ -94,7 +94,8 @@ static enum notice_kind azure_kind(const char *type, const char *status, const c
     char body[600];
 
     snprintf(body, sizeof(body),
-             "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"%s\",\"EventType\":"
+             "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"%s\","
+             "\"EventType\":"
              "\"%s\",\"ResourceType\":"
              "\"VirtualMachine\",\"Resources\":[\"other\",\"%s\"],\"NotBefore\":\"%s\"}]}",
              status, type, machine, before);
@@ -117,16 +118,19 @@ static void azure(void **state)
     assert_int_equal(azure_kind("Preempt", "Completed", "vm-0", date, &notice), NOTICE_NONE);
     assert_int_equal(azure_kind("Freeze", "Scheduled", "vm-0", date, &notice), NOTICE_RISK);
     assert_int_equal(azure_kind("Redeploy", "Scheduled", "vm-0", date, &notice), NOTICE_LEAVE);
-    assert_true(notice_azure_events("{\"DocumentIncarnation\":1,\"Events\":[]}", "vm-0", NOW, &notice));
+    assert_true(notice_azure_events("{\"DocumentIncarnation\":1,\"Events\":[]}", "vm-0", NOW,
+                                    &notice));
     assert_int_equal(notice.kind, NOTICE_NONE);
     assert_false(notice_azure_events("{\"error\":1}", "vm-0", NOW, &notice));
-    assert_true(notice_azure_events("{\"Events\":[{\"EventId\":\"F\",\"EventStatus\":\"Scheduled\","
-                                    "\"EventType\":\"Freeze\",\"Resources\":[\"vm-0\"],"
-                                    "\"NotBefore\":\"\"},{\"EventId\":\"P\",\"EventStatus\":\"Scheduled\","
-                                    "\"EventType\":\"Preempt\",\"Resources\":"
-                                    "[\"vm-0\"],\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}",
-                                    "vm-0", NOW, &notice));
-    assert_int_equal(notice.kind, NOTICE_LEAVE); /* the end wins over a pause that comes before it */
+    assert_true(
+        notice_azure_events("{\"Events\":[{\"EventId\":\"F\",\"EventStatus\":\"Scheduled\","
+                            "\"EventType\":\"Freeze\",\"Resources\":[\"vm-0\"],"
+                            "\"NotBefore\":\"\"},{\"EventId\":\"P\",\"EventStatus\":\"Scheduled\","
+                            "\"EventType\":\"Preempt\",\"Resources\":"
+                            "[\"vm-0\"],\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}",
+                            "vm-0", NOW, &notice));
+    /* the end wins over a pause that comes before it */
+    assert_int_equal(notice.kind, NOTICE_LEAVE);
 }
 
 static void words(void **state)
@@ -171,11 +175,12 @@ static void line(void **state)
 /* Answers with bytes changed, cut off and doubled. */
 static void noise(void **state)
 {
-    static const char *const seeds[] = { "{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}",
-                                         "TRUE", "+30 words",
-                                         "{\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"Scheduled\","
-                                         "\"EventType\":\"Preempt\",\"Resources\":[\"v\"],"
-                                         "\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}" };
+    static const char *const seeds[] = {
+        "{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", "TRUE", "+30 words",
+        "{\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"Scheduled\","
+        "\"EventType\":\"Preempt\",\"Resources\":[\"v\"],"
+        "\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}"
+    };
     struct spotnik_prng prng;
     struct notice notice;
     char text[512];

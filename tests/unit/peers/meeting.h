@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peers directory of a test's own, members in it that are threads of this process, and records of members that only
- * seem to be. Hosts are told apart by what records say. Test code only. */
+/* A peers directory of a test's own, members in it that are threads of this process, and records of
+ * members that only seem to be. Hosts are told apart by what records say. Test code only. */
 #ifndef TESTS_UNIT_PEERS_MEETING_H
 #define TESTS_UNIT_PEERS_MEETING_H
 
@@ -84,7 +84,8 @@ static inline void seek(struct seeker *seeker, uint64_t number, uint64_t patienc
     seeker_open(seeker, number, 0);
     assert_int_equal(spotnik_peers_new(spec, seeker->engine, &seeker->peers), 0);
     uint64_t begun_ns = spotnik_peers_clock_ns();
-    seeker->rc = spotnik_peers_find(seeker->peers, true, patience_ns, NULL, NULL, &seeker->found, &seeker->sponsor);
+    seeker->rc = spotnik_peers_find(seeker->peers, true, patience_ns, NULL, NULL, &seeker->found,
+                                    &seeker->sponsor);
     seeker->took_ns = spotnik_peers_clock_ns() - begun_ns;
 }
 
@@ -167,7 +168,9 @@ static inline void genesis_put(const struct spotnik_record *record)
 {
     struct spotnik_engine_config config;
     cluster_config(&config, 1);
-    assert_int_equal(spotnik_record_write(&config.credentials, record, directory, "genesis-1", true), 0);
+    assert_int_equal(spotnik_record_write(&config.credentials, record, directory, "genesis-1",
+                                          true),
+                     0);
 }
 
 /* Somebody on another machine who is alive: writes its record, or a torn one, again and again. */

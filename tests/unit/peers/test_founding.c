@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: nobody founds while a record in the directory may belong to somebody alive, whatever became of the directory and
- * of the network; and nobody waits longer than for T. Members are threads of this process, or of a child where their
- * process has to end; hosts are told apart by what their records say. */
+/* Claim: nobody founds while a record in the directory may belong to somebody alive, whatever
+ * became of the directory and of the network; and nobody waits longer than for T. Members are
+ * threads of this process, or of a child where their process has to end; hosts are told apart by
+ * what their records say. */
 #include "meeting.h"
 
 #include <arpa/inet.h>
@@ -9,7 +10,8 @@
 
 /* ---- a genesis that is gone ---- */
 
-/* A cleaner takes it away beside a live job: the job puts it back, and a newcomer that comes in between joins. */
+/* A cleaner takes it away beside a live job: the job puts it back, and a newcomer that comes in
+ * between joins. */
 static void a_lost_genesis_founds_nothing(void **state)
 {
     (void)state;
@@ -30,7 +32,8 @@ static void a_lost_genesis_founds_nothing(void **state)
     seeker_close(&member);
 }
 
-/* The member that founded has gone, and those that joined after the cleaner have never seen the file: they know it from their view. */
+/* The member that founded has gone, and those that joined after the cleaner have never seen the
+ * file: they know it from their view. */
 static void whoever_never_saw_the_genesis_restores_it(void **state)
 {
     (void)state;
@@ -60,7 +63,8 @@ static void a_torn_genesis_is_mended(void **state)
     path_make(path, "genesis-1");
     until_there("genesis-1");
     assert_int_equal(truncate(path, 20), 0);
-    while (spotnik_record_read(spotnik_engine_credentials(member.engine), directory, "genesis-1", &record, &print, NULL)
+    while (spotnik_record_read(spotnik_engine_credentials(member.engine), directory, "genesis-1",
+                               &record, &print, NULL)
            != SPOTNIK_READING_RECORD)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     assert_int_equal(record.founding, spotnik_peers_founding(member.peers));
@@ -83,7 +87,8 @@ static void a_purged_directory_founds_nothing(void **state)
     seeker_close(&member);
 }
 
-/* Without the mark of a fresh directory the first one waits as long as members would take to put their genesis back. */
+/* Without the mark of a fresh directory the first one waits as long as members would take to put
+ * their genesis back. */
 static void a_used_directory_is_watched_first(void **state)
 {
     (void)state;
@@ -105,8 +110,8 @@ static void a_used_directory_is_watched_first(void **state)
 
 /* ---- who is alive ---- */
 
-/* A firewall that rejects, or two hosts of one private address: the address of a live member is refused. It is alive as
- * long as it writes; when it no longer does, T passes. */
+/* A firewall that rejects, or two hosts of one private address: the address of a live member is
+ * refused. It is alive as long as it writes; when it no longer does, T passes. */
 static void a_refusal_proves_no_death(void **state)
 {
     (void)state;
@@ -166,14 +171,16 @@ static void an_echo_is_nobody(void **state)
     genesis_put(&writer.record);
     writer_start(&writer);
     assert_int_equal(spotnik_peers_new(spec, newcomer.engine, &newcomer.peers), 0);
-    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 2 * STALE_NS, NULL, NULL, &newcomer.found, &newcomer.sponsor),
+    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 2 * STALE_NS, NULL, NULL,
+                                        &newcomer.found, &newcomer.sponsor),
                      SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "leads back to this process"));
     writer_end(&writer);
     seeker_close(&newcomer);
 }
 
-/* Nor is it when we are a member ourselves, and look because we are parked: where we listen somebody else had listened before its machine lost power. */
+/* Nor is it when we are a member ourselves, and look because we are parked: where we listen
+ * somebody else had listened before its machine lost power. */
 static void an_echo_of_a_member_is_nobody(void **state)
 {
     (void)state;
@@ -260,7 +267,8 @@ static void a_number_used_again_is_another_process(void **state)
     spotnik_process_self(&process);
     process.pid = (uint64_t)pid;
     process.start = 0;
-    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED); /* it began earlier than that one */
+    /* it began earlier than that one */
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED);
@@ -320,8 +328,8 @@ static void a_fifo_is_no_record(void **state)
     path_make(path, "member-fifo");
     assert_int_equal(mkfifo(path, 0600), 0);
     seeker_open(&newcomer, 1, 0);
-    assert_int_equal(spotnik_record_read(spotnik_engine_credentials(newcomer.engine), directory, "member-fifo", &record,
-                                         &print, &error),
+    assert_int_equal(spotnik_record_read(spotnik_engine_credentials(newcomer.engine), directory,
+                                         "member-fifo", &record, &print, &error),
                      SPOTNIK_READING_UNREADABLE);
     assert_int_equal(error, EINVAL);
     spotnik_engine_free(newcomer.engine, true);
@@ -352,16 +360,18 @@ static void a_member_among_thousands_is_found(void **state)
     seeker_close(&member);
 }
 
-/* All machines of a large job are gone, and their addresses are mute: each question takes its half second, and all of them
- * together must not make T longer. */
+/* All machines of a large job are gone, and their addresses are mute: each question takes its half
+ * second, and all of them together must not make T longer. */
 static void hundreds_of_silent_members_take_no_longer(void **state)
 {
     (void)state;
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
     struct spotnik_record record = stranger_make(1000);
     struct seeker newcomer;
-    int mute = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* the kernel takes connections, and nobody reads them */
+    /* the kernel takes connections, and nobody reads them */
+    int mute = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(mute, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(mute, 4096), 0);
     assert_int_equal(getsockname(mute, (struct sockaddr *)&address, &size), 0);
@@ -375,15 +385,18 @@ static void hundreds_of_silent_members_take_no_longer(void **state)
     if (newcomer.rc != 0)
         fail_msg("%s", spotnik_last_error());
     assert_true(newcomer.found);
-    assert_in_range(newcomer.took_ns, STALE_NS - SECOND / 2, STALE_NS + 30 * SECOND); /* one after the other: 150 s a round */
-    print_message("300 silent members: %.1f s, T = %.1f s\n", (double)newcomer.took_ns / 1e9, (double)STALE_NS / 1e9);
+    /* one after the other: 150 s a round */
+    assert_in_range(newcomer.took_ns, STALE_NS - SECOND / 2, STALE_NS + 30 * SECOND);
+    print_message("300 silent members: %.1f s, T = %.1f s\n", (double)newcomer.took_ns / 1e9,
+                  (double)STALE_NS / 1e9);
     seeker_close(&newcomer);
     close(mute);
 }
 
 /* ---- who says what ---- */
 
-/* Where a dead member listened, a program of another job listens now: what it says of our key decides nothing. */
+/* Where a dead member listened, a program of another job listens now: what it says of our key
+ * decides nothing. */
 static void a_stranger_decides_nothing(void **state)
 {
     (void)state;
@@ -398,7 +411,8 @@ static void a_stranger_decides_nothing(void **state)
     assert_false(newcomer.found);
     seeker_close(&newcomer);
     seeker_close(&member);
-    struct writer writer = { .record = record }; /* and where nobody else is there, it is told in the end */
+    /* and where nobody else is there, it is told in the end */
+    struct writer writer = { .record = record };
     writer_start(&writer);
     seek(&newcomer, 3, STALE_NS);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_KEY);
@@ -411,24 +425,36 @@ static void a_stranger_decides_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lost_genesis_founds_nothing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_lost_genesis_founds_nothing, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(a_torn_genesis_is_mended, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(whoever_never_saw_the_genesis_restores_it, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_purged_directory_founds_nothing, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_used_directory_is_watched_first, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(whoever_never_saw_the_genesis_restores_it, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_purged_directory_founds_nothing, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_used_directory_is_watched_first, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(a_refusal_proves_no_death, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(an_echo_of_a_member_is_nobody, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(an_echo_of_a_member_is_nobody, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
         cmocka_unit_test(a_number_used_again_is_another_process),
-        cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_torn_record_is_waited_for, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_torn_record_is_waited_for, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(a_fifo_is_no_record, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_member_among_thousands_is_found, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(hundreds_of_silent_members_take_no_longer, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_stranger_decides_nothing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_member_among_thousands_is_found, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(hundreds_of_silent_members_take_no_longer, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_stranger_decides_nothing, directory_make,
+                                        directory_clear),
     };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);

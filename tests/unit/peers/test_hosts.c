@@ -22,7 +22,8 @@ static struct spotnik_peers_spec spec;
 
 static void lists(void **state)
 {
-    static const char *const wanted[] = { "n01", "n02", "n03", "n7", "gpu0-a", "gpu0-b1", "gpu0-b2", "m" };
+    static const char *const wanted[] = { "n01",    "n02",     "n03",     "n7",
+                                          "gpu0-a", "gpu0-b1", "gpu0-b2", "m" };
     uint32_t count = 0;
 
     (void)state;
@@ -86,7 +87,8 @@ static void majorities(void **state)
     assert_string_equal(spec.name[3], "train-3.train");
 }
 
-/* .invalid never has an address, by the rules of the DNS; localhost has, by those of hosts files. */
+/* .invalid never has an address, by the rules of the DNS; localhost has, by those of hosts
+ * files. */
 static void missing(void **state)
 {
     static const uint8_t none[16];
@@ -141,7 +143,8 @@ static void files(void **state)
     assert_int_equal(spec.count, 4);
 }
 
-/* Files that people have for ssh, pdsh, Open MPI, MPICH and Horovod. A line that cannot be read is no shorter list. */
+/* Files that people have for ssh, pdsh, Open MPI, MPICH and Horovod. A line that cannot be read is
+ * no shorter list. */
 static void odd_files(void **state)
 {
     char path[] = "/tmp/spotnik-hosts-XXXXXX", said[256];
@@ -168,11 +171,13 @@ static void odd_files(void **state)
     unlink(path);
 }
 
-/* A host with an address of each family is one host, known by the address of the family that we bind. */
+/* A host with an address of each family is one host, known by the address of the family that we
+ * bind. */
 static void families(void **state)
 {
     static const uint8_t v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, v6[16] = { 0xfd, [15] = 1 };
-    static const uint8_t loopback[16] = { [15] = 1 }, mapped[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+    static const uint8_t loopback[16] = { [15] = 1 },
+                         mapped[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
     char said[256];
 
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: a member goes on only while its place in the directory is its own: a younger founding ends it, and where commits
- * need the lease they wait for the directory. What it writes there goes where it should and nowhere else. */
+/* Claim: a member goes on only while its place in the directory is its own: a younger founding ends
+ * it, and where commits need the lease they wait for the directory. What it writes there goes where
+ * it should and nowhere else. */
 #include "meeting.h"
 
 static bool is_ended(struct seeker *member)
@@ -32,13 +33,17 @@ static void a_younger_genesis_ends_us(void **state)
     younger.founding = 123;
     struct spotnik_engine_config config;
     cluster_config(&config, 1);
-    assert_int_equal(spotnik_record_write(&config.credentials, &younger, directory, "genesis-2", true), 0);
-    assert_false(spotnik_peers_is_youngest(member.peers)); /* at once, for what cannot be taken back */
+    assert_int_equal(spotnik_record_write(&config.credentials, &younger, directory, "genesis-2",
+                                          true),
+                     0);
+    /* at once, for what cannot be taken back */
+    assert_false(spotnik_peers_is_youngest(member.peers));
     while (!is_ended(&member))
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     assert_non_null(strstr(spotnik_last_error(), "genesis-2"));
     assert_false(spotnik_peers_is_youngest(member.peers));
-    spotnik_peers_founding_set(member.peers, 123); /* it joins that lineage: its checkpoints count */
+    /* it joins that lineage: its checkpoints count */
+    spotnik_peers_founding_set(member.peers, 123);
     assert_true(spotnik_peers_is_youngest(member.peers));
     seeker_close(&member);
 }
@@ -107,7 +112,8 @@ static void the_lease_follows_the_directory(void **state)
     seeker_open(&member, 2, 0);
     assert_int_equal(spotnik_peers_new(spec, member.engine, &member.peers), SPOTNIK_ERR_ARGUMENT);
     setenv("SPOTNIK_FOLDER", "lease", 1);
-    assert_int_equal(spotnik_peers_new("127.0.0.1:1", member.engine, &member.peers), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_peers_new("127.0.0.1:1", member.engine, &member.peers),
+                     SPOTNIK_ERR_ARGUMENT);
     unsetenv("SPOTNIK_FOLDER");
     spotnik_engine_free(member.engine, true);
 }
@@ -156,9 +162,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
         cmocka_unit_test(commits_need_the_lease),
-        cmocka_unit_test_setup_teardown(the_lease_follows_the_directory, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(the_lease_follows_the_directory, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(records_follow_no_link, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, directory_make,
+                                        directory_clear),
     };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: in a list of addresses an answer counts where it was asked, and a process once; a part of the list founds nothing
- * unless the user has said so. */
+/* Claim: in a list of addresses an answer counts where it was asked, and a process once; a part of
+ * the list founds nothing unless the user has said so. */
 #include "meeting.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-/* A virtual IP, or a NAT that turns a host's own packets back: whatever comes goes to another port of this host. */
+/* A virtual IP, or a NAT that turns a host's own packets back: whatever comes goes to another port
+ * of this host. */
 struct forwarder {
     int listener;
     uint16_t port, to;
@@ -17,7 +18,9 @@ struct forwarder {
 
 static struct sockaddr_in loopback(uint16_t port)
 {
-    return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = htons(port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
 /* False: the connection has ended. */
@@ -34,9 +37,11 @@ static void forward(const struct forwarder *forwarder, int guest)
     int host = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool live = host >= 0 && connect(host, (struct sockaddr *)&address, sizeof address) == 0;
     while (live) {
-        struct pollfd ends[] = { { .fd = guest, .events = POLLIN }, { .fd = host, .events = POLLIN },
+        struct pollfd ends[] = { { .fd = guest, .events = POLLIN },
+                                 { .fd = host, .events = POLLIN },
                                  { .fd = forwarder->stop[0], .events = POLLIN } };
-        live = poll(ends, 3, -1) > 0 && ends[2].revents == 0 && (ends[0].revents == 0 || carry(guest, host))
+        live = poll(ends, 3, -1) > 0 && ends[2].revents == 0
+               && (ends[0].revents == 0 || carry(guest, host))
                && (ends[1].revents == 0 || carry(host, guest));
     }
     close(host);
@@ -85,7 +90,8 @@ static void forwarder_end(struct forwarder *forwarder)
 static void expect_in_vain(struct seeker *seeker, const char *list, const char *why)
 {
     assert_int_equal(spotnik_peers_new(list, seeker->engine, &seeker->peers), 0);
-    assert_int_equal(spotnik_peers_find(seeker->peers, true, STALE_NS, NULL, NULL, &seeker->found, &seeker->sponsor),
+    assert_int_equal(spotnik_peers_find(seeker->peers, true, STALE_NS, NULL, NULL, &seeker->found,
+                                        &seeker->sponsor),
                      SPOTNIK_ERR_PEERS);
     if (strstr(spotnik_last_error(), why) == NULL)
         fail_msg("%s", spotnik_last_error());
@@ -107,8 +113,8 @@ static void an_own_echo_is_no_vote(void **state)
     char list[128];
     seeker_open(&seeker, 1, 0);
     forwarder_start(&forwarder, port_of(&seeker));
-    snprintf(list, sizeof list, "majority:127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&seeker), forwarder.port,
-             port_unused());
+    snprintf(list, sizeof list, "majority:127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&seeker),
+             forwarder.port, port_unused());
     expect_in_vain(&seeker, list, "leads back to this process");
     forwarder_end(&forwarder);
     spotnik_engine_free(seeker.engine, true);
@@ -125,7 +131,8 @@ static void an_answer_counts_where_it_was_asked(void **state)
     seeker_open(&other, 2, 0);
     spotnik_engine_vote_set(other.engine, &spotnik_engine_credentials(seeker.engine)->self);
     forwarder_start(&forwarder, port_of(&other));
-    snprintf(list, sizeof list, "majority:127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u",
+    snprintf(list, sizeof list,
+             "majority:127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u",
              port_of(&seeker), port_of(&other), forwarder.port, port_unused(), 1);
     expect_in_vain(&seeker, list, "list that address");
     forwarder_end(&forwarder);
@@ -142,13 +149,15 @@ static void a_part_of_the_list_founds_nothing(void **state)
     seeker_open(&seeker, 1, 0);
     seeker_open(&other, 2, 0);
     spotnik_engine_vote_set(other.engine, &spotnik_engine_credentials(seeker.engine)->self);
-    snprintf(list, sizeof list, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&seeker), port_of(&other), port_unused());
+    snprintf(list, sizeof list, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&seeker),
+             port_of(&other), port_unused());
     expect_in_vain(&seeker, list, "2 of 3 listed processes are up: a new job needs all of them");
     spotnik_engine_free(seeker.engine, true);
     spotnik_engine_free(other.engine, true);
 }
 
-/* The only listed process starts anew while a member lives that is not listed: that one asks it, and so it finds the job. */
+/* The only listed process starts anew while a member lives that is not listed: that one asks it,
+ * and so it finds the job. */
 static void a_member_that_is_not_listed_is_found(void **state)
 {
     (void)state;
@@ -156,11 +165,14 @@ static void a_member_that_is_not_listed_is_found(void **state)
     char list[64];
     seeker_open(&member, 1, 0);
     seeker_open(&newcomer, 2, 0);
-    spotnik_engine_found(member.engine, NULL, NULL); /* stands for a job that the listed one founded before */
+    /* stands for a job that the listed one founded before */
+    spotnik_engine_found(member.engine, NULL, NULL);
     snprintf(list, sizeof list, "127.0.0.1:%u", port_of(&newcomer));
     assert_int_equal(spotnik_peers_new(list, member.engine, &member.peers), 0);
     assert_int_equal(spotnik_peers_new(list, newcomer.engine, &newcomer.peers), 0);
-    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 10 * SECOND, NULL, NULL, &newcomer.found, &newcomer.sponsor), 0);
+    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 10 * SECOND, NULL, NULL,
+                                        &newcomer.found, &newcomer.sponsor),
+                     0);
     assert_false(newcomer.found);
     assert_true(spotnik_id_equal(newcomer.sponsor.id, cluster_id(1)));
     seeker_close(&newcomer);

@@ -80,8 +80,8 @@ static bool is_never(void *context)
 static void *seek(void *context)
 {
     struct seeker *seeker = context;
-    seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL, &seeker->found,
-                                    &seeker->sponsor);
+    seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL,
+                                    &seeker->found, &seeker->sponsor);
     if (seeker->rc == 0 && seeker->found)
         spotnik_engine_found(seeker->engine, NULL, NULL);
     return NULL;
@@ -166,13 +166,16 @@ static void records_are_signed(void **state)
     memset(record.member.address, 0xff, sizeof record.member.address); /* the longest text */
     size_t size = spotnik_record_format(&config.credentials, &record, text);
     assert_in_range(size, 1, SPOTNIK_RECORD_BYTES); /* what older versions read at most */
-    assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &read), SPOTNIK_READING_RECORD);
+    assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &read),
+                     SPOTNIK_READING_RECORD);
     assert_memory_equal(&read, &record, sizeof read);
     for (size_t i = 0; i < size; i++) {
         text[i] ^= 1;
-        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, size, &read), SPOTNIK_READING_RECORD);
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, size, &read),
+                             SPOTNIK_READING_RECORD);
         text[i] ^= 1;
-        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, i, &read), SPOTNIK_READING_RECORD);
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, i, &read),
+                             SPOTNIK_READING_RECORD);
     }
     struct spotnik_credentials other = config.credentials;
     other.key[3] ^= 1;
@@ -191,14 +194,17 @@ static void records_of_older_versions_are_read(void **state)
     char text[SPOTNIK_RECORD_BYTES];
     uint8_t mac[SPOTNIK_AUTH_BYTES];
     cluster_config(&config, 1);
-    int size = snprintf(text, sizeof text, "spotnik 1\njob 07070707070707070707070707070707\nid %016x %016x\nhost %016x\naddress 10.0.0.7:4100\n",
+    int size = snprintf(text, sizeof text,
+                        "spotnik 1\njob 07070707070707070707070707070707\nid %016x %016x\nhost "
+                        "%016x\naddress 10.0.0.7:4100\n",
                         1, 2, 3);
     assert_true(spotnik_auth_once(config.credentials.key, text, (size_t)size, mac));
     size += snprintf(text + size, sizeof text - (size_t)size, "mac ");
     for (unsigned i = 0; i < sizeof mac; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%02x", mac[i]);
     size += snprintf(text + size, sizeof text - (size_t)size, "\n");
-    assert_int_equal(spotnik_record_parse(&config.credentials, text, (size_t)size, &read), SPOTNIK_READING_RECORD);
+    assert_int_equal(spotnik_record_parse(&config.credentials, text, (size_t)size, &read),
+                     SPOTNIK_READING_RECORD);
     assert_true(spotnik_id_equal(read.member.id, cluster_id(2)));
     assert_int_equal(read.member.port, 4100);
     assert_int_equal(read.standing, SPOTNIK_STANDING_ENTERED);
@@ -219,8 +225,8 @@ static int four_seek(void)
     return 0;
 }
 
-/* All at once through one directory: one founds. When their process is gone, the next one founds anew, and at once: the
- * kernel of this host knows that it has ended. */
+/* All at once through one directory: one founds. When their process is gone, the next one founds
+ * anew, and at once: the kernel of this host knows that it has ended. */
 static void directory_has_one_founder(void **state)
 {
     (void)state;
@@ -282,7 +288,9 @@ static void excluded_founder_finds_the_others(void **state)
     spotnik_engine_free(seeker[0].engine, false);
     engine_start(&seeker[0], 1, 0);
     assert_int_equal(spotnik_peers_new(seeker[0].spec, seeker[0].engine, &seeker[0].peers), 0);
-    assert_int_equal(spotnik_peers_find(seeker[0].peers, false, 5 * SECOND, NULL, NULL, &found, &sponsor), 0);
+    assert_int_equal(spotnik_peers_find(seeker[0].peers, false, 5 * SECOND, NULL, NULL, &found,
+                                        &sponsor),
+                     0);
     assert_false(found);
     assert_true(spotnik_id_equal(sponsor.id, cluster_id(2)));
     seekers_free(seeker, 2);
@@ -315,7 +323,8 @@ static void directory_errors_are_clear(void **state)
         spotnik_peers_free(peers);
         spotnik_engine_free(engine, true);
     }
-    assert_int_equal(spotnik_peers_new("file:/nowhere/at/all", first->engine, &peers), SPOTNIK_ERR_SYSTEM);
+    assert_int_equal(spotnik_peers_new("file:/nowhere/at/all", first->engine, &peers),
+                     SPOTNIK_ERR_SYSTEM);
     assert_non_null(strstr(spotnik_last_error(), "/nowhere/at/all"));
     seekers_free(first, 1);
 }
@@ -361,7 +370,8 @@ static bool record_is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Who looks while the founder is dead and a member has no record founds the job a second time beside it: there must be no such moment. */
+/* Who looks while the founder is dead and a member has no record founds the job a second time
+ * beside it: there must be no such moment. */
 static void a_new_id_is_in_the_directory_at_once(void **state)
 {
     (void)state;
@@ -382,7 +392,8 @@ static void a_new_id_is_in_the_directory_at_once(void **state)
     seekers_free(first, 1);
 }
 
-/* Records of the dead go, and half of one; whoever lives keeps its own, however old; nothing else is touched. */
+/* Records of the dead go, and half of one; whoever lives keeps its own, however old; nothing else
+ * is touched. */
 static void the_dead_are_swept_away(void **state)
 {
     (void)state;
@@ -437,7 +448,8 @@ static void the_end_is_told(void **state)
     assert_true(spotnik_peers_is_over(last->peers));
     assert_false(spotnik_peers_is_over(cut_off->peers));
     spotnik_peers_founding_set(last->peers, 0xabc);
-    spotnik_peers_over_set(last->peers, true); /* they were told to go: whoever was cut off goes on */
+    /* they were told to go: whoever was cut off goes on */
+    spotnik_peers_over_set(last->peers, true);
     assert_true(record_is_there("stopped-0000000000000abc"));
     assert_false(spotnik_peers_is_over(cut_off->peers));
     spotnik_peers_over_set(last->peers, false);
@@ -446,8 +458,9 @@ static void the_end_is_told(void **state)
     seekers_free(cut_off, 1);
 }
 
-/* Whoever has nothing else to do answers at once, too: those that start together ask each other all the time, and who
- * hears nothing of one dares not found the job. A few may be late on a busy machine. */
+/* Whoever has nothing else to do answers at once, too: those that start together ask each other all
+ * the time, and who hears nothing of one dares not found the job. A few may be late on a busy
+ * machine. */
 static void an_idle_process_answers(void **state)
 {
     (void)state;
@@ -458,7 +471,9 @@ static void an_idle_process_answers(void **state)
     struct spotnik_credentials asker = *spotnik_engine_credentials(idle->engine);
     asker.self.id = cluster_id(2);
     for (unsigned i = 0; i < 40; i++)
-        answers += spotnik_net_ask(&asker, asker.self.address, asker.self.port, 2 * SECOND / 5, &answer, NULL) == 0;
+        answers += spotnik_net_ask(&asker, asker.self.address, asker.self.port, 2 * SECOND / 5,
+                                   &answer, NULL)
+                   == 0;
     assert_in_range(answers, 36, 40);
     assert_int_equal(answer.epoch, 0);
     spotnik_engine_free(idle->engine, true);
@@ -476,7 +491,8 @@ static void ports_take(uint16_t *port, unsigned count)
         spotnik_engine_free(probe[i].engine, true);
 }
 
-static void list_write(char *text, size_t size, const uint16_t *port, unsigned count, const char *before)
+static void list_write(char *text, size_t size, const uint16_t *port, unsigned count,
+                       const char *before)
 {
     size_t at = (size_t)snprintf(text, size, "%s", before);
     for (unsigned i = 0; i < count; i++)
@@ -500,8 +516,8 @@ static void list_has_one_founder(void **state)
     seekers_free(seeker, SEEKERS);
 }
 
-/* Where the user has asked for it: one of three listed is no majority, it founds nothing, and the error says why. With two
- * of three up, they do. */
+/* Where the user has asked for it: one of three listed is no majority, it founds nothing, and the
+ * error says why. With two of three up, they do. */
 static void list_needs_a_majority(void **state)
 {
     (void)state;
@@ -513,7 +529,8 @@ static void list_needs_a_majority(void **state)
     engine_start(&seeker[0], 5, port[2]);
     list_write(seeker[0].spec, sizeof seeker[0].spec, port, 3, "majority:");
     assert_int_equal(spotnik_peers_new(seeker[0].spec, seeker[0].engine, &seeker[0].peers), 0);
-    assert_int_equal(spotnik_peers_find(seeker[0].peers, true, SECOND / 2, NULL, NULL, &found, &sponsor),
+    assert_int_equal(spotnik_peers_find(seeker[0].peers, true, SECOND / 2, NULL, NULL, &found,
+                                        &sponsor),
                      SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "1 of 3 listed processes are up"));
     spotnik_peers_free(seeker[0].peers);
@@ -534,10 +551,14 @@ int main(void)
         cmocka_unit_test(records_of_older_versions_are_read),
         cmocka_unit_test_setup_teardown(directory_has_one_founder, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_joins_existing, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_new_id_is_in_the_directory_at_once, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_new_id_is_in_the_directory_at_once, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(the_dead_are_swept_away, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(the_end_is_told, directory_make, directory_clear),
         cmocka_unit_test(an_idle_process_answers),

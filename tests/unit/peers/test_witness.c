@@ -26,7 +26,8 @@ static char directory[64], other[64];
 static int directories_make(void **state)
 {
     (void)state;
-    snprintf(directory, sizeof directory, "/tmp/spotnik-witness-XXXXXX"); /* XXXXXX: mkdtemp() replaces it */
+    /* XXXXXX: mkdtemp() replaces it */
+    snprintf(directory, sizeof directory, "/tmp/spotnik-witness-XXXXXX");
     snprintf(other, sizeof other, "/tmp/spotnik-witness-XXXXXX");
     return mkdtemp(directory) == NULL || mkdtemp(other) == NULL;
 }
@@ -48,13 +49,15 @@ static struct spotnik_id id_of(uint64_t number)
 static void found(void)
 {
     char path[200];
-    snprintf(path, sizeof path, "%s/witness-%016llx.0.%016llx%016llx", directory, (unsigned long long)FOUNDING, 7ULL, 1ULL);
+    snprintf(path, sizeof path, "%s/witness-%016llx.0.%016llx%016llx", directory,
+             (unsigned long long)FOUNDING, 7ULL, 1ULL);
     int fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0666);
     assert_true(fd >= 0);
     close(fd);
 }
 
-/* Claim: who has it for an epoch keeps it for that one, however often it asks; nobody else gets it for that epoch, or for an earlier one. */
+/* Claim: who has it for an epoch keeps it for that one, however often it asks; nobody else gets it
+ * for that epoch, or for an earlier one. */
 static void test_one_for_an_epoch(void **state)
 {
     (void)state;
@@ -81,7 +84,8 @@ static void *asker_main(void *context)
     return NULL;
 }
 
-/* Claim: of many that ask at once for the same epochs, each as fast as it can, no two are named for one, and somebody is for some. */
+/* Claim: of many that ask at once for the same epochs, each as fast as it can, no two are named for
+ * one, and somebody is for some. */
 static void test_many_at_once(void **state)
 {
     static struct asker asker[ASKERS];
@@ -104,7 +108,8 @@ static void test_many_at_once(void **state)
     assert_true(all > 0);
 }
 
-/* Claim: a file that a cleaner took away, one of another founding, and a folder of the same name that is not the same folder name nobody. */
+/* Claim: a file that a cleaner took away, one of another founding, and a folder of the same name
+ * that is not the same folder name nobody. */
 static void test_not_there(void **state)
 {
     (void)state;
@@ -125,7 +130,8 @@ static void test_kept_young(void **state)
     struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
     (void)state;
     found();
-    snprintf(path, sizeof path, "%s/witness-%016llx.0.%016llx%016llx", directory, (unsigned long long)FOUNDING, 7ULL, 1ULL);
+    snprintf(path, sizeof path, "%s/witness-%016llx.0.%016llx%016llx", directory,
+             (unsigned long long)FOUNDING, 7ULL, 1ULL);
     assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
     spotnik_witness_keep(directory, FOUNDING);
     assert_int_equal(stat(path, &facts), 0);
@@ -135,7 +141,8 @@ static void test_kept_young(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_for_an_epoch, directories_make, directories_remove),
+        cmocka_unit_test_setup_teardown(test_one_for_an_epoch, directories_make,
+                                        directories_remove),
         cmocka_unit_test_setup_teardown(test_many_at_once, directories_make, directories_remove),
         cmocka_unit_test_setup_teardown(test_not_there, directories_make, directories_remove),
         cmocka_unit_test_setup_teardown(test_kept_young, directories_make, directories_remove),

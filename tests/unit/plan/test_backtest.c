@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job simulator on windows that can be worked out by hand, and every policy's promise on random ones:
- * no deadline is missed, and hours add up. */
+/* The job simulator on windows that can be worked out by hand, and every policy's promise on random
+ * ones: no deadline is missed, and hours add up. */
 #include "plan/climate.h"
 #include "plan/foresight.h"
 #include "plan/omniscient.h"
@@ -31,7 +31,8 @@ static void near(double value, double wanted)
         fail_msg("%.6f, wanted %.6f", value, wanted);
 }
 
-static struct spotnik_job_result run(const uint8_t *machines, size_t ticks, const struct spotnik_job_terms *t,
+static struct spotnik_job_result run(const uint8_t *machines, size_t ticks,
+                                     const struct spotnik_job_terms *t,
                                      struct spotnik_policy policy)
 {
     const struct spotnik_window window = { machines, ticks };
@@ -175,7 +176,8 @@ static void prices_by_the_second(void **state)
     near(spotnik_backtest_cost(&r, 3), 3 * 10.2);
 }
 
-/* No policy that is told nothing beats the one that knows all; where spot is always there they agree. */
+/* No policy that is told nothing beats the one that knows all; where spot is always there they
+ * agree. */
 static void omniscience_bounds(void **state)
 {
     struct spotnik_job_terms whole = terms;
@@ -190,22 +192,26 @@ static void omniscience_bounds(void **state)
         random_window(machines, 90, seed);
         assert_int_equal(spotnik_omniscient_run(&window, TICK_S, &whole, &r, &fault), 0);
         double bound = spotnik_backtest_cost(&r, whole.price_ratio);
-        const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform() };
+        const struct spotnik_policy policies[] = { spotnik_policy_greedy(),
+                                                   spotnik_policy_uniform() };
         for (size_t i = 0; i < 2; i++) {
             struct spotnik_job_result other = run(machines, 90, &whole, policies[i]);
-            if (spotnik_backtest_cost(&other, whole.price_ratio) < bound - 0.51) /* a tick of on-demand */
+            /* a tick of on-demand */
+            if (spotnik_backtest_cost(&other, whole.price_ratio) < bound - 0.51)
                 fail_msg("seed %u: %s is cheaper", seed, policies[i].name);
         }
     }
     memset(machines, 1, sizeof(machines));
-    assert_int_equal(
-        spotnik_omniscient_run(&(struct spotnik_window){ machines, 90 }, TICK_S, &terms, &r, &fault), 0);
+    assert_int_equal(spotnik_omniscient_run(&(struct spotnik_window){ machines, 90 }, TICK_S,
+                                            &terms, &r, &fault),
+                     0);
     near(r.spot_work_s, 36000);
     assert_int_equal(r.changeovers, 1);
     near(r.spot_billed_s, 62 * TICK_S);
 }
 
-/* Spot is taken back while it costs more than the cap, and comes back; no price above the cap is ever paid. */
+/* Spot is taken back while it costs more than the cap, and comes back; no price above the cap is
+ * ever paid. */
 static void nobody_pays_beyond_the_cap(void **state)
 {
     double at_s[] = { 0, 7200, 14400, 54000 }, price[] = { 1, 9, 1, 1 };
@@ -225,7 +231,8 @@ static void nobody_pays_beyond_the_cap(void **state)
     near(r.finish_s, 36000 + 2 * 720 + 7200); /* two hours waited, two starts */
 }
 
-/* Random prices with spikes: the policy that sees them stays below the one that does not, and nobody is below the bound. */
+/* Random prices with spikes: the policy that sees them stays below the one that does not, and
+ * nobody is below the bound. */
 static void prices_are_seen(void **state)
 {
     enum { STEPS = 400 };
@@ -238,7 +245,8 @@ static void prices_are_seen(void **state)
     unsigned seed = 7;
 
     (void)state;
-    for (unsigned i = 0; i < STEPS; i++) { /* an hour of usual prices, then now and then one of spikes */
+    /* an hour of usual prices, then now and then one of spikes */
+    for (unsigned i = 0; i < STEPS; i++) {
         seed = seed * 1664525 + 1013904223;
         at_s[i] = i * 3600.0;
         price[i] = (seed >> 24) < 64 ? 6 : 0.7 + (seed >> 28) * 0.02;
@@ -290,9 +298,11 @@ static void nobody_is_late(void **state)
 
     (void)state;
     with.pair_speed = 1.6;
-    assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL), 0);
+    assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL),
+                     0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
-                                               spotnik_policy_sliced(&sliced), spotnik_policy_on_demand(),
+                                               spotnik_policy_sliced(&sliced),
+                                               spotnik_policy_on_demand(),
                                                spotnik_policy_foresight(foresight) };
     for (unsigned seed = 1; seed <= 300; seed++) {
         random_window(machines, 90, seed);
@@ -309,7 +319,8 @@ static void nobody_is_late(void **state)
 }
 
 static struct spotnik_job_result run_places(const struct spotnik_window *places, size_t count,
-                                            const struct spotnik_job_terms *t, struct spotnik_policy policy)
+                                            const struct spotnik_job_terms *t,
+                                            struct spotnik_policy policy)
 {
     struct spotnik_job_result result;
     struct spotnik_fault fault;
@@ -319,8 +330,9 @@ static struct spotnik_job_result run_places(const struct spotnik_window *places,
     return result;
 }
 
-/* Spot for five hours here, always there. A move that costs two hours of spot and 10 min pays after 65 min of
- * the two hours that on-demand would cost more; one that costs more than the rest of the work never pays. */
+/* Spot for five hours here, always there. A move that costs two hours of spot and 10 min pays after
+ * 65 min of the two hours that on-demand would cost more; one that costs more than the rest of the
+ * work never pays. */
 static void a_move_is_paid_for(void **state)
 {
     struct spotnik_job_terms t = terms;
@@ -351,15 +363,18 @@ static void a_move_is_paid_for(void **state)
     assert_non_null(strstr(fault.text, "share no step"));
 }
 
-/* No move makes a job late, with any policy. Three places are cheaper than the first of them when moves cost
- * nothing, and hardly dearer when they cost up to two hours of spot and places flap at random. */
+/* No move makes a job late, with any policy. Three places are cheaper than the first of them when
+ * moves cost nothing, and hardly dearer when they cost up to two hours of spot and places flap at
+ * random. */
 static void movers_are_not_late(void **state)
 {
     struct spotnik_sliced sliced = { 5 };
     struct spotnik_foresight *foresight;
     struct spotnik_job_terms t = terms;
     static uint8_t machines[3][90];
-    const struct spotnik_window places[] = { { machines[0], 90 }, { machines[1], 90 }, { machines[2], 90 } };
+    const struct spotnik_window places[] = { { machines[0], 90 },
+                                             { machines[1], 90 },
+                                             { machines[2], 90 } };
     double moved[2] = { 0, 0 }, stayed[2] = { 0, 0 }; /* by whether a move costs anything */
     unsigned moves = 0;
 
@@ -389,8 +404,8 @@ static void movers_are_not_late(void **state)
     }
     spotnik_foresight_free(foresight);
     if (!moves || moved[0] > 0.9 * stayed[0] || moved[1] > 1.1 * stayed[1])
-        fail_msg("%u moves, %.0f against %.0f, %.0f against %.0f", moves, moved[0], stayed[0], moved[1],
-                 stayed[1]);
+        fail_msg("%u moves, %.0f against %.0f, %.0f against %.0f", moves, moved[0], stayed[0],
+                 moved[1], stayed[1]);
 }
 
 static void impossible_terms(void **state)
@@ -448,8 +463,9 @@ static void bad_traces(void **state)
     refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[]}", "empty");
     refused("{\"metadata\":{\"gap_seconds\":0},\"data\":[1]}", "gap_seconds");
     refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[1,-1]}", "data[1]");
-    refused("{\"metadata_of_last\":{\"gap_seconds\":600},\"traces_1_means_UNAVAILABLE\":[\"0102\"]}",
-            ":1:71: window 1, tick 4");
+    refused(
+        "{\"metadata_of_last\":{\"gap_seconds\":600},\"traces_1_means_UNAVAILABLE\":[\"0102\"]}",
+        ":1:71: window 1, tick 4");
     refused("{\"metadata\":{\n\"gap_seconds\":600,}", ":2:");
     refused("{}", "neither");
 }
@@ -457,14 +473,22 @@ static void bad_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(always_spot),          cmocka_unit_test(never_spot),
-        cmocka_unit_test(one_revocation),       cmocka_unit_test(overlap_loses_no_time),
-        cmocka_unit_test(nobody_is_late),       cmocka_unit_test(a_move_is_paid_for),
-        cmocka_unit_test(movers_are_not_late),  cmocka_unit_test(impossible_terms),
-        cmocka_unit_test(two_are_faster),       cmocka_unit_test(notice_saves_time),
-        cmocka_unit_test(prices_by_the_second), cmocka_unit_test(omniscience_bounds),
-        cmocka_unit_test(nobody_pays_beyond_the_cap), cmocka_unit_test(prices_are_seen),
-        cmocka_unit_test(climate_counts),       cmocka_unit_test(bad_traces),
+        cmocka_unit_test(always_spot),
+        cmocka_unit_test(never_spot),
+        cmocka_unit_test(one_revocation),
+        cmocka_unit_test(overlap_loses_no_time),
+        cmocka_unit_test(nobody_is_late),
+        cmocka_unit_test(a_move_is_paid_for),
+        cmocka_unit_test(movers_are_not_late),
+        cmocka_unit_test(impossible_terms),
+        cmocka_unit_test(two_are_faster),
+        cmocka_unit_test(notice_saves_time),
+        cmocka_unit_test(prices_by_the_second),
+        cmocka_unit_test(omniscience_bounds),
+        cmocka_unit_test(nobody_pays_beyond_the_cap),
+        cmocka_unit_test(prices_are_seen),
+        cmocka_unit_test(climate_counts),
+        cmocka_unit_test(bad_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

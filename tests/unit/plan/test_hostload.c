@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who keeps the processors busy: work of our own and of children (running and reaped) is not somebody else's. */
+/* Who keeps the processors busy: work of our own and of children (running and reaped) is not
+ * somebody else's. */
 #include "hostload.h"
 
 #include <math.h>

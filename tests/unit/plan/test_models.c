@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The models against numbers that are known otherwise: closed forms, limits, and the printed examples. */
+/* The models against numbers that are known otherwise: closed forms, limits, and the printed
+ * examples. */
 #include "plan/draw.h"
 #include "plan/model_forms.h"
 #include "plan/model_interval.h"
@@ -89,7 +90,9 @@ static void pareto_and_knee(void **state)
 static void kaplan_meier_by_hand(void **state)
 {
     /* 5 machines: lost at 1 and 3, censored at 2, lost at 4, censored at 5 */
-    struct spotnik_life lives[] = { { 3, true }, { 1, true }, { 2, false }, { 5, false }, { 4, true } };
+    struct spotnik_life lives[] = {
+        { 3, true }, { 1, true }, { 2, false }, { 5, false }, { 4, true }
+    };
     struct spotnik_survival s, naive;
     double error;
 
@@ -147,7 +150,8 @@ static double paper_lost(const void *context, double age_s)
     return spotnik_bathtub_lost(context, age_s);
 }
 
-static void check_programme(bool conditional, const double *minutes, size_t count, double expected_min)
+static void check_programme(bool conditional, const double *minutes, size_t count,
+                            double expected_min)
 {
     static struct spotnik_interval_plan plan;
     const struct spotnik_interval_terms terms = { .job_s = 5 * 3600,
@@ -171,7 +175,8 @@ static void check_programme(bool conditional, const double *minutes, size_t coun
 
 static void checkpoint_programme(void **state)
 {
-    const double authors[] = { 15, 18, 21, 27, 38, 59, 122 }, right[] = { 16, 18, 21, 25, 33, 50, 137 };
+    const double authors[] = { 15, 18, 21, 27, 38, 59, 122 },
+                 right[] = { 16, 18, 21, 25, 33, 50, 137 };
 
     (void)state;
     check_programme(false, authors, 7, 314.6);
@@ -184,8 +189,10 @@ static void closed_intervals(void **state)
     near(spotnik_interval_young_s(60, 3600), 657.3, 0.1); /* "11 min" */
     near(spotnik_interval_daly_s(100, 40), 40, 1e-12);
     near(spotnik_interval_available_s(1, 100, 10), 1 + sqrt(221), 1e-12);
-    assert_true(spotnik_interval_waste(657, 60, 3600, 0) < spotnik_interval_waste(300, 60, 3600, 0));
-    assert_true(spotnik_interval_waste(657, 60, 3600, 0) < spotnik_interval_waste(1500, 60, 3600, 0));
+    assert_true(spotnik_interval_waste(657, 60, 3600, 0)
+                < spotnik_interval_waste(300, 60, 3600, 0));
+    assert_true(spotnik_interval_waste(657, 60, 3600, 0)
+                < spotnik_interval_waste(1500, 60, 3600, 0));
 }
 
 static void remaining_time(void **state)
@@ -202,7 +209,8 @@ static void remaining_time(void **state)
     near(spotnik_total_time_s(1000, 10, 100, 4, 2, 90), 100 + 40 + 180, 1e-12);
 }
 
-/* Of two sets of features the one that carries over to unseen groups is chosen, and its interval holds what it says. */
+/* Of two sets of features the one that carries over to unseen groups is chosen, and its interval
+ * holds what it says. */
 static void forms_carry_over(void **state)
 {
     enum { GROUPS = 20, EACH = 5, ROWS = GROUPS * EACH };

@@ -46,8 +46,8 @@ static struct spotnik_profile profile(void)
     return p;
 }
 
-static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const struct spotnik_offer *offer,
-                                     unsigned n, bool spot)
+static struct spotnik_fleet fleet_of(const struct spotnik_profile *p,
+                                     const struct spotnik_offer *offer, unsigned n, bool spot)
 {
     return (struct spotnik_fleet){
         { { offer, spotnik_profile_device(p, offer->accelerator), n, spot, false } }, 1, 1024
@@ -55,7 +55,8 @@ static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const stru
 }
 
 static const struct spotnik_offer v100 = { "p3.2xlarge", "us-east-1", "",  "V100", 1,  8,
-                                           61,           3.06,        1.2, 0.5,    10, NULL, NULL, 0, 0, "aws", "" };
+                                           61,           3.06,        1.2, 0.5,    10, NULL,
+                                           NULL,         0,           0,   "aws",  "" };
 
 static void without_losses_the_simulation_is_the_estimate(void **state)
 {
@@ -82,7 +83,8 @@ static void losses_cost_time(void **state)
     (void)state;
     struct spotnik_outcome a = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
     struct spotnik_outcome b = spotnik_fleet_simulate(&p, &sure, &work, INFINITY, INFINITY, 400, 1);
-    struct spotnik_outcome again = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
+    struct spotnik_outcome again =
+        spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
     assert_true(a.time_mean_s == again.time_mean_s && a.cost_high_usd == again.cost_high_usd
                 && a.losses == again.losses);
     assert_true(a.time_mean_s > b.time_mean_s && a.cost_mean_usd < b.cost_mean_usd);
@@ -96,7 +98,9 @@ static void data_and_checkpoints_cost(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
-    struct spotnik_work work = { .epochs = 10, .losses_per_h = NAN, .data_gb = 500, .egress_usd_per_gb = 0.02 };
+    struct spotnik_work work = {
+        .epochs = 10, .losses_per_h = NAN, .data_gb = 500, .egress_usd_per_gb = 0.02
+    };
 
     (void)state;
     double machines = spotnik_fleet_estimate(&p, &fleet, &work).cost_usd;
@@ -213,19 +217,22 @@ static void catalogs(void **state)
     refused_prices("InstanceType,Price\na,\"1,5\"\n", "decimals are written with a point");
     refused_prices("type,Price\na,1\n", "no column 'InstanceType'");
     assert_int_equal(
-        spotnik_catalog_read(&catalog,
-                             file("q.csv",
-                                  "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,"
-                                  "MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
-                                  "p3.2xlarge,V100,1,8,61,\"{'Gpus': [{'Name': 'V100', 'Count': 1}]}\",3.06,,"
-                                  "us-east-1,us-east-1b\n"),
-                             NULL),
+        spotnik_catalog_read(
+            &catalog,
+            file("q.csv",
+                 "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,"
+                 "MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+                 "p3.2xlarge,V100,1,8,61,\"{'Gpus': [{'Name': 'V100', 'Count': 1}]}\",3.06,,"
+                 "us-east-1,us-east-1b\n"),
+            NULL),
         0);
     assert_true(
-        isnan(catalog.offers[0].spot_usd_per_h)); /* a zone without spot is not a zone with free spot */
+        /* a zone without spot is not a zone with free spot */
+        isnan(catalog.offers[0].spot_usd_per_h));
     assert_int_equal(spotnik_catalog_advise(&catalog,
-                                            file("a.json", "{\"spot_advisor\":{\"us-east-1\":{\"Linux\":"
-                                                           "{\"p3.2xlarge\":{\"s\":70,\"r\":1}}}}}"),
+                                            file("a.json",
+                                                 "{\"spot_advisor\":{\"us-east-1\":{\"Linux\":"
+                                                 "{\"p3.2xlarge\":{\"s\":70,\"r\":1}}}}}"),
                                             NULL),
                      0);
     assert_true(fabs(catalog.offers[0].spot_usd_per_h - 0.918) < 1e-9);
@@ -249,7 +256,8 @@ static void histories(void **state)
                                           "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"),
                             &prices, NULL),
         0);
-    assert_true(fabs(spotnik_prices_mean(&prices) - 1.25) < 1e-12 && spotnik_prices_highest(&prices) == 9);
+    assert_true(fabs(spotnik_prices_mean(&prices) - 1.25) < 1e-12
+                && spotnik_prices_highest(&prices) == 9);
     /* 1 for three hours, 2 for one, and from the beginning again */
     assert_true(fabs(spotnik_prices_paid(&prices, 0, 4 * 3600) / 3600 - 5) < 1e-9);
     assert_true(fabs(spotnik_prices_paid(&prices, 9000, 3600) / 3600 - 1.5) < 1e-9);
@@ -259,8 +267,8 @@ static void histories(void **state)
     assert_true(fabs(spotnik_prices_mean(&prices) - 1) < 1e-12);
     spotnik_prices_free(&prices);
     assert_int_equal(
-        spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"), &prices,
-                            &fault),
+        spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"),
+                            &prices, &fault),
         -1);
     assert_non_null(strstr(fault.text, "h.csv:2: column 1"));
     assert_int_equal(
@@ -281,7 +289,8 @@ static struct spotnik_trace trace_of(const char *text)
     return trace;
 }
 
-/* Two machines step once a second, one every two seconds; no start-up beyond 10 s, 5 s for a loss, 3 s for a join. */
+/* Two machines step once a second, one every two seconds; no start-up beyond 10 s, 5 s for a loss,
+ * 3 s for a join. */
 static struct spotnik_profile plain(void)
 {
     struct spotnik_profile p;
@@ -301,10 +310,12 @@ static struct spotnik_profile plain(void)
     return p;
 }
 
-/* Two spot machines and a trace: both at 0, the second lost at 100 s and another one there at 200 s. */
+/* Two spot machines and a trace: both at 0, the second lost at 100 s and another one there at 200
+ * s. */
 static void replays(void **state)
 {
-    struct spotnik_trace churn = trace_of("0,add,a\n0,add,b\n100000,remove,b\n200000,add,c\n900000,remove,c\n");
+    struct spotnik_trace churn =
+        trace_of("0,add,a\n0,add,b\n100000,remove,b\n200000,add,c\n900000,remove,c\n");
     struct spotnik_profile p = plain();
     struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
     struct spotnik_work work = { .epochs = 200, .losses_per_h = NAN, .churn = &churn };
@@ -329,7 +340,8 @@ static void replays(void **state)
     churn = trace_of("seconds,machines\n0,1\n100,2\n200,2\n");
     churn.start_given = true;
     work.epochs = 400; /* one machine for 110 s, then two for good: about 460 s */
-    double held_s = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1).time_high_s;
+    double held_s =
+        spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1).time_high_s;
     churn.start_given = false;
     double again_s = spotnik_fleet_replay(&p, &fleet, &work, 0).time_s;
     assert_true(held_s < 480 && again_s > 520);
@@ -347,7 +359,8 @@ static void replays(void **state)
     spotnik_trace_free(&churn);
 }
 
-/* What is lost comes back when there is capacity, not after a start-up: half an hour without machines costs as much. */
+/* What is lost comes back when there is capacity, not after a start-up: half an hour without
+ * machines costs as much. */
 static void capacity_is_waited_for(void **state)
 {
     struct spotnik_profile p = plain();
@@ -362,7 +375,8 @@ static void capacity_is_waited_for(void **state)
     /* every 9000 s, 1800 s are missing: 36 000 s of work take about 45 000 s, not 36 100 */
     assert_true(r.time_s > 43000 && r.time_s < 47000);
     /* from a random instant of the trace, runs differ */
-    struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 100, 1);
+    struct spotnik_outcome o =
+        spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 100, 1);
     assert_true(o.time_high_s > o.time_low_s + 600);
     spotnik_trace_free(&churn);
 }
@@ -378,7 +392,8 @@ static void ignorance_is_no_certainty(void **state)
     (void)state;
     offer.losses_per_h = NAN;
     fleet.groups[0] = (struct spotnik_group){ &offer, &p.devices[0], 2, true, false };
-    struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, 8 * 3600, INFINITY, 400, 1);
+    struct spotnik_outcome o =
+        spotnik_fleet_simulate(&p, &fleet, &work, 8 * 3600, INFINITY, 400, 1);
     if (o.on_time < 0.3 || o.on_time > 0.85)
         fail_msg("6 h of work in 8 h at an unknown place: %.2f", o.on_time);
     assert_true(o.third_both[0] > 0.95 && o.third_both[2] < 0.3);
@@ -388,7 +403,8 @@ static void ignorance_is_no_certainty(void **state)
     assert_true(o.on_time == 1);
 }
 
-/* Two prices in turns: the mean cost is that of the mean price, and single runs differ by the hour they hit. */
+/* Two prices in turns: the mean cost is that of the mean price, and single runs differ by the hour
+ * they hit. */
 static void prices_move_costs(void **state)
 {
     struct spotnik_prices prices;
@@ -431,12 +447,13 @@ static void profiles(void **state)
 
     (void)state;
     assert_int_equal(
-        spotnik_profile_read(file("j.json",
-                                  "{\"name\":\"x\",\"devices\":{\"T4\":{\"steps\":[[10,0.2],[20,"
-                                  "0.3]]}},\"batches\":[32],\"samples_per_epoch\":100,\"gradient_mb\":1}"),
-                             &p, NULL),
+        spotnik_profile_read(
+            file("j.json", "{\"name\":\"x\",\"devices\":{\"T4\":{\"steps\":[[10,0.2],[20,"
+                           "0.3]]}},\"batches\":[32],\"samples_per_epoch\":100,\"gradient_mb\":1}"),
+            &p, NULL),
         0);
-    assert_true(fabs(p.devices[0].fixed_s - 0.1) < 1e-12 && fabs(p.devices[0].sample_s - 0.01) < 1e-12);
+    assert_true(fabs(p.devices[0].fixed_s - 0.1) < 1e-12
+                && fabs(p.devices[0].sample_s - 0.01) < 1e-12);
     assert_int_equal(spotnik_profile_read(file("j.json", "{\"devises\":{}}"), &p, &fault), -1);
     assert_non_null(strstr(fault.text, "key 'devises' is not known"));
     p.critical_batch = 1000;
@@ -457,7 +474,8 @@ static void faults_have_places(void **state)
           ":2:24: key 'samples_per_s' is not" },
         { "{\"devices\": {\"A\": {\"samples_per_s\": 5}},\n\"batches\": [1,\n\n  0]}",
           ":4:3: batch 2 is not" },
-        { "{\"devices\": {\"A\": {\"steps\": [[1, 1], [1]]}}}", ":1:38: device 'A': step 2 is not" },
+        { "{\"devices\": {\"A\": {\"steps\": [[1, 1], [1]]}}}",
+          ":1:38: device 'A': step 2 is not" },
         { "{\"devices\": {\"A\":\n {\"fixed_s\": 1}}}", ":2:2: key 'samples_per_s' is missing" },
         { "{\"name\": \"x\", \"devices\": 7}", ":1:26: 'devices' is an object" },
     };
@@ -498,15 +516,16 @@ static void stores(void **state)
     spotnik_store_close(store);
     spotnik_catalog_free(&catalog);
     spotnik_catalog_free(&again);
-    assert_int_equal(
-        spotnik_plan_store_open(file("n.db", "not a database, but long enough to be looked at as one"), &store,
-                           &fault),
-        -1);
+    assert_int_equal(spotnik_plan_store_open(
+                         file("n.db", "not a database, but long enough to be looked at as one"),
+                         &store, &fault),
+                     -1);
 }
 
 static int teardown(void **state)
 {
-    static const char *const names[] = { "p.csv", "q.csv", "a.json", "h.csv", "j.json", "p.json", "s.db", "n.db" };
+    static const char *const names[] = { "p.csv",  "q.csv",  "a.json", "h.csv",
+                                         "j.json", "p.json", "s.db",   "n.db" };
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotDNN: the published example, the convergence coefficients, and the exact search against brute force. */
+/* spotDNN: the published example, the convergence coefficients, and the exact search against brute
+ * force. */
 #include "plan/model_spotdnn.h"
 
 #include <setjmp.h>
@@ -27,12 +28,14 @@ static void example(void **state)
 
     (void)state;
     assert_int_equal(spotnik_spotdnn_upper(&spotnik_spotdnn_resnet110), 13);
-    assert_int_equal(
-        spotnik_spotdnn_window(&spotnik_spotdnn_resnet110, types, 5, &goal, count, &search, NULL), 0);
+    assert_int_equal(spotnik_spotdnn_window(&spotnik_spotdnn_resnet110, types, 5, &goal, count,
+                                            &search, NULL),
+                     0);
     assert_true(search.found);
     assert_memory_equal(count, wanted, sizeof(wanted));
     assert_true(fabs(search.result.time_s / 1876 - 1) < 0.01);
-    assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, 5, &goal, count, &search, NULL),
+    assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, 5, &goal, count,
+                                           &search, NULL),
                      0);
     assert_true(search.proved);
     assert_memory_equal(count, wanted, sizeof(wanted));
@@ -89,7 +92,8 @@ static void brute_force(struct brute *b, size_t type)
     b->count[type] = 0;
 }
 
-/* A type from a seeded generator: speed, batch and price vary independently, so that no type dominates. */
+/* A type from a seeded generator: speed, batch and price vary independently, so that no type
+ * dominates. */
 static struct spotnik_spotdnn_type random_type(unsigned quota)
 {
     double speed = 300 + random() % 2700, batch = 256 << (random() % 5);
@@ -122,8 +126,10 @@ static void exact_is_exact(void **state)
         struct spotnik_spotdnn_search window, exact;
         unsigned count[5];
         brute_force(&brute, 0);
-        assert_int_equal(spotnik_spotdnn_window(brute.model, types, 5, &goal, count, &window, NULL), 0);
-        assert_int_equal(spotnik_spotdnn_exact(brute.model, types, 5, &goal, count, &exact, NULL), 0);
+        assert_int_equal(spotnik_spotdnn_window(brute.model, types, 5, &goal, count, &window, NULL),
+                         0);
+        assert_int_equal(spotnik_spotdnn_exact(brute.model, types, 5, &goal, count, &exact, NULL),
+                         0);
         assert_int_equal(exact.found, isfinite(brute.best));
         if (!exact.found)
             continue;
@@ -155,8 +161,8 @@ static void exact_is_fast(void **state)
         for (int hard = 0; hard < 3; hard++) {
             const struct spotnik_spotdnn_goal goal = { 0.9, deadlines_s[hard], 0 };
             clock_t start = clock();
-            assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, sizes[i].types, &goal,
-                                                   count, &search, NULL),
+            assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types,
+                                                   sizes[i].types, &goal, count, &search, NULL),
                              0);
             double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
             print_message("%zu types x %u, deadline %.0f s: %.3f s, %s%s, $%.4f, %u workers\n",
@@ -177,7 +183,8 @@ static void explains(void **state)
     struct spotnik_fault fault;
 
     (void)state;
-    assert_int_equal(spotnik_spotdnn_explain(&spotnik_spotdnn_resnet110, &type, 1, &goal, &fault), -1);
+    assert_int_equal(spotnik_spotdnn_explain(&spotnik_spotdnn_resnet110, &type, 1, &goal, &fault),
+                     -1);
     assert_non_null(strstr(fault.text, "the deadline binds"));
     none.quota = 0;
     spotnik_spotdnn_explain(&spotnik_spotdnn_resnet110, &none, 1, &goal, &fault);
@@ -187,8 +194,9 @@ static void explains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(example),       cmocka_unit_test(coefficients), cmocka_unit_test(exact_is_exact),
-        cmocka_unit_test(exact_is_fast), cmocka_unit_test(explains),
+        cmocka_unit_test(example),        cmocka_unit_test(coefficients),
+        cmocka_unit_test(exact_is_exact), cmocka_unit_test(exact_is_fast),
+        cmocka_unit_test(explains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CSV reader and the text parsers: what they take, what they refuse, and where they say it is. */
+/* The CSV reader and the text parsers: what they take, what they refuse, and where they say it
+ * is. */
 #include "plan/table.h"
 
 #include <setjmp.h>
@@ -23,7 +24,8 @@ static void fields_and_lines(void **state)
     double value;
 
     (void)state;
-    assert_int_equal(parse("\xef\xbb\xbfName,price\r\n\"a,\"\"b\"\"\nc\",1.5\r\n\nplain,2\n", &table, NULL),
+    assert_int_equal(parse("\xef\xbb\xbfName,price\r\n\"a,\"\"b\"\"\nc\",1.5\r\n\nplain,2\n",
+                           &table, NULL),
                      0);
     assert_int_equal(spotnik_table_rows(table), 2);
     assert_int_equal(spotnik_table_find(table, "NAME"), 0);
@@ -56,7 +58,8 @@ static void bad_files(void **state)
 
 static void bad_numbers(void **state)
 {
-    static const char *const bad[] = { "", "1,5", "x", "nan", "inf", "0x10", "-1", "1e999", "1.5 USD" };
+    static const char *const bad[] = { "",     "1,5", "x",     "nan",    "inf",
+                                       "0x10", "-1",  "1e999", "1.5 USD" };
     struct spotnik_fault fault;
     double value;
     char text[64];

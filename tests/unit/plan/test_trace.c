@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: every format of a trace is read as docs/reference/traces.md says, by content alone; and what is wrong is
- * refused with its place. The samples are those of the page. */
+/* Claim: every format of a trace is read as docs/reference/traces.md says, by content alone; and
+ * what is wrong is refused with its place. The samples are those of the page. */
 #include "plan/trace.h"
 
 #include <setjmp.h>
@@ -23,8 +23,8 @@ static struct spotnik_trace good(const char *text, const char *options)
     return trace;
 }
 
-static void expect(const char *text, const char *options, const double *at_s, const unsigned *machines,
-                   size_t count)
+static void expect(const char *text, const char *options, const double *at_s,
+                   const unsigned *machines, size_t count)
 {
     struct spotnik_trace trace = good(text, options);
     double stays_s;
@@ -44,18 +44,19 @@ static void formats(void **state)
     char windows[128];
 
     (void)state;
-    expect("0,add,a\n0,add,b\n3600000,add,c\n7200000,remove,a\n7200000,remove,b\n10800000,add,x\n", NULL, at,
-           counts, 8);
+    expect("0,add,a\n0,add,b\n3600000,add,c\n7200000,remove,a\n7200000,remove,b\n10800000,add,x\n",
+           NULL, at, counts, 8);
     expect("hours,machines\n0,2\n1,3\n2,1\n3,1\n", NULL, at, counts, 8);
     expect("0.0,2\n1.0,3\n2.0,1\n3.0,1\n", NULL, at, counts, 8);
     expect("0,2\n3600,3\n7200,1\n10800,1\n", NULL, at, counts, 8);
     expect("0,2\n60,3\n120,1\n180,1\n", "unit=m", at, counts, 8);
     expect("{\"metadata\":{\"gap_seconds\":3600},\"data\":[2,3,1]}", NULL, at, counts, 8);
-    snprintf(
-        windows, sizeof(windows),
-        "{\"metadata_of_last\":{\"gap_seconds\":3600},\"traces_1_means_UNAVAILABLE\":[\"111\",\"010\"]}");
+    snprintf(windows, sizeof(windows),
+             "{\"metadata_of_last\":{\"gap_seconds\":3600},\"traces_1_means_UNAVAILABLE\":[\"111\","
+             "\"010\"]}");
     expect(windows, "window=2", at, there, 8);
-    expect("timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n2015-03-11T01:00:00Z,3\n2015-03-11T02:00:"
+    expect("timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n2015-03-11T01:00:00Z,3\n2015-03-"
+           "11T02:00:"
            "00Z,2\n"
            "2015-03-11T03:00:00Z,9\n",
            "bid=2", at, there, 8);
@@ -74,7 +75,8 @@ static void options(void **state)
     trace = good("seconds,n\n0,2\n100,4\n200,0\n300,0\n", "start=150s");
     assert_true(trace.start_given && trace.start_s == 150);
     assert_int_equal(spotnik_trace_events_make(&trace, 1, NULL), 0);
-    /* four machines at once, none from 50 s on, two (with names of their own) from 150 s, four from 250 s */
+    /* four machines at once, none from 50 s on, two (with names of their own) from 150 s, four from
+     * 250 s */
     assert_int_equal(trace.name_count, 4 + 4);
     assert_int_equal(trace.event_count, 4 + 4 + 2 + 2);
     assert_int_equal(trace.events[4].at_ms, 50000);
@@ -101,7 +103,8 @@ static void refused(void **state)
         { "a,b,c\n1,2,3\n", NULL, "not a trace" },
         { "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n", NULL, "bid=USD" },
         { "{\"data\":[1]}", NULL, "gap_seconds" },
-        { "{\"metadata\":{\"gap_seconds\":1},\"data\":[1]}", "window=2", "window=2, but the file has 1" },
+        { "{\"metadata\":{\"gap_seconds\":1},\"data\":[1]}", "window=2",
+          "window=2, but the file has 1" },
         { "0,add,a\n", "nods=4", "'nods=4' is none of" },
         { "0,add,a\n", "nodes=0", "'nodes=0' is none of" },
         { "0,add,a\n", "start", "has no value" },
@@ -111,9 +114,9 @@ static void refused(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct spotnik_trace trace;
         struct spotnik_fault fault;
-        assert_int_equal(
-            spotnik_trace_parse("t", cases[i].text, strlen(cases[i].text), cases[i].options, &trace, &fault),
-            -1);
+        assert_int_equal(spotnik_trace_parse("t", cases[i].text, strlen(cases[i].text),
+                                             cases[i].options, &trace, &fault),
+                         -1);
         if (!strstr(fault.text, cases[i].part))
             fail_msg("'%s' does not say '%s'", fault.text, cases[i].part);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: regimes are found again in what was drawn from them, the filter knows in which one a place is,
- * drawn futures last as long as hazards say; and a calibration table tells a chance that is a probability
- * from one that is not. */
+/* Claim: regimes are found again in what was drawn from them, the filter knows in which one a place
+ * is, drawn futures last as long as hazards say; and a calibration table tells a chance that is a
+ * probability from one that is not. */
 #include "plan/calibration.h"
 #include "plan/draw.h"
 #include "plan/pool.h"
@@ -17,14 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two regimes that last about four days: good ones with 9 hours up and half an hour down, bad ones the
- * other way round. */
+/* Two regimes that last about four days: good ones with 9 hours up and half an hour down, bad ones
+ * the other way round. */
 static const struct spotnik_weather two = {
     .regimes = 2,
     .share = { 0.5, 0.5 },
     .up = { 0.95, 0.05 },
-    .end = { { { 0.33, 0.33, 0.33, 0.33, 0.33, 0.33 }, { 0.0185, 0.0185, 0.0185, 0.0185, 0.0185, 0.0185 } },
-             { { 0.0185, 0.0185, 0.0185, 0.0185, 0.0185, 0.0185 }, { 0.33, 0.33, 0.33, 0.33, 0.33, 0.33 } } },
+    .end = { { { 0.33, 0.33, 0.33, 0.33, 0.33, 0.33 },
+               { 0.0185, 0.0185, 0.0185, 0.0185, 0.0185, 0.0185 } },
+             { { 0.0185, 0.0185, 0.0185, 0.0185, 0.0185, 0.0185 },
+               { 0.33, 0.33, 0.33, 0.33, 0.33, 0.33 } } },
     .go = { { 0.998, 0.002 }, { 0.002, 0.998 } },
 };
 
@@ -184,7 +186,8 @@ static void tables_tell_good_from_bad(void **state)
     assert_int_equal(spotnik_calibration_judge(f, STARTS, 500, 1, &r), 0);
     assert_int_equal(r.judged, 10);
     assert_true(r.held >= 9 && r.brier < 0.18);
-    assert_true(r.deciles[3].low < r.deciles[3].came_true && r.deciles[3].came_true < r.deciles[3].high);
+    assert_true(r.deciles[3].low < r.deciles[3].came_true
+                && r.deciles[3].came_true < r.deciles[3].high);
     for (unsigned i = 0; i < STARTS; i++)
         f[i].chance = sqrt(f[i].chance); /* boasts */
     assert_int_equal(spotnik_calibration_judge(f, STARTS, 500, 1, &r), 0);
@@ -195,7 +198,8 @@ static void tables_tell_good_from_bad(void **state)
         spotnik_prng_seed(&prng, 6);
         for (unsigned i = 0; i < STARTS; i++) {
             bool came = spotnik_draw_uniform(&prng) < 0.5;
-            f[i] = (struct spotnik_forecast){ 0.55, together && i % 20 ? f[i - 1].came_true : came, i / 20 };
+            f[i] = (struct spotnik_forecast){ 0.55, together && i % 20 ? f[i - 1].came_true : came,
+                                              i / 20 };
         }
         spotnik_calibration_judge(f, STARTS, 500, 1, &r);
         width[together] = r.deciles[5].high - r.deciles[5].low;

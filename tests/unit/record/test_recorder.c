@@ -40,7 +40,9 @@ static int set_up(void **state)
     bench->self = (struct spotnik_member){ .id = { 7, 9 }, .host = 1 };
     bench->memory = aligned_alloc(64, (spotnik_core_size(&bench->limits) + 63) & ~(size_t)63);
     bench->core = spotnik_core_init(bench->memory, &bench->limits, &bench->self, 1, 0, 0);
-    struct spotnik_recorder_config config = { .limits = &bench->limits, .dir = bench->dir, .stall_ns = SPOTNIK_S };
+    struct spotnik_recorder_config config = { .limits = &bench->limits,
+                                              .dir = bench->dir,
+                                              .stall_ns = SPOTNIK_S };
     assert_int_equal(spotnik_recorder_new(&config, &bench->recorder), 0);
     spotnik_recorder_begin(bench->recorder, bench->core, &bench->self);
     *state = bench;

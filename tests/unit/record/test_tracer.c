@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: what is marked is in the file, in the order of the marks, or counted there as lost. Each mark is one event of Chrome's format. */
+/* Claims: what is marked is in the file, in the order of the marks, or counted there as lost. Each
+ * mark is one event of Chrome's format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +61,8 @@ static int tear_down(void **state)
 static void step_mark(struct spotnik_tracer *trace, uint64_t step)
 {
     for (int part = 0; part < SPOTNIK_TRACER_PARTS; part++)
-        spotnik_tracer_turn(trace, (enum spotnik_tracer_part)((part + 1) % SPOTNIK_TRACER_PARTS), step, 1000 * step + (uint64_t)part + 1);
+        spotnik_tracer_turn(trace, (enum spotnik_tracer_part)((part + 1) % SPOTNIK_TRACER_PARTS),
+                            step, 1000 * step + (uint64_t)part + 1);
 }
 
 static uint64_t lost_read(const char *line)
@@ -90,7 +92,8 @@ static void test_nothing_is_dropped_unsaid(void **state)
         lost += lost_read(line);
         if (strstr(line, "\"ph\":\"X\"") == NULL)
             continue;
-        assert_int_equal(sscanf(strstr(line, "\"ts\":"), "\"ts\":%lf,\"dur\":%lf", &begin, &length), 2);
+        assert_int_equal(sscanf(strstr(line, "\"ts\":"), "\"ts\":%lf,\"dur\":%lf", &begin, &length),
+                         2);
         assert_true(begin >= last && length > 0);
         last = begin + length - 1e-4;
         parts++;
@@ -107,24 +110,47 @@ static void test_texts(void **state)
         struct spotnik_trace_mark mark;
         const char *text;
     } cases[] = {
-        { { .kind = SPOTNIK_TRACE_PART, .arg = SPOTNIK_TRACER_COMPUTE, .from_ns = 1234567, .to_ns = 2000007, .step = 18 },
-          "{\"ph\":\"X\",\"pid\":5,\"tid\":1,\"ts\":1234.567,\"dur\":765.440,\"name\":\"compute\",\"cat\":\"step\",\"args\":{\"step\":18}},\n" },
-        { { .kind = SPOTNIK_TRACE_BUCKET, .arg = 3, .from_ns = 1000, .to_ns = 3001, .step = 18, .more = 4096, .peer = 2 },
-          "{\"ph\":\"b\",\"pid\":5,\"tid\":1,\"ts\":1.000,\"id\":\"18.3\",\"name\":\"bucket 3\",\"cat\":\"bucket\",\"args\":{\"step\":18,\"epoch\":2,"
+        { { .kind = SPOTNIK_TRACE_PART,
+            .arg = SPOTNIK_TRACER_COMPUTE,
+            .from_ns = 1234567,
+            .to_ns = 2000007,
+            .step = 18 },
+          "{\"ph\":\"X\",\"pid\":5,\"tid\":1,\"ts\":1234.567,\"dur\":765.440,\"name\":\"compute\","
+          "\"cat\":\"step\",\"args\":{\"step\":18}},\n" },
+        { { .kind = SPOTNIK_TRACE_BUCKET,
+            .arg = 3,
+            .from_ns = 1000,
+            .to_ns = 3001,
+            .step = 18,
+            .more = 4096,
+            .peer = 2 },
+          "{\"ph\":\"b\",\"pid\":5,\"tid\":1,\"ts\":1.000,\"id\":\"18.3\",\"name\":\"bucket "
+          "3\",\"cat\":\"bucket\",\"args\":{\"step\":18,\"epoch\":2,"
           "\"bytes\":4096}},\n"
-          "{\"ph\":\"e\",\"pid\":5,\"tid\":1,\"ts\":3.001,\"id\":\"18.3\",\"name\":\"bucket 3\",\"cat\":\"bucket\",\"args\":{\"step\":18,\"epoch\":2,"
+          "{\"ph\":\"e\",\"pid\":5,\"tid\":1,\"ts\":3.001,\"id\":\"18.3\",\"name\":\"bucket "
+          "3\",\"cat\":\"bucket\",\"args\":{\"step\":18,\"epoch\":2,"
           "\"bytes\":4096}},\n" },
-        { { .kind = SPOTNIK_TRACE_PHASE, .arg = 2, .from_ns = 0, .to_ns = UINT64_MAX, .step = UINT64_MAX, .more = 3ull << 32 | 2 << 16 | 1 },
-          "{\"ph\":\"X\",\"pid\":5,\"tid\":2,\"ts\":0.000,\"dur\":18446744073709551.615,\"name\":\"restart\",\"cat\":\"view\",\"args\":{\"epoch\":"
+        { { .kind = SPOTNIK_TRACE_PHASE,
+            .arg = 2,
+            .from_ns = 0,
+            .to_ns = UINT64_MAX,
+            .step = UINT64_MAX,
+            .more = 3ull << 32 | 2 << 16 | 1 },
+          "{\"ph\":\"X\",\"pid\":5,\"tid\":2,\"ts\":0.000,\"dur\":18446744073709551.615,\"name\":"
+          "\"restart\",\"cat\":\"view\",\"args\":{\"epoch\":"
           "18446744073709551615,\"lost\":3,\"joined\":2,\"left\":1}},\n" },
         { { .kind = SPOTNIK_TRACE_PEER, .arg = SPOTNIK_EVENT_DEATH, .from_ns = 10, .peer = 0xabc },
-          "{\"ph\":\"i\",\"s\":\"p\",\"pid\":5,\"tid\":2,\"ts\":0.010,\"cat\":\"event\",\"name\":\"death\",\"args\":{\"peer\":\"0000000000000abc\"}},\n" },
+          "{\"ph\":\"i\",\"s\":\"p\",\"pid\":5,\"tid\":2,\"ts\":0.010,\"cat\":\"event\",\"name\":"
+          "\"death\",\"args\":{\"peer\":\"0000000000000abc\"}},\n" },
         { { .kind = SPOTNIK_TRACE_SELF, .arg = SPOTNIK_ACTION_PARKED, .from_ns = 10 },
-          "{\"ph\":\"i\",\"s\":\"p\",\"pid\":5,\"tid\":2,\"ts\":0.010,\"cat\":\"event\",\"name\":\"parked\",\"args\":{}},\n" },
+          "{\"ph\":\"i\",\"s\":\"p\",\"pid\":5,\"tid\":2,\"ts\":0.010,\"cat\":\"event\",\"name\":"
+          "\"parked\",\"args\":{}},\n" },
         { { .kind = SPOTNIK_TRACE_LOST, .from_ns = 10, .more = 77 },
-          "{\"ph\":\"i\",\"s\":\"p\",\"pid\":5,\"tid\":1,\"ts\":0.010,\"cat\":\"event\",\"name\":\"77 marks lost\",\"args\":{}},\n" },
+          "{\"ph\":\"i\",\"s\":\"p\",\"pid\":5,\"tid\":1,\"ts\":0.010,\"cat\":\"event\",\"name\":"
+          "\"77 marks lost\",\"args\":{}},\n" },
         { { .kind = SPOTNIK_TRACE_NAME, .peer = 0x123456789abcdef0 },
-          "{\"ph\":\"M\",\"pid\":5,\"name\":\"process_name\",\"args\":{\"name\":\"member 12345678\",\"member\":\"123456789abcdef0\"}},\n" },
+          "{\"ph\":\"M\",\"pid\":5,\"name\":\"process_name\",\"args\":{\"name\":\"member "
+          "12345678\",\"member\":\"123456789abcdef0\"}},\n" },
     };
 
     (void)state;
@@ -140,12 +166,15 @@ static void test_texts(void **state)
 static void number_check(uint64_t number)
 {
     char text[SPOTNIK_TRACE_TEXT_MAX + 1], wanted[64];
-    struct spotnik_trace_mark mark = { .kind = SPOTNIK_TRACE_LOST, .from_ns = number, .more = number };
+    struct spotnik_trace_mark mark = { .kind = SPOTNIK_TRACE_LOST,
+                                       .from_ns = number,
+                                       .more = number };
 
     *spotnik_trace_text(text, 1, &mark) = '\0';
     snprintf(wanted, sizeof wanted, "\"name\":\"%" PRIu64 " marks lost\"", number);
     assert_non_null(strstr(text, wanted));
-    snprintf(wanted, sizeof wanted, "\"ts\":%" PRIu64 ".%03u,", number / 1000, (unsigned)(number % 1000));
+    snprintf(wanted, sizeof wanted, "\"ts\":%" PRIu64 ".%03u,", number / 1000,
+             (unsigned)(number % 1000));
     assert_non_null(strstr(text, wanted));
 }
 
@@ -166,12 +195,19 @@ static void test_no_text_is_longer_than_said(void **state)
 
     (void)state;
     for (uint32_t kind = SPOTNIK_TRACE_PART; kind <= SPOTNIK_TRACE_LOST; kind++) {
-        struct spotnik_trace_mark mark = { .kind = kind, .from_ns = UINT64_MAX, .step = UINT64_MAX, .more = UINT64_MAX, .peer = UINT64_MAX };
+        struct spotnik_trace_mark mark = { .kind = kind,
+                                           .from_ns = UINT64_MAX,
+                                           .step = UINT64_MAX,
+                                           .more = UINT64_MAX,
+                                           .peer = UINT64_MAX };
         mark.arg = kind == SPOTNIK_TRACE_BUCKET ? UINT32_MAX : kind == SPOTNIK_TRACE_PHASE ? 3 : 0;
-        assert_in_range(spotnik_trace_text(text, UINT32_MAX, &mark) - text, 1, SPOTNIK_TRACE_TEXT_MAX);
+        assert_in_range(spotnik_trace_text(text, UINT32_MAX, &mark) - text, 1,
+                        SPOTNIK_TRACE_TEXT_MAX);
     }
     struct spotnik_member longest = { .id = { UINT64_MAX, UINT64_MAX }, .host = UINT64_MAX };
-    assert_in_range(spotnik_trace_text_head(text, UINT32_MAX, &longest, UINT64_MAX / 2, UINT64_MAX) - text, 1, 2 * SPOTNIK_TRACE_TEXT_MAX);
+    assert_in_range(spotnik_trace_text_head(text, UINT32_MAX, &longest, UINT64_MAX / 2, UINT64_MAX)
+                        - text,
+                    1, 2 * SPOTNIK_TRACE_TEXT_MAX);
 }
 
 int main(void)

@@ -43,38 +43,41 @@ uint16_t oracle_half_of(double value, enum spotnik_dtype dtype)
     if (exponent < format->exponent_min)
         exponent = format->exponent_min;
     units = nearbyint(ldexp(magnitude, format->fraction_bits - exponent));
-    /* From one power of two to the next there are `one` units: the numbers of all halves count through. */
+    /* From one power of two to the next there are `one` units: the numbers of all halves count
+     * through. */
     double number = units + (double)one * (exponent - format->exponent_min);
     return (uint16_t)(sign + (number < infinity ? (int)number : infinity));
 }
 
 /* Kept from the compiler's vectors and foldings. */
-#define FLOAT_ORACLE(type)                                                                                   \
-    static __attribute__((noinline)) type next_##type(type sum, type x, type w, enum spotnik_op op)          \
-    {                                                                                                        \
-        if (op == SPOTNIK_SUM)                                                                               \
-            return sum + x;                                                                                  \
-        if (op == SPOTNIK_PRODUCT)                                                                           \
-            return sum * x;                                                                                  \
-        if (op == SPOTNIK_MEAN)                                                                              \
-            return sum + w * x;                                                                              \
-        if (isnan(sum) || isnan(x))                                                                          \
-            return (type)NAN;                                                                                \
-        if (sum == x)                                                                                        \
-            return x;                                                                                        \
-        return (op == SPOTNIK_MIN) == (sum < x) ? sum : x;                                                   \
-    }                                                                                                        \
-                                                                                                             \
-    static __attribute__((noinline)) type last_##type(type sum, type d, enum spotnik_op op)                  \
-    {                                                                                                        \
-        sum = op == SPOTNIK_MEAN ? sum / d : sum;                                                            \
-        return isnan(sum) ? (type)NAN : sum;                                                                 \
+#define FLOAT_ORACLE(type)                                                                         \
+    static                                                                                         \
+        __attribute__((noinline)) type next_##type(type sum, type x, type w, enum spotnik_op op)   \
+    {                                                                                              \
+        if (op == SPOTNIK_SUM)                                                                     \
+            return sum + x;                                                                        \
+        if (op == SPOTNIK_PRODUCT)                                                                 \
+            return sum * x;                                                                        \
+        if (op == SPOTNIK_MEAN)                                                                    \
+            return sum + w * x;                                                                    \
+        if (isnan(sum) || isnan(x))                                                                \
+            return (type)NAN;                                                                      \
+        if (sum == x)                                                                              \
+            return x;                                                                              \
+        return (op == SPOTNIK_MIN) == (sum < x) ? sum : x;                                         \
+    }                                                                                              \
+                                                                                                   \
+    static __attribute__((noinline)) type last_##type(type sum, type d, enum spotnik_op op)        \
+    {                                                                                              \
+        sum = op == SPOTNIK_MEAN ? sum / d : sum;                                                  \
+        return isnan(sum) ? (type)NAN : sum;                                                       \
     }
 
 FLOAT_ORACLE(float)
 FLOAT_ORACLE(double)
 
-static const uint8_t *element(const struct spotnik_reduce_inputs *in, size_t input, size_t index, size_t size)
+static const uint8_t *element(const struct spotnik_reduce_inputs *in, size_t input, size_t index,
+                              size_t size)
 {
     return (const uint8_t *)in->input[input].data + index * size;
 }
@@ -101,7 +104,8 @@ static void fold_float(uint8_t *out, const struct spotnik_reduce_inputs *in, siz
     if (op == SPOTNIK_MEAN)
         sum = in->input[0].weight32 * sum;
     for (size_t i = 1; i < in->inputs; i++)
-        sum = next_float(sum, float_at(element(in, i, index, size), dtype), in->input[i].weight32, op);
+        sum = next_float(sum, float_at(element(in, i, index, size), dtype), in->input[i].weight32,
+                         op);
     sum = last_float(sum, in->divisor32, op);
     uint16_t half = oracle_half_of((double)sum, dtype);
 
@@ -126,7 +130,8 @@ static void fold_double(uint8_t *out, const struct spotnik_reduce_inputs *in, si
 
 static bool is_signed(enum spotnik_dtype dtype)
 {
-    return dtype == SPOTNIK_I8 || dtype == SPOTNIK_I16 || dtype == SPOTNIK_I32 || dtype == SPOTNIK_I64;
+    return dtype == SPOTNIK_I8 || dtype == SPOTNIK_I16 || dtype == SPOTNIK_I32
+           || dtype == SPOTNIK_I64;
 }
 
 /* Every integer type fits. */
@@ -142,7 +147,8 @@ static __int128 integer_at(const uint8_t *at, enum spotnik_dtype dtype)
     return is_signed(dtype) && value >> (8 * size - 1) ? value - ((__int128)1 << 8 * size) : value;
 }
 
-static __int128 integer_mean(const struct spotnik_reduce_inputs *in, size_t index, enum spotnik_dtype dtype)
+static __int128 integer_mean(const struct spotnik_reduce_inputs *in, size_t index,
+                             enum spotnik_dtype dtype)
 {
     size_t size = spotnik_dtype_bytes(dtype);
     __int128 high = ((__int128)1 << (8 * size - is_signed(dtype))) - 1,
@@ -150,7 +156,8 @@ static __int128 integer_mean(const struct spotnik_reduce_inputs *in, size_t inde
     volatile double sum = 0;
 
     for (size_t i = 0; i < in->inputs; i++) {
-        volatile double part = in->input[i].weight64 * (double)integer_at(element(in, i, index, size), dtype);
+        volatile double part =
+            in->input[i].weight64 * (double)integer_at(element(in, i, index, size), dtype);
         sum += part;
     }
     __int128 mean = (__int128)rint(sum / in->divisor64);
@@ -179,8 +186,8 @@ static void fold_integer(uint8_t *out, const struct spotnik_reduce_inputs *in, s
         out[index * size + i] = (uint8_t)(result >> 8 * i);
 }
 
-void oracle_fold(uint8_t *out, const struct spotnik_reduce_inputs *in, size_t index, enum spotnik_dtype dtype,
-                 enum spotnik_op op)
+void oracle_fold(uint8_t *out, const struct spotnik_reduce_inputs *in, size_t index,
+                 enum spotnik_dtype dtype, enum spotnik_op op)
 {
     switch (dtype) {
     case SPOTNIK_F32:
@@ -198,8 +205,8 @@ void oracle_fold(uint8_t *out, const struct spotnik_reduce_inputs *in, size_t in
 
 static uint64_t awkward_bits(enum spotnik_dtype dtype, uint64_t pick)
 {
-    /* Zero, least and greatest denormal, least normal, 1, its neighbour, greatest, infinity; NaN: the one, another
-     * payload, signalling. */
+    /* Zero, least and greatest denormal, least normal, 1, its neighbour, greatest, infinity; NaN:
+     * the one, another payload, signalling. */
     static const uint64_t wide[] = { 0,
                                      1,
                                      0xfffffffffffff,
@@ -211,15 +218,16 @@ static uint64_t awkward_bits(enum spotnik_dtype dtype, uint64_t pick)
                                      0x7ff8000000000000,
                                      0x7ff8000000123456,
                                      0x7ff0000000000001 };
-    static const uint64_t single[] = { 0,          1,          0x7fffff,   0x800000,   0x3f800000, 0x3f800001,
-                                       0x7f7fffff, 0x7f800000, 0x7fc00000, 0x7fc12345, 0x7f800001 };
+    static const uint64_t single[] = { 0,          1,          0x7fffff,   0x800000,
+                                       0x3f800000, 0x3f800001, 0x7f7fffff, 0x7f800000,
+                                       0x7fc00000, 0x7fc12345, 0x7f800001 };
     static const uint64_t half[] = { 0,      1,      0x3ff,  0x400,  0x3c00, 0x3c01,
                                      0x7bff, 0x7c00, 0x7e00, 0x7e55, 0x7c01 };
-    static const uint64_t brain[] = {
-        0, 1, 0x7f, 0x80, 0x3f80, 0x3f81, 0x7f7f, 0x7f80, 0x7fc0, 0x7fd5, 0x7f81
+    static const uint64_t brain[] = { 0,      1,      0x7f,   0x80,   0x3f80, 0x3f81,
+                                      0x7f7f, 0x7f80, 0x7fc0, 0x7fd5, 0x7f81 };
+    static const uint64_t whole[] = {
+        0, 1, INT64_MAX, 127, 128, 255, 256, 0x7fff, 0x7fffffff, 0x80000000, 0x8000000000000000
     };
-    static const uint64_t whole[] = { 0,          1,          INT64_MAX,         127, 128, 255, 256, 0x7fff,
-                                      0x7fffffff, 0x80000000, 0x8000000000000000 };
     const uint64_t *of = dtype == SPOTNIK_F64    ? wide
                          : dtype == SPOTNIK_F32  ? single
                          : dtype == SPOTNIK_F16  ? half

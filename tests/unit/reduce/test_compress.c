@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Casts and quantisation of every tier against their definition in compress.h, computed here one element at a
- * time: all lengths to 520 and beyond, alignments, awkward values, ties; and the error that is promised. */
+/* Casts and quantisation of every tier against their definition in compress.h, computed here one
+ * element at a time: all lengths to 520 and beyond, alignments, awkward values, ties; and the error
+ * that is promised. */
 #include "reduce/compress.h"
 
 #include "oracle.h"
@@ -41,8 +42,8 @@ static float float_of(const uint8_t *bytes, size_t index)
     return value;
 }
 
-static void check_casts(const struct spotnik_reduce_kernels *kernels, enum spotnik_dtype dtype, size_t count,
-                        struct spotnik_prng *prng)
+static void check_casts(const struct spotnik_reduce_kernels *kernels, enum spotnik_dtype dtype,
+                        size_t count, struct spotnik_prng *prng)
 {
     uint8_t wide_room[ROOM], half_room[ROOM];
     uint8_t *wide = wide_room + spotnik_prng_below(prng, 64),
@@ -117,8 +118,8 @@ static float scale_of(float most)
     return (float)ldexp(floor(ldexp(fraction, 17)), exponent - 17);
 }
 
-static void check_block(const uint8_t *in, const uint8_t *form, const uint8_t *decoded, size_t begin,
-                        size_t end)
+static void check_block(const uint8_t *in, const uint8_t *form, const uint8_t *decoded,
+                        size_t begin, size_t end)
 {
     float most = block_greatest(in, begin, end), scale, want;
     const uint8_t *block = form + begin / BLOCK * SPOTNIK_QUANT_BLOCK_BYTES;
@@ -158,8 +159,10 @@ static void check_quantised(const struct spotnik_reduce_kernels *kernels, size_t
                             struct spotnik_prng *prng)
 {
     uint8_t in_room[ROOM], form_room[ROOM], out_room[ROOM], base_room[ROOM];
-    uint8_t *in = in_room + spotnik_prng_below(prng, 64), *form = form_room + spotnik_prng_below(prng, 64);
-    uint8_t *out = out_room + spotnik_prng_below(prng, 64), *base = base_room + spotnik_prng_below(prng, 64);
+    uint8_t *in = in_room + spotnik_prng_below(prng, 64),
+            *form = form_room + spotnik_prng_below(prng, 64);
+    uint8_t *out = out_room + spotnik_prng_below(prng, 64),
+            *base = base_room + spotnik_prng_below(prng, 64);
     size_t bytes = spotnik_quant_bytes(count);
 
     fill_floats(in, count, prng);
@@ -195,7 +198,8 @@ static void quantised_blocks_equal_their_definition(void **state)
 }
 
 /* What the operation makes of element `at`, in F32, one member after the other. */
-static float folded(const struct spotnik_reduce_inputs *in, const float *decoded, size_t stride, size_t at, enum spotnik_op op)
+static float folded(const struct spotnik_reduce_inputs *in, const float *decoded, size_t stride,
+                    size_t at, enum spotnik_op op)
 {
     volatile float sum = 0;
 
@@ -215,14 +219,18 @@ static float folded(const struct spotnik_reduce_inputs *in, const float *decoded
     return sum;
 }
 
-/* Blocks as elements: operation and rounding as written, in every tier, at any alignment, also in place. */
-static void check_blocks(const struct spotnik_reduce_kernels *kernels, enum spotnik_op op, struct spotnik_prng *prng)
+/* Blocks as elements: operation and rounding as written, in every tier, at any alignment, also in
+ * place. */
+static void check_blocks(const struct spotnik_reduce_kernels *kernels, enum spotnik_op op,
+                         struct spotnik_prng *prng)
 {
     enum { BLOCKS = 3, MOST = 5, COUNT = BLOCKS * BLOCK, BYTES = BLOCKS * 256 };
     static uint8_t form[MOST][BYTES + 64], result[BYTES + 64];
     static float decoded[MOST * COUNT], want[COUNT], got[COUNT];
     struct spotnik_reduce_input input[MOST];
-    struct spotnik_reduce_inputs in = { .input = input, .inputs = 1 + spotnik_prng_below(prng, MOST), .bytes = BYTES };
+    struct spotnik_reduce_inputs in = { .input = input,
+                                        .inputs = 1 + spotnik_prng_below(prng, MOST),
+                                        .bytes = BYTES };
     uint64_t total = 0;
 
     for (size_t i = 0; i < in.inputs; i++) {
@@ -239,7 +247,8 @@ static void check_blocks(const struct spotnik_reduce_kernels *kernels, enum spot
     in.divisor32 = (float)total;
     for (size_t k = 0; k < COUNT; k++)
         want[k] = folded(&in, decoded, COUNT, k, op);
-    uint8_t *out = spotnik_prng_below(prng, 2) ? (uint8_t *)(uintptr_t)input[0].data : result + spotnik_prng_below(prng, 64);
+    uint8_t *out = spotnik_prng_below(prng, 2) ? (uint8_t *)(uintptr_t)input[0].data
+                                               : result + spotnik_prng_below(prng, 64);
     kernels->fold[SPOTNIK_Q8][op](out, &in);
     kernels->dequantise(got, out, COUNT);
     for (size_t k = 0; k < COUNT; k += BLOCK)
@@ -253,12 +262,14 @@ static void blocks_are_reduced_by_definition(void **state)
 
     spotnik_prng_seed(&prng, 7);
     for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
-        for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_PRODUCT && spotnik_reduce_tiers[t].is_supported(); op++)
+        for (enum spotnik_op op = SPOTNIK_SUM;
+             op <= SPOTNIK_PRODUCT && spotnik_reduce_tiers[t].is_supported(); op++)
             for (int round = 0; round < 100; round++)
                 check_blocks(spotnik_reduce_tiers[t].kernels, op, &prng);
 }
 
-/* The greatest float must not come back as infinity; a NaN or an infinity must not come back as a number. */
+/* The greatest float must not come back as infinity; a NaN or an infinity must not come back as a
+ * number. */
 static void quantised_extremes(void **state)
 {
     (void)state;

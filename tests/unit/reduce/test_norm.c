@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of squares: the same bits on every tier, those of the order in squares.h written out by hand, at any length and alignment. */
+/* Sums of squares: the same bits on every tier, those of the order in squares.h written out by
+ * hand, at any length and alignment. */
 #include "reduce/reduce.h"
 #include "reduce/tiers.h"
 
@@ -32,7 +33,8 @@ static double by_hand(const double *x, size_t count)
 }
 
 /* Numbers far apart in size, so that another order gives other bits. */
-static void fill(struct spotnik_prng *prng, enum spotnik_dtype dtype, unsigned char *at, size_t count, double *ret)
+static void fill(struct spotnik_prng *prng, enum spotnik_dtype dtype, unsigned char *at,
+                 size_t count, double *ret)
 {
     for (size_t i = 0; i < count; i++) {
         double x = (double)(int64_t)spotnik_prng_next(prng) / 0x1p63;
@@ -71,7 +73,8 @@ static void test_every_tier_keeps_the_order(void **state)
         assert_true(spotnik_reduce_norm2(bytes + offset, count, dtype) == expected);
         for (size_t tier = 0; tier < spotnik_reduce_tier_count; tier++)
             if (spotnik_reduce_tiers[tier].is_supported())
-                assert_true(spotnik_reduce_tiers[tier].kernels->norm2[dtype](bytes + offset, count) == expected);
+                assert_true(spotnik_reduce_tiers[tier].kernels->norm2[dtype](bytes + offset, count)
+                            == expected);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of reduce.h as the data path calls them: special weights, the running mean of narrow types, a
- * flat reduction beside a ring's, and what is supported. Bits of kernels are the business of
- * test_reduce_kernels.c. */
+/* The operations of reduce.h as the data path calls them: special weights, the running mean of
+ * narrow types, a flat reduction beside a ring's, and what is supported. Bits of kernels are the
+ * business of test_reduce_kernels.c. */
 #include "reduce/reduce.h"
 
 #include "oracle.h"
@@ -71,11 +71,13 @@ static void weight_one_is_the_plain_sum(void **state)
     assert_memory_equal(out, input, sizeof out);
 }
 
-/* 60 000 in F16 with weight 32 is far beyond its 65 504, the mean is not; and -100 beside 100 in an I8. */
+/* 60 000 in F16 with weight 32 is far beyond its 65 504, the mean is not; and -100 beside 100 in an
+ * I8. */
 static void narrow_means_stay_in_range(void **state)
 {
     (void)state;
-    const uint16_t large = oracle_half_of(60000, SPOTNIK_F16), less = oracle_half_of(50016, SPOTNIK_F16);
+    const uint16_t large = oracle_half_of(60000, SPOTNIK_F16),
+                   less = oracle_half_of(50016, SPOTNIK_F16);
     const int8_t low[2] = { -128, 100 }, high[2] = { 127, 101 };
     uint16_t out;
     int8_t whole[2];
@@ -103,7 +105,8 @@ static void ring(void *out, const struct spotnik_reduce_source *source, enum spo
     memcpy(out, source[0].data, bytes);
     for (size_t i = 0; i < SOURCES; i++) {
         if (source[i].weight > 0 && total > 0)
-            spotnik_reduce_combine(out, out, source[i].data, COUNT, dtype, op, source[i].weight, total);
+            spotnik_reduce_combine(out, out, source[i].data, COUNT, dtype, op, source[i].weight,
+                                   total);
         else if (source[i].weight > 0 && op == SPOTNIK_MEAN)
             spotnik_reduce_scale(out, source[i].data, COUNT, dtype, source[i].weight);
         else if (source[i].weight > 0)
@@ -157,7 +160,8 @@ static void flat_equals_the_ring(void **state)
 static void flat_rounds_halves_once(void **state)
 {
     (void)state;
-    const uint16_t one = oracle_half_of(1, SPOTNIK_F16), little = oracle_half_of(0x1p-12, SPOTNIK_F16);
+    const uint16_t one = oracle_half_of(1, SPOTNIK_F16),
+                   little = oracle_half_of(0x1p-12, SPOTNIK_F16);
     struct spotnik_reduce_source source[9] = { { &one, 1 } };
     uint16_t out;
 
@@ -186,7 +190,11 @@ static void put(void *at, enum spotnik_dtype dtype, double value)
     const int32_t i32 = isnan(value) ? 99 : (int32_t)value;
     const uint16_t half = oracle_half_of(value, SPOTNIK_F16);
 
-    memcpy(at, dtype == SPOTNIK_F32 ? (const void *)&f32 : dtype == SPOTNIK_I32 ? (const void *)&i32 : &half, spotnik_dtype_size(dtype));
+    memcpy(at,
+           dtype == SPOTNIK_F32   ? (const void *)&f32
+           : dtype == SPOTNIK_I32 ? (const void *)&i32
+                                  : &half,
+           spotnik_dtype_size(dtype));
 }
 
 static double get(const void *at, enum spotnik_dtype dtype)
@@ -198,11 +206,14 @@ static double get(const void *at, enum spotnik_dtype dtype)
     memcpy(&f32, at, sizeof f32);
     memcpy(&i32, at, sizeof i32);
     memcpy(&half, at, sizeof half);
-    return dtype == SPOTNIK_F32 ? (double)f32 : dtype == SPOTNIK_I32 ? i32 : oracle_of_half(half, SPOTNIK_F16);
+    return dtype == SPOTNIK_F32   ? (double)f32
+           : dtype == SPOTNIK_I32 ? i32
+                                  : oracle_of_half(half, SPOTNIK_F16);
 }
 
-/* Weights 2 and 0 in one place of a tree, 2 in another, and all of it at the root with 4: whatever the type carries on its way, the mean
- * is that of all, (2*4 + 2*2 + 4*5) / 8; and what has no weight is not even read. The same with a host's sum in place of an input. */
+/* Weights 2 and 0 in one place of a tree, 2 in another, and all of it at the root with 4: whatever
+ * the type carries on its way, the mean is that of all, (2*4 + 2*2 + 4*5) / 8; and what has no
+ * weight is not even read. The same with a host's sum in place of an input. */
 static void check_partials(enum spotnik_dtype dtype)
 {
     uint64_t in[4] = { 0 }, below = 0, leaf = 0, out = 0, host = 0;
@@ -210,7 +221,8 @@ static void check_partials(enum spotnik_dtype dtype)
 
     for (int i = 0; i < 4; i++)
         put(&in[i], dtype, values[i]);
-    const struct spotnik_reduce_source two[2] = { { &in[0], 2 }, { &in[1], 0 } }, one = { &in[2], 2 };
+    const struct spotnik_reduce_source two[2] = { { &in[0], 2 }, { &in[1], 0 } },
+                                       one = { &in[2], 2 };
     spotnik_reduce_partials(&below, two, 2, false, false, 1, dtype, SPOTNIK_MEAN);
     spotnik_reduce_partials(&leaf, &one, 1, false, false, 1, dtype, SPOTNIK_MEAN);
     const struct spotnik_reduce_source root[3] = { { &in[3], 4 }, { &below, 2 }, { &leaf, 2 } };
@@ -248,7 +260,8 @@ static void what_is_supported(void **state)
         bool known = dtype >= 1 && dtype <= 13;
         assert_int_equal(spotnik_dtype_size((enum spotnik_dtype)dtype), known ? sizes[dtype] : 0);
         for (int op = -1; op <= 300; op++)
-            assert_int_equal(spotnik_reduce_supported((enum spotnik_dtype)dtype, (enum spotnik_op)op),
+            assert_int_equal(spotnik_reduce_supported((enum spotnik_dtype)dtype,
+                                                      (enum spotnik_op)op),
                              known && op >= 1 && op <= 5);
     }
     /* Numbers that travel between members and stand in checkpoints: they stay. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPOTNIK_CPU=scalar (set by the build) keeps the library to the first tier, and the public functions still
-   work. */
+/* SPOTNIK_CPU=scalar (set by the build) keeps the library to the first tier, and the public
+ * functions still work. */
 #include "reduce/reduce.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring schedule, played out: every N from 1 to 9, every length from nothing to three chunks a
- * segment and one more. An "addition" here is x * 31 + y, which depends on the order, and every element
- * carries the set of its contributors. So a wrong order, a missing or double contribution, and a chunk
- * sent too early all show. */
+ * segment and one more. An "addition" here is x * 31 + y, which depends on the order, and every
+ * element carries the set of its contributors. So a wrong order, a missing or double contribution,
+ * and a chunk sent too early all show. */
 #include "ring/ring.h"
 
 #include <setjmp.h>
@@ -83,7 +83,8 @@ static bool try_send(uint32_t r)
 {
     struct rank *self = &game.rank[r], *next = &game.rank[(r + 1) % game.size];
 
-    if (self->sent == spotnik_ring_total(&self->ring) || next->queue_end - next->queue_begin == QUEUE_MAX)
+    if (self->sent == spotnik_ring_total(&self->ring)
+        || next->queue_end - next->queue_begin == QUEUE_MAX)
         return false;
     struct spotnik_ring_chunk chunk = spotnik_ring_sent(&self->ring, self->sent);
     bool ready = spotnik_ring_ready(&self->ring, self->sent, self->received);
@@ -93,7 +94,8 @@ static bool try_send(uint32_t r)
         return false;
     const struct element *from = chunk.hop == 0 ? self->in : self->out;
     assert_true(chunk.count <= CHUNK_MAX);
-    memcpy(next->queue[next->queue_end++ % QUEUE_MAX], from + chunk.offset, chunk.count * sizeof *from);
+    memcpy(next->queue[next->queue_end++ % QUEUE_MAX], from + chunk.offset,
+           chunk.count * sizeof *from);
     self->sent++;
     return true;
 }
@@ -101,7 +103,8 @@ static bool try_send(uint32_t r)
 static struct element combine(struct element received, struct element own)
 {
     assert_int_equal(received.contributors & own.contributors, 0);
-    return (struct element){ received.value * 31 + own.value, received.contributors | own.contributors };
+    return (struct element){ received.value * 31 + own.value,
+                             received.contributors | own.contributors };
 }
 
 static bool try_receive(uint32_t r)
@@ -158,7 +161,8 @@ static void game_check(void)
             uint32_t segment = segment_of(i);
             assert_int_equal(self->out[i].contributors, everybody);
             assert_int_equal(self->out[i].value, expected_value(i, segment));
-            /* Nobody receives its own first contribution; nobody receives the result it finished itself. */
+            /* Nobody receives its own first contribution; nobody receives the result it finished
+             * itself. */
             assert_int_equal(self->moves[i][0], segment != r);
             assert_int_equal(self->moves[i][1], segment != (r + 1) % game.size);
         }
@@ -195,7 +199,8 @@ static void both_ends_of_a_stream_agree(void **state)
                 struct spotnik_ring receiver = spotnik_ring_make(size, (r + 1) % size, count, 2);
                 assert_int_equal(spotnik_ring_total(&sender), spotnik_ring_total(&receiver));
                 for (uint64_t q = 0; q < spotnik_ring_total(&sender); q++)
-                    assert_chunk_equal(spotnik_ring_sent(&sender, q), spotnik_ring_received(&receiver, q));
+                    assert_chunk_equal(spotnik_ring_sent(&sender, q),
+                                       spotnik_ring_received(&receiver, q));
             }
 }
 
@@ -211,13 +216,15 @@ static void a_hop_is_one_segment(void **state)
                 struct spotnik_ring_chunk first = spotnik_ring_sent(&ring, hop * ring.chunks);
                 uint64_t end = first.offset;
                 for (uint64_t k = 0; k < ring.chunks; k++) {
-                    struct spotnik_ring_chunk chunk = spotnik_ring_sent(&ring, hop * ring.chunks + k);
+                    struct spotnik_ring_chunk chunk =
+                        spotnik_ring_sent(&ring, hop * ring.chunks + k);
                     assert_int_equal(chunk.hop, hop);
                     assert_int_equal(chunk.offset, end);
                     assert_true(chunk.count <= 3);
                     end = chunk.offset + chunk.count;
                 }
-                assert_true(end - first.offset == count / size || end - first.offset == count / size + 1);
+                assert_true(end - first.offset == count / size
+                            || end - first.offset == count / size + 1);
                 if (hop == 0) {
                     assert_int_equal(first.offset, own.offset);
                     assert_int_equal(end, own.offset + own.count);
@@ -276,7 +283,8 @@ static void large_buckets_do_not_overflow(void **state)
 
     assert_int_equal(spotnik_ring_own(&ring).offset + spotnik_ring_own(&ring).count, count);
     assert_int_equal(spotnik_ring_sent(&ring, last).hop, 2 * 999 - 1);
-    assert_true(spotnik_ring_sent(&ring, last).offset + spotnik_ring_sent(&ring, last).count <= count);
+    assert_true(spotnik_ring_sent(&ring, last).offset + spotnik_ring_sent(&ring, last).count
+                <= count);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees of all sizes to 200 and all fans: who is whose neighbour, seen from both ends, and how far the root is. */
+/* Trees of all sizes to 200 and all fans: who is whose neighbour, seen from both ends, and how far
+ * the root is. */
 #include "ring/tree.h"
 
 #include <setjmp.h>
@@ -11,7 +12,8 @@
 
 #define SIZE_MAX_TRIED 200u
 
-/* Claim: a child's slot at its parent and the parent's at the child name each other, and nobody else is a neighbour. */
+/* Claim: a child's slot at its parent and the parent's at the child name each other, and nobody
+ * else is a neighbour. */
 static void check_place(const struct spotnik_tree *tree)
 {
     uint32_t neighbours = 0;
@@ -20,7 +22,8 @@ static void check_place(const struct spotnik_tree *tree)
         struct spotnik_tree seen = { .size = tree->size, .place = other, .fan = tree->fan };
         uint32_t slot = spotnik_tree_slot(tree, other);
         if (slot == SPOTNIK_TREE_STRANGER) {
-            assert_true(other >= tree->size || spotnik_tree_slot(&seen, tree->place) == SPOTNIK_TREE_STRANGER);
+            assert_true(other >= tree->size
+                        || spotnik_tree_slot(&seen, tree->place) == SPOTNIK_TREE_STRANGER);
             continue;
         }
         assert_true(other < tree->size && other != tree->place);
@@ -49,11 +52,13 @@ static uint32_t height(uint32_t size, uint32_t fan)
 {
     uint32_t hops = 0;
     for (uint32_t place = size - 1; place > 0; hops++)
-        place = spotnik_tree_at(&(struct spotnik_tree){ .size = size, .place = place, .fan = fan }, 0);
+        place =
+            spotnik_tree_at(&(struct spotnik_tree){ .size = size, .place = place, .fan = fan }, 0);
     return hops;
 }
 
-/* Claim: every place leads to the root; with eight below each, 9 members are one hop away at most, 73 two, 585 three. */
+/* Claim: every place leads to the root; with eight below each, 9 members are one hop away at most,
+ * 73 two, 585 three. */
 static void test_height(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting: two processes hand a step back and forth, always asleep in between, and none is ever left sleeping. */
+/* Waiting: two processes hand a step back and forth, always asleep in between, and none is ever
+ * left sleeping. */
 #include "shm/bell.h"
 
 #include <setjmp.h>
@@ -40,9 +41,15 @@ static bool member(const struct spotnik_flat_peer *peer, uint8_t *area[2], uint3
     flat.limits = (struct spotnik_flat_limits){ 4096, 4096, 4096, 0 };
     spotnik_flat_view(&flat, peer, source, rank, 2);
     for (uint64_t step = 1; step <= STEPS; step++) {
-        struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(1, step), .step = step, .count = 8, .weight = 1,
-                                            .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .in = in,
-                                            .input_area = area[rank] + (step & 1) * 4096, .out = out };
+        struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(1, step),
+                                            .step = step,
+                                            .count = 8,
+                                            .weight = 1,
+                                            .dtype = SPOTNIK_F32,
+                                            .op = SPOTNIK_SUM,
+                                            .in = in,
+                                            .input_area = area[rank] + (step & 1) * 4096,
+                                            .out = out };
         spotnik_flat_start(&flat, 0, &order);
         spotnik_bells_wake(&flat);
         while (flat.bucket[0].phase != SPOTNIK_FLAT_DONE) {
@@ -69,8 +76,9 @@ static void test_nobody_oversleeps(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(spotnik_segment_new(&segment[i]), 0);
-        peer[i] = (struct spotnik_flat_peer){ spotnik_segment_take(&segment[i], sizeof(struct spotnik_board)),
-                                              segment[i].reserved };
+        peer[i] = (struct spotnik_flat_peer){
+            spotnik_segment_take(&segment[i], sizeof(struct spotnik_board)), segment[i].reserved
+        };
         area[i] = spotnik_segment_take(&segment[i], 8192);
         spotnik_board_init(peer[i].board, 1, (uint64_t)i, 0);
     }
@@ -96,14 +104,16 @@ static void test_word(void **state)
     bells.of[0].heard = board->bell;
     assert_false(spotnik_bells_rang(&bells, &word, 5));
     uint64_t before_ns = clock_ns();
-    spotnik_bells_wait(&bells, &word, 4, 0, before_ns + PATIENCE_NS); /* it has changed already: returns at once */
+    /* it has changed already: returns at once */
+    spotnik_bells_wait(&bells, &word, 4, 0, before_ns + PATIENCE_NS);
     assert_true(clock_ns() - before_ns < PATIENCE_NS / 2);
     board->bell++;
     assert_true(spotnik_bells_rang(&bells, &word, 5));
     free(board);
 }
 
-/* Claim: who looks is told nothing and finds the ticket itself, gives up in time, and hears of what changes in its own process. */
+/* Claim: who looks is told nothing and finds the ticket itself, gives up in time, and hears of what
+ * changes in its own process. */
 static void test_look(void **state)
 {
     uint64_t ticket[2] = { 0, 0 };
@@ -126,7 +136,8 @@ static void test_look(void **state)
 static void test_rung_when_wanted(void **state)
 {
     struct spotnik_board *board[2] = { calloc(1, sizeof *board[0]), calloc(1, sizeof *board[1]) };
-    struct spotnik_flat_peer peer[2] = { { board[0], sizeof *board[0] }, { board[1], sizeof *board[1] } };
+    struct spotnik_flat_peer peer[2] = { { board[0], sizeof *board[0] },
+                                         { board[1], sizeof *board[1] } };
     struct spotnik_flat *flat = calloc(1, sizeof *flat);
     struct spotnik_reduce_source source[2];
     (void)state;
@@ -146,7 +157,8 @@ static void test_rung_when_wanted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_oversleeps), cmocka_unit_test(test_word),
-                                        cmocka_unit_test(test_look), cmocka_unit_test(test_rung_when_wanted) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_oversleeps),
+                                        cmocka_unit_test(test_word), cmocka_unit_test(test_look),
+                                        cmocka_unit_test(test_rung_when_wanted) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

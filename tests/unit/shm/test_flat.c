@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flat all-reduce over plain memory: right sums in the ring's order at all sizes, and nobody takes the bytes of one step or view
- * for those of another, whoever stops where. */
+/* The flat all-reduce over plain memory: right sums in the ring's order at all sizes, and nobody
+ * takes the bytes of one step or view for those of another, whoever stops where. */
 #include "shm/shares.h"
 
 #include <setjmp.h>
@@ -50,8 +50,10 @@ static struct group *group_new(uint32_t size, size_t small_bytes)
     for (uint32_t i = 0; i < size; i++) {
         for (uint32_t k = 0; k < size; k++)
             group->member[i].peer[k] =
-                (struct spotnik_flat_peer){ group->member[k].board, sizeof(struct spotnik_board) + 4 * AREA };
-        spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i, size);
+                (struct spotnik_flat_peer){ group->member[k].board,
+                                            sizeof(struct spotnik_board) + 4 * AREA };
+        spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i,
+                          size);
     }
     return group;
 }
@@ -63,7 +65,8 @@ static void group_free(struct group *group)
     free(group);
 }
 
-static void start(struct group *group, uint32_t index, uint64_t epoch, uint64_t step, uint64_t count, uint8_t op)
+static void start(struct group *group, uint32_t index, uint64_t epoch, uint64_t step,
+                  uint64_t count, uint8_t op)
 {
     struct member *member = &group->member[index];
     bool small = spotnik_flat_is_small(&member->flat, count * sizeof(float));
@@ -100,8 +103,10 @@ static uint32_t run_all(struct group *group)
     return ready;
 }
 
-/* Whole result as the caller of `index` gets it: its own, or everybody's shares, copied over what was there before. */
-static void result_of(struct group *group, uint32_t index, uint64_t step, uint64_t count, float *out)
+/* Whole result as the caller of `index` gets it: its own, or everybody's shares, copied over what
+ * was there before. */
+static void result_of(struct group *group, uint32_t index, uint64_t step, uint64_t count,
+                      float *out)
 {
     struct member *member = &group->member[index];
     struct spotnik_share_place place[MEMBERS_MAX];
@@ -146,8 +151,8 @@ static void slices_stream(struct group *group)
     }
 }
 
-/* Claim: every N up to 7, lengths from nothing to many pages, small, large and past the caches: the ring's sums, bit for bit, on
- * all members. */
+/* Claim: every N up to 7, lengths from nothing to many pages, small, large and past the caches: the
+ * ring's sums, bit for bit, on all members. */
 static void test_sums(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 2, 3, 5, 7, 8, 31, 64, 65, 250 };
@@ -172,7 +177,8 @@ static void test_sums(void **state)
                 }
 }
 
-/* Claim: steps follow each other, though some members are one ahead; a small step leaves readers of the one before alone. */
+/* Claim: steps follow each other, though some members are one ahead; a small step leaves readers of
+ * the one before alone. */
 static void test_steps_follow(void **state)
 {
     (void)state;
@@ -194,7 +200,8 @@ static void test_steps_follow(void **state)
     }
 }
 
-/* Claim: nobody completes a step that a member has put nothing into; nor one of which a share is missing. */
+/* Claim: nobody completes a step that a member has put nothing into; nor one of which a share is
+ * missing. */
 static void test_everybody_is_needed(void **state)
 {
     (void)state;
@@ -227,7 +234,8 @@ static void test_epochs_do_not_mix(void **state)
     group_free(group);
 }
 
-/* Claim: an input that goes away while it is read is noticed, and what was made of it is not put up. */
+/* Claim: an input that goes away while it is read is noticed, and what was made of it is not put
+ * up. */
 static void test_second_look(void **state)
 {
     (void)state;
@@ -240,7 +248,8 @@ static void test_second_look(void **state)
             spotnik_flat_run(&group->member[1].flat, 3);
         while (reader->bucket[3].phase != SPOTNIK_FLAT_REDUCE)
             assert_int_equal(spotnik_flat_run(reader, 3), SPOTNIK_FLAT_MORE);
-        spotnik_flat_cut(&group->member[1].flat); /* a recovery, of which the reader knows nothing yet */
+        /* a recovery, of which the reader knows nothing yet */
+        spotnik_flat_cut(&group->member[1].flat);
         memset(area(&group->member[1], 0), 0xff, AREA);
         enum spotnik_flat_verdict verdict;
         do
@@ -255,7 +264,8 @@ static void test_second_look(void **state)
     }
 }
 
-/* Claim: after a cut no input hangs anywhere, so nobody reads what the caller may now change; results stay up. */
+/* Claim: after a cut no input hangs anywhere, so nobody reads what the caller may now change;
+ * results stay up. */
 static void test_cut(void **state)
 {
     (void)state;
@@ -272,7 +282,8 @@ static void test_cut(void **state)
     group_free(group);
 }
 
-/* Claim: members whose programs differ find out: by size, by operation, or by a bucket that the other has not. */
+/* Claim: members whose programs differ find out: by size, by operation, or by a bucket that the
+ * other has not. */
 static uint32_t slices_of_copy(struct group *group, uint32_t index)
 {
     struct spotnik_flat *flat = &group->member[index].flat;
@@ -287,7 +298,8 @@ static void view_without_last(struct group *group)
     group->size--;
     for (uint32_t i = 0; i < group->size; i++) {
         spotnik_flat_cut(&group->member[i].flat);
-        spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i, group->size);
+        spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i,
+                          group->size);
     }
 }
 
@@ -302,8 +314,9 @@ static void check_sums(struct group *group, uint64_t step, uint64_t count)
     }
 }
 
-/* Claim: a step that is reduced again copies only what was its own share before, whether one recovery came between or two, and sums come
- * out right. The area is scribbled over where it must be copied anew. */
+/* Claim: a step that is reduced again copies only what was its own share before, whether one
+ * recovery came between or two, and sums come out right. The area is scribbled over where it must
+ * be copied anew. */
 static void test_again_copies_little(void **state)
 {
     enum { COUNT = 250 };
@@ -316,7 +329,8 @@ static void test_again_copies_little(void **state)
             start(group, i, 1, 1, COUNT, SPOTNIK_SUM);
             assert_in_range(slices_of_copy(group, i), 34, 40);
             spotnik_flat_share(&group->member[i].flat, COUNT * sizeof(float), i, &begin, &end);
-            memset(area(&group->member[i], 0) + begin, 0xee, end - begin); /* nobody was to read that */
+            /* nobody was to read that */
+            memset(area(&group->member[i], 0) + begin, 0xee, end - begin);
         }
         while (group->size > left) {
             view_without_last(group);
@@ -330,7 +344,8 @@ static void test_again_copies_little(void **state)
     }
 }
 
-/* Claim: a copy that a recovery cut short is made from the start, and so is that of another step, or of an input begun anew. */
+/* Claim: a copy that a recovery cut short is made from the start, and so is that of another step,
+ * or of an input begun anew. */
 static void test_again_only_what_stands(void **state)
 {
     enum { COUNT = 250 };
@@ -347,7 +362,8 @@ static void test_again_only_what_stands(void **state)
         start(group, i, 2, 1, COUNT, SPOTNIK_SUM);
     check_sums(group, 1, COUNT);
     for (uint32_t anew = 0; anew < 2; anew++) {
-        group->again = anew == 0; /* the next step; then the same once more, as by a member that has joined anew */
+        /* the next step; then the same once more, as by a member that has joined anew */
+        group->again = anew == 0;
         for (uint32_t i = 0; i < group->size; i++) {
             spotnik_flat_commit(&group->member[i].flat);
             for (uint32_t k = 0; k < COUNT; k++)
@@ -359,7 +375,8 @@ static void test_again_only_what_stands(void **state)
     group_free(group);
 }
 
-/* Claim: what was copied counts only while the ticket of everybody hangs: whoever was stopped meanwhile sees that a later step lies there. */
+/* Claim: what was copied counts only while the ticket of everybody hangs: whoever was stopped
+ * meanwhile sees that a later step lies there. */
 static void test_copies_stand_by_tickets(void **state)
 {
     struct spotnik_share_place place[MEMBERS_MAX];
@@ -381,8 +398,8 @@ static void test_copies_stand_by_tickets(void **state)
     group_free(group);
 }
 
-/* Claim: a member that was cut before it looked finds the result of its step afterwards, if everybody had put up its share, and not
- * otherwise, nor in another step's. */
+/* Claim: a member that was cut before it looked finds the result of its step afterwards, if
+ * everybody had put up its share, and not otherwise, nor in another step's. */
 static void test_late_look(void **state)
 {
     enum { COUNT = 250 };
@@ -454,14 +471,19 @@ static void test_tickets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),        cmocka_unit_test(test_steps_follow),
-        cmocka_unit_test(test_everybody_is_needed), cmocka_unit_test(test_epochs_do_not_mix),
-        cmocka_unit_test(test_second_look), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_seal_comes_last),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_steps_follow),
+        cmocka_unit_test(test_everybody_is_needed),
+        cmocka_unit_test(test_epochs_do_not_mix),
+        cmocka_unit_test(test_second_look),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_seal_comes_last),
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_copies_stand_by_tickets),
         cmocka_unit_test(test_late_look),
-        cmocka_unit_test(test_again_copies_little), cmocka_unit_test(test_again_only_what_stands),
+        cmocka_unit_test(test_again_copies_little),
+        cmocka_unit_test(test_again_only_what_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

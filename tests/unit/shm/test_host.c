@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of one host of several: the holder gets their sum and nobody else gets anything, until the holder spreads the result of all; and
- * nothing of another view is taken for a share or for a result. */
+/* Members of one host of several: the holder gets their sum and nobody else gets anything, until
+ * the holder spreads the result of all; and nothing of another view is taken for a share or for a
+ * result. */
 #include "shm/flat.h"
 
 #include <setjmp.h>
@@ -54,8 +55,10 @@ static struct host *host_new(uint32_t size, size_t small_bytes)
     for (uint32_t i = 0; i < size; i++) {
         for (uint32_t k = 0; k < size; k++)
             host->member[i].peer[k] =
-                (struct spotnik_flat_peer){ host->member[k].board, sizeof(struct spotnik_board) + AREAS * AREA };
-        spotnik_flat_view(&host->member[i].flat, host->member[i].peer, host->member[i].source, i, size);
+                (struct spotnik_flat_peer){ host->member[k].board,
+                                            sizeof(struct spotnik_board) + AREAS * AREA };
+        spotnik_flat_view(&host->member[i].flat, host->member[i].peer, host->member[i].source, i,
+                          size);
     }
     return host;
 }
@@ -70,7 +73,8 @@ static void host_free(struct host *host)
 static void start(struct host *host, uint32_t index, uint64_t epoch, uint64_t count, uint8_t op)
 {
     struct member *member = &host->member[index];
-    struct spotnik_flat_order order = { .part = index == 0 ? SPOTNIK_FLAT_HOLDER : SPOTNIK_FLAT_SERVED,
+    struct spotnik_flat_order order = { .part =
+                                            index == 0 ? SPOTNIK_FLAT_HOLDER : SPOTNIK_FLAT_SERVED,
                                         .ticket = spotnik_board_ticket(epoch, 5),
                                         .step = 5,
                                         .count = count,
@@ -141,15 +145,17 @@ static void check_spread(struct host *host, uint64_t count, bool small)
     spotnik_flat_spread(&host->member[0].flat, BUCKET, result);
     assert_int_equal(run_all(host), ((1u << host->size) - 1) & ~1u);
     for (uint32_t i = 1; i < host->size; i++)
-        assert_memory_equal(small ? (void *)host->member[i].out : area(&host->member[0], 2), result, count * sizeof(float));
+        assert_memory_equal(small ? (void *)host->member[i].out : area(&host->member[0], 2), result,
+                            count * sizeof(float));
     for (uint32_t i = 0; i < host->size; i++) {
         spotnik_flat_commit(&host->member[i].flat);
         assert_int_equal(host->member[i].flat.active, 0);
     }
 }
 
-/* Claim: two to five members, lengths from nothing to many pages, small and large, sums and weighted means: the sum is the holder's
- * alone, with all weights, and the result comes to the others only when it is spread. */
+/* Claim: two to five members, lengths from nothing to many pages, small and large, sums and
+ * weighted means: the sum is the holder's alone, with all weights, and the result comes to the
+ * others only when it is spread. */
 static void test_sum_then_spread(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 2, 3, 5, 8, 31, 64, 65, 250 };
@@ -170,7 +176,8 @@ static void test_sum_then_spread(void **state)
                 }
 }
 
-/* Claim: whoever is missing, the holder has no sum; and what members of another view put up is nothing to it. */
+/* Claim: whoever is missing, the holder has no sum; and what members of another view put up is
+ * nothing to it. */
 static void test_everybody_is_needed(void **state)
 {
     (void)state;
@@ -184,8 +191,8 @@ static void test_everybody_is_needed(void **state)
         }
 }
 
-/* Claim: the sum comes to the holder piece by piece, while inputs are still being copied, and what it is told is there is there: the first
- * chunks of every segment of the ring of hosts. */
+/* Claim: the sum comes to the holder piece by piece, while inputs are still being copied, and what
+ * it is told is there is there: the first chunks of every segment of the ring of hosts. */
 static void test_pieces(void **state)
 {
     (void)state;
@@ -197,16 +204,20 @@ static void test_pieces(void **state)
     while (host->member[0].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_SUMMED)
         for (uint32_t i = 0; i < 3; i++) {
             struct spotnik_flat *flat = &host->member[i].flat;
-            if (!spotnik_flat_is_active(flat, BUCKET) || spotnik_flat_run(flat, BUCKET) != SPOTNIK_FLAT_PART)
+            if (!spotnik_flat_is_active(flat, BUCKET)
+                || spotnik_flat_run(flat, BUCKET) != SPOTNIK_FLAT_PART)
                 continue;
             assert_int_equal(i, 0);
-            assert_true(flat->bucket[BUCKET].copy.pieces < flat->bucket[BUCKET].pieces || parts > 0);
-            assert_int_equal(spotnik_flat_collected(flat, BUCKET), ++parts * flat->bucket[BUCKET].grain);
+            assert_true(flat->bucket[BUCKET].copy.pieces < flat->bucket[BUCKET].pieces
+                        || parts > 0);
+            assert_int_equal(spotnik_flat_collected(flat, BUCKET),
+                             ++parts * flat->bucket[BUCKET].grain);
             for (uint32_t segment = 0; segment < host->hosts; segment++)
                 for (uint64_t k = 0; k < spotnik_flat_collected(flat, BUCKET); k++) {
                     struct spotnik_ring_chunk chunk = spotnik_ring_at(&ring, segment, k);
                     for (uint64_t at = chunk.offset; at < chunk.offset + chunk.count; at++)
-                        assert_true(host->member[0].out[at] == expected(host, 250, at, SPOTNIK_SUM));
+                        assert_true(host->member[0].out[at]
+                                    == expected(host, 250, at, SPOTNIK_SUM));
                 }
         }
     assert_in_range(parts, 4, 15);
@@ -218,11 +229,13 @@ static void test_pieces(void **state)
 static bool run_slice(struct host *host, uint32_t turn)
 {
     struct spotnik_flat *flat = &host->member[turn % host->size].flat;
-    return spotnik_flat_is_active(flat, BUCKET) && spotnik_flat_run(flat, BUCKET) == SPOTNIK_FLAT_READY;
+    return spotnik_flat_is_active(flat, BUCKET)
+           && spotnik_flat_run(flat, BUCKET) == SPOTNIK_FLAT_READY;
 }
 
-/* Claim: at whatever moment a member goes on to another view, and writes other inputs and sums to its memory, what the holder is told is
- * there is the sum of its own view: and unless all of it was there, it never is. */
+/* Claim: at whatever moment a member goes on to another view, and writes other inputs and sums to
+ * its memory, what the holder is told is there is the sum of its own view: and unless all of it was
+ * there, it never is. */
 static void test_overwritten(void **state)
 {
     (void)state;
@@ -247,9 +260,11 @@ static void test_overwritten(void **state)
             assert_true(!run_slice(host, turn) || summed);
         stale += holder->bucket[BUCKET].phase == SPOTNIK_FLAT_STALE;
         for (uint32_t segment = 0; segment < host->hosts; segment++)
-            for (uint64_t k = 0; k < ring.chunks && k < spotnik_flat_collected(holder, BUCKET); k++) {
+            for (uint64_t k = 0; k < ring.chunks && k < spotnik_flat_collected(holder, BUCKET);
+                 k++) {
                 struct spotnik_ring_chunk chunk = spotnik_ring_at(&ring, segment, k);
-                assert_memory_equal(host->member[0].out + chunk.offset, sum + chunk.offset, chunk.count * sizeof(float));
+                assert_memory_equal(host->member[0].out + chunk.offset, sum + chunk.offset,
+                                    chunk.count * sizeof(float));
             }
         host_free(host);
     }
@@ -268,17 +283,19 @@ static void shown_check(struct host *host, const float *result)
     assert_ptr_equal(spotnik_flat_shown_result(flat, BUCKET), whole(host));
     for (uint64_t i = 0; i < spotnik_flat_shown(flat, BUCKET); i++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(flat, BUCKET, i);
-        assert_memory_equal(whole(host) + chunk.offset, result + chunk.offset, chunk.count * sizeof(float));
+        assert_memory_equal(whole(host) + chunk.offset, result + chunk.offset,
+                            chunk.count * sizeof(float));
     }
     assert_true(spotnik_flat_shown_stands(flat, BUCKET));
     assert_int_equal(flat->bucket[BUCKET].phase, SPOTNIK_FLAT_AWAIT);
 }
 
-/* The stream of hosts brings the result: each chunk as it comes, the final ones with what is in `result`. Returns how often the others were
- * shown more. */
+/* The stream of hosts brings the result: each chunk as it comes, the final ones with what is in
+ * `result`. Returns how often the others were shown more. */
 static uint32_t receive(struct host *host, uint64_t count, float *out, const float *result)
 {
-    struct spotnik_ring ring = spotnik_ring_make(host->hosts, host->place, count, host->chunk_count);
+    struct spotnik_ring ring =
+        spotnik_ring_make(host->hosts, host->place, count, host->chunk_count);
     uint32_t shows = 0;
     for (uint64_t q = 0; q < spotnik_ring_total(&ring); q++) {
         struct spotnik_ring_chunk chunk = spotnik_ring_received(&ring, q);
@@ -294,8 +311,9 @@ static uint32_t receive(struct host *host, uint64_t count, float *out, const flo
     return shows;
 }
 
-/* Claim: two to four hosts, ours at any place among them: the others are shown nothing but what is final, chunk by chunk but a bounded number of
- * times, before it is whole; and that is not the end of it for them. */
+/* Claim: two to four hosts, ours at any place among them: the others are shown nothing but what is
+ * final, chunk by chunk but a bounded number of times, before it is whole; and that is not the end
+ * of it for them. */
 static void test_shown(void **state)
 {
     float result[256], out[256];
@@ -321,7 +339,8 @@ static void test_shown(void **state)
             }
 }
 
-/* Claim: what is shown in another view is not shown in ours, and who goes on to another view shows no more in the one before. */
+/* Claim: what is shown in another view is not shown in ours, and who goes on to another view shows
+ * no more in the one before. */
 static void test_shown_in_another_view(void **state)
 {
     float result[256] = { 0 }, out[256] = { 0 };
@@ -362,8 +381,9 @@ static void test_not_shown(void **state)
     }
 }
 
-/* Claim: whoever has nothing to add up, or has added up all it had to, may come to look when all others have committed the step and taken
- * their inputs down: it gets the result all the same, and takes nobody's program for another. */
+/* Claim: whoever has nothing to add up, or has added up all it had to, may come to look when all
+ * others have committed the step and taken their inputs down: it gets the result all the same, and
+ * takes nobody's program for another. */
 static void test_slow_one(void **state)
 {
     (void)state;
@@ -432,10 +452,15 @@ static void test_mismatch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum_then_spread), cmocka_unit_test(test_everybody_is_needed),
+        cmocka_unit_test(test_sum_then_spread),
+        cmocka_unit_test(test_everybody_is_needed),
         cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_overwritten), cmocka_unit_test(test_slow_one), cmocka_unit_test(test_old_result),
-        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_shown), cmocka_unit_test(test_shown_in_another_view),
+        cmocka_unit_test(test_overwritten),
+        cmocka_unit_test(test_slow_one),
+        cmocka_unit_test(test_old_result),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_shown_in_another_view),
         cmocka_unit_test(test_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments: the owner writes and grows, others read and can do nothing else; windows over them outlive the owner. */
+/* Segments: the owner writes and grows, others read and can do nothing else; windows over them
+ * outlive the owner. */
 #include "shm/segment.h"
 
 #include <setjmp.h>
@@ -18,7 +19,8 @@
 #include "shm/window.h"
 #include "spotnik/spotnik.h"
 
-/* Claim: areas are whole pages of zeros that do not overlap, and what is given back is used again. */
+/* Claim: areas are whole pages of zeros that do not overlap, and what is given back is used
+ * again. */
 static void test_areas(void **state)
 {
     struct spotnik_segment segment;
@@ -38,8 +40,8 @@ static void test_areas(void **state)
     spotnik_segment_free(&segment);
 }
 
-/* Claim: who has the descriptor reads what the owner writes, also in areas taken later; it cannot map it for writing, write to it or
- * shrink it. */
+/* Claim: who has the descriptor reads what the owner writes, also in areas taken later; it cannot
+ * map it for writing, write to it or shrink it. */
 static void test_others_only_read(void **state)
 {
     struct spotnik_segment segment;
@@ -54,7 +56,8 @@ static void test_others_only_read(void **state)
     later[99999] = 4;
     assert_int_equal(((uint8_t *)base)[a - segment.base + 7], 3);
     assert_int_equal(((uint8_t *)base)[later - segment.base + 99999], 4);
-    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd, 0), MAP_FAILED);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd, 0),
+                     MAP_FAILED);
     assert_int_equal(ftruncate(segment.fd, 0), -1);
     assert_int_equal(pwrite(segment.fd, "x", 1, 0), -1);
     spotnik_segment_unmap(base);
@@ -75,8 +78,9 @@ static void test_unsealed_is_refused(void **state)
 
 #define COUNT 5000 /* floats: five pages, of which rank 0 has two and rank 1 three */
 
-static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat, const struct spotnik_flat_peer *peer,
-                   struct spotnik_reduce_source *source, uint32_t rank, uint64_t step)
+static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat,
+                   const struct spotnik_flat_peer *peer, struct spotnik_reduce_source *source,
+                   uint32_t rank, uint64_t step)
 {
     static float in[2][COUNT];
     struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(1, step),
@@ -87,7 +91,8 @@ static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat, c
                                         .op = SPOTNIK_SUM,
                                         .in = in[rank],
                                         .input_area = spotnik_segment_take(segment, sizeof in[0]),
-                                        .result_area = spotnik_segment_take(segment, sizeof in[0]) };
+                                        .result_area =
+                                            spotnik_segment_take(segment, sizeof in[0]) };
     for (int i = 0; i < COUNT; i++)
         in[rank][i] = (float)(i + (int)step * 1000);
     flat->limits = (struct spotnik_flat_limits){ 0, SPOTNIK_SEGMENT_PAGE, 4096, 0 };
@@ -96,8 +101,8 @@ static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat, c
     spotnik_flat_start(flat, 0, &order);
 }
 
-/* Claim: a window shows the result as one piece, still does when a holder's own mapping is gone, and does not stand any more when a share
- * is made anew. */
+/* Claim: a window shows the result as one piece, still does when a holder's own mapping is gone,
+ * and does not stand any more when a share is made anew. */
 static void test_window(void **state)
 {
     static struct spotnik_flat flat[2];
@@ -108,8 +113,9 @@ static void test_window(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(spotnik_segment_new(&segment[i]), 0);
-        peer[i] = (struct spotnik_flat_peer){ spotnik_segment_take(&segment[i], sizeof(struct spotnik_board)),
-                                              segment[i].reserved };
+        peer[i] = (struct spotnik_flat_peer){
+            spotnik_segment_take(&segment[i], sizeof(struct spotnik_board)), segment[i].reserved
+        };
         spotnik_board_init(peer[i].board, 1, (uint64_t)i, 0);
     }
     for (uint32_t i = 0; i < 2; i++)

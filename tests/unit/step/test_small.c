@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets that do not go round the ring, played out by ranks only: every view from 2 to 6, all schedules, a lot decides whose frame moves
- * next. What a rank has put together is a set of contributors. */
+/* Buckets that do not go round the ring, played out by ranks only: every view from 2 to 6, all
+ * schedules, a lot decides whose frame moves next. What a rank has put together is a set of
+ * contributors. */
 #include "step/step.h"
 
 #include <setjmp.h>
@@ -38,7 +39,9 @@ static void begin(uint32_t r, enum spotnik_schedule schedule)
     spotnik_transaction_begin(step);
     struct spotnik_bucket *bucket = spotnik_transaction_add(step, 0, 5, 0, 0, 4, 1);
     if (schedule == SPOTNIK_SCHEDULE_TREE)
-        spotnik_transaction_start_tree(step, bucket, &(struct spotnik_tree){ .size = size, .place = r, .fan = fan });
+        spotnik_transaction_start_tree(step, bucket,
+                                       &(struct spotnik_tree){
+                                           .size = size, .place = r, .fan = fan });
     else
         spotnik_transaction_start_small(step, bucket, schedule, size, r);
     step->sealed = true;
@@ -60,7 +63,8 @@ static bool send(uint32_t r, uint32_t to)
     uint32_t bucket;
 
     if (r == to || member[to].end[r] == QUEUE_MAX
-        || !spotnik_transaction_next(&member[r].step, &towards, &frame.step, &bucket, &frame.sequence))
+        || !spotnik_transaction_next(&member[r].step, &towards, &frame.step, &bucket,
+                                     &frame.sequence))
         return false;
     assert_int_equal(bucket, 0);
     member[to].queue[r][member[to].end[r]++] = frame;
@@ -73,7 +77,8 @@ static void receive(uint32_t r, uint32_t from)
 {
     struct rank *rank = &member[r];
 
-    if (!rank->step.begun || rank->begin[from] == rank->end[from] || rank->queue[from][rank->begin[from]].step != rank->step.committed + 1)
+    if (!rank->step.begun || rank->begin[from] == rank->end[from]
+        || rank->queue[from][rank->begin[from]].step != rank->step.committed + 1)
         return;
     const struct frame *frame = &rank->queue[from][rank->begin[from]++];
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&rank->step, frame->step, 0);
@@ -98,7 +103,8 @@ static void play(uint64_t steps, enum spotnik_schedule schedule, uint64_t seed)
 
     spotnik_prng_seed(&prng, seed);
     for (uint32_t moves = 0; !all_committed(10 + steps); moves++) {
-        uint32_t r = (uint32_t)spotnik_prng_below(&prng, size), other = (uint32_t)spotnik_prng_below(&prng, size);
+        uint32_t r = (uint32_t)spotnik_prng_below(&prng, size),
+                 other = (uint32_t)spotnik_prng_below(&prng, size);
         struct spotnik_transaction *step = &member[r].step;
         assert_true(moves < 100000);
         if (spotnik_prng_chance(&prng, 1, 2))
@@ -109,14 +115,15 @@ static void play(uint64_t steps, enum spotnik_schedule schedule, uint64_t seed)
             begin(r, schedule);
         if (!spotnik_transaction_done(step))
             continue;
-        for (uint32_t i = 0; i < size; i++) /* whoever commits has everybody's contribution to this step, so nobody is two behind */
+        /* whoever commits has everybody's contribution to this step, so nobody is two behind */
+        for (uint32_t i = 0; i < size; i++)
             assert_true(member[i].step.committed >= step->committed);
         spotnik_transaction_commit(step);
     }
 }
 
-/* Claim: every order of arrival ends in a commit, and a step takes N(N-1) frames directly, 2(N-1) through the hub, or up and down
- * any tree. */
+/* Claim: every order of arrival ends in a commit, and a step takes N(N-1) frames directly, 2(N-1)
+ * through the hub, or up and down any tree. */
 static void test_every_order(void **state)
 {
     (void)state;
@@ -143,8 +150,8 @@ static void test_every_order(void **state)
         }
 }
 
-/* Claim: in a tree nothing goes up before all has come from below, and nothing down before the result is there; between those who are
- * no neighbours nothing goes at all. */
+/* Claim: in a tree nothing goes up before all has come from below, and nothing down before the
+ * result is there; between those who are no neighbours nothing goes at all. */
 static void test_tree(void **state)
 {
     (void)state;
@@ -179,7 +186,8 @@ static void test_tree(void **state)
     assert_true(send(1, 3));
 }
 
-/* Claim: what the last step still owes goes out before the running one; a new view makes it void. */
+/* Claim: what the last step still owes goes out before the running one; a new view makes it
+ * void. */
 static void test_remainder_first(void **state)
 {
     uint64_t step, sequence;
@@ -189,16 +197,22 @@ static void test_remainder_first(void **state)
     open_view(3);
     begin(0, SPOTNIK_SCHEDULE_DIRECT);
     for (uint32_t from = 1; from < 3; from++)
-        spotnik_transaction_receive_small(&member[0].step, spotnik_transaction_bucket(&member[0].step, 11, 0), from);
+        spotnik_transaction_receive_small(&member[0].step,
+                                          spotnik_transaction_bucket(&member[0].step, 11, 0), from);
     spotnik_transaction_commit(&member[0].step);
     begin(0, SPOTNIK_SCHEDULE_DIRECT);
-    assert_true(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 }, &step, &bucket, &sequence));
+    assert_true(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 },
+                                         &step, &bucket, &sequence));
     assert_int_equal(step, 11);
-    assert_true(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 }, &step, &bucket, &sequence));
+    assert_true(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 },
+                                         &step, &bucket, &sequence));
     assert_int_equal(step, 12);
-    assert_false(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 }, &step, &bucket, &sequence));
+    assert_false(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 },
+                                          &step, &bucket, &sequence));
     spotnik_transaction_cut(&member[0].step);
-    assert_false(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 1, .successor = true }, &step, &bucket, &sequence));
+    assert_false(spotnik_transaction_next(&member[0].step,
+                                          &(struct spotnik_towards){ .to = 1, .successor = true },
+                                          &step, &bucket, &sequence));
 }
 
 /* Claim: started again, a bucket has heard nobody and told nobody, complete or not. */
@@ -221,7 +235,8 @@ static void test_restart(void **state)
     assert_true(spotnik_transaction_done(step));
 }
 
-/* Claim: the first row that fits counts, none means the ring, and the largest view of a size is found. */
+/* Claim: the first row that fits counts, none means the ring, and the largest view of a size is
+ * found. */
 static void test_choice(void **state)
 {
     static const struct spotnik_choice table[] = { { 2, 100, SPOTNIK_SCHEDULE_DIRECT, false },
@@ -245,11 +260,13 @@ static void test_choice(void **state)
     assert_true(spotnik_choice_members(spotnik_choice_measured, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
 }
 
-/* Claim: a tree is for views of any size, needs places for those below one, and no connections from everybody to everybody. */
+/* Claim: a tree is for views of any size, needs places for those below one, and no connections from
+ * everybody to everybody. */
 static void test_choice_of_trees(void **state)
 {
     static const struct spotnik_choice table[] = { { 3, 50, SPOTNIK_SCHEDULE_HUB, false },
-                                                   { SPOTNIK_CHOICE_ALL, 100, SPOTNIK_SCHEDULE_TREE, false },
+                                                   { SPOTNIK_CHOICE_ALL, 100, SPOTNIK_SCHEDULE_TREE,
+                                                     false },
                                                    { 0, 0, SPOTNIK_SCHEDULE_RING, false } };
 
     (void)state;
@@ -268,12 +285,9 @@ static void test_choice_of_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_order),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_remainder_first),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_choice_of_trees),
+        cmocka_unit_test(test_every_order),     cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_remainder_first), cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_choice),          cmocka_unit_test(test_choice_of_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step transaction, driven whole: rings of one to six, several buckets, an in-memory mover, and a lot that decides who moves
- * next. Elements are integers, the operation a sum, so every result is known exactly. */
+/* The step transaction, driven whole: rings of one to six, several buckets, an in-memory mover, and
+ * a lot that decides who moves next. Elements are integers, the operation a sum, so every result is
+ * known exactly. */
 #include "step/step.h"
 
 #include <setjmp.h>
@@ -59,11 +60,13 @@ static void start_buckets(uint32_t r)
 {
     for (uint32_t b = 0; b < BUCKETS; b++)
         spotnik_transaction_start(&ring[r].step,
-                                  spotnik_transaction_bucket(&ring[r].step, ring[r].step.committed + 1, b),
+                                  spotnik_transaction_bucket(&ring[r].step,
+                                                             ring[r].step.committed + 1, b),
                                   size, r, CHUNK_BYTES);
 }
 
-/* The caller of rank r, known by its number in the first ring, begins a step with all its buckets. */
+/* The caller of rank r, known by its number in the first ring, begins a step with all its
+ * buckets. */
 static void begin(uint32_t r, uint32_t number)
 {
     struct spotnik_transaction *step = &ring[r].step;
@@ -87,8 +90,9 @@ static void open_ring(uint32_t ranks, uint64_t seed)
 
 static void copy_out(struct chunk *chunk, uint32_t r, struct spotnik_ring_chunk at)
 {
-    const uint64_t *from = at.hop == 0 && !chunk->handover ? ring[r].in[chunk->bucket]
-                                                           : ring[r].out[chunk->step & 1][chunk->bucket];
+    const uint64_t *from = at.hop == 0 && !chunk->handover
+                               ? ring[r].in[chunk->bucket]
+                               : ring[r].out[chunk->step & 1][chunk->bucket];
     memcpy(chunk->payload, from + at.offset, at.count * sizeof *from);
 }
 
@@ -102,9 +106,13 @@ static bool send(uint32_t r)
 {
     struct chunk *chunk = next_slot(r);
     if (!chunk || size < 2
-        || !spotnik_transaction_next(&ring[r].step, &(struct spotnik_towards){ .to = (r + 1) % size, .successor = true }, &chunk->step, &chunk->bucket, &chunk->sequence))
+        || !spotnik_transaction_next(&ring[r].step,
+                                     &(struct spotnik_towards){ .to = (r + 1) % size,
+                                                                .successor = true },
+                                     &chunk->step, &chunk->bucket, &chunk->sequence))
         return false;
-    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&ring[r].step, chunk->step, chunk->bucket);
+    struct spotnik_bucket *bucket =
+        spotnik_transaction_bucket(&ring[r].step, chunk->step, chunk->bucket);
     chunk->handover = false;
     copy_out(chunk, r, spotnik_ring_sent(&bucket->ring, chunk->sequence));
     ring[(r + 1) % size].end++;
@@ -118,7 +126,8 @@ static bool hand_over(uint32_t r, uint64_t number)
         || !spotnik_transaction_next_handover(&ring[r].step, number, CHUNK_BYTES, &chunk->bucket,
                                               &chunk->sequence))
         return false;
-    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&ring[r].step, number, chunk->bucket);
+    struct spotnik_bucket *bucket =
+        spotnik_transaction_bucket(&ring[r].step, number, chunk->bucket);
     chunk->handover = true;
     chunk->step = number;
     copy_out(chunk, r, spotnik_transaction_handover_chunk(bucket, CHUNK_BYTES, chunk->sequence));
@@ -141,7 +150,8 @@ static bool receive(uint32_t r)
 
     if (rank->begin == rank->end || !rank->step.begun || chunk->step != rank->step.committed + 1)
         return false;
-    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&rank->step, chunk->step, chunk->bucket);
+    struct spotnik_bucket *bucket =
+        spotnik_transaction_bucket(&rank->step, chunk->step, chunk->bucket);
     uint64_t *out = rank->out[chunk->step & 1][chunk->bucket];
     if (chunk->handover && bucket->complete) {
         drop(rank); /* reduced before the view changed: the same bits */
@@ -156,9 +166,11 @@ static bool receive(uint32_t r)
     }
     for (uint64_t i = 0; i < at.count; i++)
         out[at.offset + i] =
-            chunk->payload[i] + (at.kind == SPOTNIK_RING_COPY ? 0 : rank->in[chunk->bucket][at.offset + i]);
-    bool complete = chunk->handover ? spotnik_transaction_receive_handover(&rank->step, bucket, CHUNK_BYTES)
-                                    : spotnik_transaction_receive(&rank->step, bucket);
+            chunk->payload[i]
+            + (at.kind == SPOTNIK_RING_COPY ? 0 : rank->in[chunk->bucket][at.offset + i]);
+    bool complete = chunk->handover
+                        ? spotnik_transaction_receive_handover(&rank->step, bucket, CHUNK_BYTES)
+                        : spotnik_transaction_receive(&rank->step, bucket);
     assert_int_equal(complete, bucket->complete);
     drop(rank);
     return true;
@@ -233,8 +245,9 @@ static bool has_tail(uint32_t r)
     return false;
 }
 
-/* Claim: whoever moves when, every rank commits the exact sum in every step; ranks differ by at most one committed step, so the
- * tail of a committed step goes on being sent while the next has begun. */
+/* Claim: whoever moves when, every rank commits the exact sum in every step; ranks differ by at
+ * most one committed step, so the tail of a committed step goes on being sent while the next has
+ * begun. */
 static void test_rings(void **state)
 {
     uint32_t tails = 0;
@@ -269,8 +282,8 @@ static void close_over(uint32_t lost)
         ring[r].begin = ring[r].end = 0;
 }
 
-/* Claim: interrupted anywhere and started again on the ring without one of them, the step commits the exact sum of the rest, as
- * if it had begun there; the inputs are as they were. */
+/* Claim: interrupted anywhere and started again on the ring without one of them, the step commits
+ * the exact sum of the rest, as if it had begun there; the inputs are as they were. */
 static void test_restart(void **state)
 {
     (void)state;
@@ -323,8 +336,8 @@ static void spoil(uint32_t r)
             memset(ring[r].out[1][b], 0xEE, sizeof ring[r].out[1][b]);
 }
 
-/* Claim: a chain of laggards behind one holder is served through one another, an empty bucket included, while nothing is taken from
- * the old ring; all end with the holder's bits. */
+/* Claim: a chain of laggards behind one holder is served through one another, an empty bucket
+ * included, while nothing is taken from the old ring; all end with the holder's bits. */
 static void test_handover_chain(void **state)
 {
     uint32_t chains = 0;
@@ -362,7 +375,8 @@ static void test_handover_chain(void **state)
     assert_true(chains > 20);
 }
 
-/* Claim: a laggard whose caller has not begun the step has nothing to pass on, and asks for nothing. */
+/* Claim: a laggard whose caller has not begun the step has nothing to pass on, and asks for
+ * nothing. */
 static void test_handover_before_begin(void **state)
 {
     uint32_t bucket;
@@ -370,12 +384,15 @@ static void test_handover_before_begin(void **state)
 
     (void)state;
     open_ring(2, 1);
-    assert_false(spotnik_transaction_next_handover(&ring[0].step, 11, CHUNK_BYTES, &bucket, &sequence));
+    assert_false(spotnik_transaction_next_handover(&ring[0].step, 11, CHUNK_BYTES, &bucket,
+                                                   &sequence));
     begin(0, 0);
-    assert_false(spotnik_transaction_next_handover(&ring[0].step, 11, CHUNK_BYTES, &bucket, &sequence));
+    assert_false(spotnik_transaction_next_handover(&ring[0].step, 11, CHUNK_BYTES, &bucket,
+                                                   &sequence));
 }
 
-/* Claim: hand-over chunks cover a bucket once, in order; an empty one is one empty chunk; an element larger than a chunk goes alone. */
+/* Claim: hand-over chunks cover a bucket once, in order; an empty one is one empty chunk; an
+ * element larger than a chunk goes alone. */
 static void test_handover_chunks(void **state)
 {
     (void)state;
@@ -385,7 +402,8 @@ static void test_handover_chunks(void **state)
             uint64_t total = spotnik_transaction_handover_total(&bucket, bytes), at = 0;
             assert_true(total >= 1);
             for (uint64_t q = 0; q < total; q++) {
-                struct spotnik_ring_chunk chunk = spotnik_transaction_handover_chunk(&bucket, bytes, q);
+                struct spotnik_ring_chunk chunk =
+                    spotnik_transaction_handover_chunk(&bucket, bytes, q);
                 assert_int_equal(chunk.offset, at);
                 assert_int_equal(chunk.kind, SPOTNIK_RING_COPY);
                 assert_true(chunk.count > 0 || count == 0);
@@ -416,7 +434,8 @@ static void test_seal(void **state)
     assert_int_equal(step->committed, 11);
     assert_false(step->begun);
     spotnik_transaction_begin(step);
-    assert_true(spotnik_transaction_bucket(step, 11, 200)->used); /* the committed generation stays */
+    /* the committed generation stays */
+    assert_true(spotnik_transaction_bucket(step, 11, 200)->used);
     step->sealed = true;
     spotnik_transaction_commit(step);
     spotnik_transaction_begin(step);

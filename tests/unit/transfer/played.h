@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_transfer.c: the replica, what a step does to it, and the engine, played. Included once, after what they use is declared. */
+/* For test_transfer.c: the replica, what a step does to it, and the engine, played. Included once,
+ * after what they use is declared. */
 #ifndef SPOTNIK_TEST_STATE_PLAYED_H
 #define SPOTNIK_TEST_STATE_PLAYED_H
 
-/* --- the model ------------------------------------------------------------------------------------------- */
+/* ---- the model ---- */
 
 static void update_make(struct update *update, uint64_t step)
 {
@@ -16,7 +17,8 @@ static void update_make(struct update *update, uint64_t step)
 static void update_apply(struct replica *to, const struct update *update)
 {
     for (int i = 0; i < WORDS; i += 7)
-        to->word[i] = to->word[i] * 31 + (uint64_t)update->big[i % BIG] + (uint64_t)update->small[i % SMALL];
+        to->word[i] =
+            to->word[i] * 31 + (uint64_t)update->big[i % BIG] + (uint64_t)update->small[i % SMALL];
     to->step++;
 }
 
@@ -25,7 +27,8 @@ static void refresh(void *context)
 {
     struct replica *of = context;
     char text[64];
-    int length = snprintf(text, sizeof text, "after step %lld%.*s", (long long)of->step, (int)(of->step % 9), ".........");
+    int length = snprintf(text, sizeof text, "after step %lld%.*s", (long long)of->step,
+                          (int)(of->step % 9), ".........");
 
     assert_int_equal(spotnik_blobs_set(&of->registry.blobs, "loop", text, (size_t)length), 0);
 }
@@ -45,7 +48,7 @@ static void replica_new(struct replica *to)
     to->registry.founding = 4711;
 }
 
-/* --- the engine, played ---------------------------------------------------------------------------------- */
+/* ---- the engine, played ---- */
 
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
 {
@@ -61,12 +64,13 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     pthread_cond_broadcast(&engine->changed);
     ret->joining = engine->joining;
     ret->size = MEMBERS;
-    ret->step_stable = engine->committed && !engine->settled ? engine->committed - 1 : engine->committed;
+    ret->step_stable =
+        engine->committed && !engine->settled ? engine->committed - 1 : engine->committed;
     pthread_mutex_unlock(&engine->lock);
 }
 
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
-                                uint64_t *ret_epoch)
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max, uint64_t *ret_epoch)
 {
     (void)engine;
     assert_true(max >= MEMBERS);
@@ -110,13 +114,15 @@ static void take_chunk(struct spotnik_engine *engine, const struct spotnik_chunk
     engine->got[which] += bytes;
 }
 
-int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
-                            const void *payload, size_t bytes)
+int spotnik_engine_handover(struct spotnik_engine *engine,
+                            const struct spotnik_chunk_header *header, const void *payload,
+                            size_t bytes)
 {
     pthread_mutex_lock(&engine->lock);
     if (engine->joining && header->step == engine->committed + 1) {
         take_chunk(engine, header, payload, bytes);
-        if (engine->got[0] == sizeof engine->update.big && engine->got[1] == sizeof engine->update.small) {
+        if (engine->got[0] == sizeof engine->update.big
+            && engine->got[1] == sizeof engine->update.small) {
             update_apply(engine->replica, &engine->update);
             engine->got[0] = engine->got[1] = 0;
             engine->committed++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: blobs keep copies under their names, change their lengths, come through packing unchanged, and no
- * cut or changed packing replaces what was there. */
+/* Claims: blobs keep copies under their names, change their lengths, come through packing
+ * unchanged, and no cut or changed packing replaces what was there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,8 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_blobs_set(&blobs, "", "", 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_blobs_set(&blobs, NULL, "", 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_blobs_set(&blobs, "a", NULL, 1), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_blobs_set(&blobs, "a", "", SPOTNIK_BLOBS_BYTES_MAX + 1), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_blobs_set(&blobs, "a", "", SPOTNIK_BLOBS_BYTES_MAX + 1),
+                     SPOTNIK_ERR_LIMIT);
     for (int i = 0; i < SPOTNIK_BLOBS_MAX; i++) {
         name[0] = (char)('0' + i);
         name[1] = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One donor, a joiner by hand. Claims: a joiner that comes no nearer, far behind, is waited for at one boundary until it
- * is near; one that does not come nearer then either holds the members up for a bounded time, and not again at the next
- * boundary; one that has gone does not hold them up; one that makes more steps than the members is left to itself. What becomes
- * stable while the donor's caller waits in a commit is streamed at once. */
+/* One donor, a joiner by hand. Claims: a joiner that comes no nearer, far behind, is waited for at
+ * one boundary until it is near; one that does not come nearer then either holds the members up for
+ * a bounded time, and not again at the next boundary; one that has gone does not hold them up; one
+ * that makes more steps than the members is left to itself. What becomes stable while the donor's
+ * caller waits in a commit is streamed at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ static int64_t word;
 static uint64_t stable;
 static int fd; /* the joiner's end */
 
-/* --- the engine, as far as donors ask it ---------------------------------------------------------------------------- */
+/* ---- the engine, as far as donors ask it ---- */
 
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
 {
@@ -41,8 +42,8 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     ret->step_stable = stable;
 }
 
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
-                                uint64_t *ret_epoch)
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
+                                uint32_t max, uint64_t *ret_epoch)
 {
     (void)engine, (void)ret, (void)max;
     *ret_epoch = 1;
@@ -59,7 +60,7 @@ void spotnik_engine_wake(struct spotnik_engine *engine)
     (void)engine;
 }
 
-/* --- the members and the joiner ------------------------------------------------------------------------------------- */
+/* ---- the members and the joiner ---- */
 
 static int setup(void **state)
 {
@@ -113,7 +114,8 @@ static uint64_t behind(void)
     return result;
 }
 
-/* The members are STEPS ahead of the joiner, each of step_ns; in the last WINDOW of them it came `gain` steps nearer. */
+/* The members are STEPS ahead of the joiner, each of step_ns; in the last WINDOW of them it came
+ * `gain` steps nearer. */
 static void fall_behind(uint64_t step_ns, uint64_t gain)
 {
     struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
@@ -193,7 +195,8 @@ static void test_in_vain(void **state)
 {
     (void)state;
     fall_behind(SPOTNIK_MS / 10, 0);
-    uint64_t begun_ns = spotnik_thread_now_ns(), patience_ns = (STEPS - 2) * SPOTNIK_MS / 5; /* 0.1 ms a step, twice */
+    /* 0.1 ms a step, twice */
+    uint64_t begun_ns = spotnik_thread_now_ns(), patience_ns = (STEPS - 2) * SPOTNIK_MS / 5;
     assert_in_range(boundary(), patience_ns, 60 * SPOTNIK_S);
     assert_int_equal(waits(), 1);
     pthread_mutex_lock(&donor->lock);
@@ -242,7 +245,8 @@ static void test_stable_without_a_boundary(void **state)
     struct spotnik_packet packet = { 0 };
 
     (void)state;
-    assert_int_equal(heard(&packet), SPOTNIK_PACKET_DRY); /* its request has come through the socket */
+    /* its request has come through the socket */
+    assert_int_equal(heard(&packet), SPOTNIK_PACKET_DRY);
     spotnik_donor_committed(donor, 1, 1, &result);
     spotnik_donor_stable(donor, 1);
     assert_int_equal(heard(&packet), SPOTNIK_PACKET_RESULT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: the log keeps copies of an unbroken run of steps, drops them from the front, and an entry that
- * is being sent outlives its place in the log. */
+/* Claims: the log keeps copies of an unbroken run of steps, drops them from the front, and an entry
+ * that is being sent outlives its place in the log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,8 @@ static void append(struct spotnik_log *log, uint64_t step)
     struct spotnik_bucket_result result[4] = {
         [0] = { a, 3, SPOTNIK_F32, SPOTNIK_MEAN },
         [2] = { b, 2, SPOTNIK_U8, SPOTNIK_MAX },
-        [3] = { NULL, 0, SPOTNIK_I64, SPOTNIK_SUM }, /* a bucket of no elements is used all the same */
+        /* a bucket of no elements is used all the same */
+        [3] = { NULL, 0, SPOTNIK_I64, SPOTNIK_SUM },
     };
 
     struct spotnik_log_entry *entry = spotnik_log_entry_new(step, 4, result);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: a replica reads and writes as one run of bytes whatever its tensors; wrong registrations and
- * schemas are refused with the tensor's name. */
+/* Claims: a replica reads and writes as one run of bytes whatever its tensors; wrong registrations
+ * and schemas are refused with the tensor's name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,8 +58,10 @@ static void test_wrong_registrations(void **state)
     assert_int_equal(spotnik_registry_add(&registry, "w", w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "w"));
     assert_int_equal(spotnik_registry_add(&registry, "", w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_registry_add(&registry, NULL, w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_registry_add(&registry, "x", NULL, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, NULL, w, 2, SPOTNIK_F32),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, "x", NULL, 2, SPOTNIK_F32),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_registry_add(&registry, "x", w, 2, 99), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_registry_add(&registry, "x", w, 2, SPOTNIK_Q8), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_registry_add(&registry, "x", w, SIZE_MAX / 2, SPOTNIK_F64),
@@ -69,8 +71,8 @@ static void test_wrong_registrations(void **state)
 }
 
 /* Compare a registry of one tensor with the schema of another. */
-static int compare(const char *our_name, size_t our_count, int our_type, const char *name, size_t count,
-                   int type)
+static int compare(const char *our_name, size_t our_count, int our_type, const char *name,
+                   size_t count, int type)
 {
     struct spotnik_registry ours, theirs;
     struct spotnik_writer writer;

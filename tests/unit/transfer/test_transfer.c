@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole way of a joiner, against real donors and an engine played by this file: three members step in
- * one thread, the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors
- * do to it; donors are not held up by it and forget it when it is in or gone. One that has asked to be let in waits for
- * that without any donor, but not for ever. */
+/* The whole way of a joiner, against real donors and an engine played by this file: three members
+ * step in one thread, the joiner copies and follows. Claims: it ends with the members' very bits,
+ * whatever donors do to it; donors are not held up by it and forget it when it is in or gone. One
+ * that has asked to be let in waits for that without any donor, but not for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,18 +66,19 @@ static struct spotnik_donor *donor[MEMBERS];
 static struct spotnik_engine engine_of[MEMBERS + 1];
 static enum fault fault_of[MEMBERS];
 static pthread_t liar_thread;
-static int mute_fd;   /* the other end of the connection that nothing comes through */
-static bool narrowly; /* donors were dialled with small segments */
+static int mute_fd;             /* the other end of the connection that nothing comes through */
+static bool narrowly;           /* donors were dialled with small segments */
 static bool over, held, copied; /* over, held, copied: under the joiner's lock */
 static uint32_t pieces_asked_of_liar;
-static bool leaving, shuts_out;  /* the only donor ends when it has been asked to let the joiner in; the others do not */
-static bool left, told_lost;     /* under the joiner's lock */
-static int dialled[2]; /* ends of the last connection: the joiner's, its donor's */
-static uint32_t looks; /* of the joiner at its own standing; under its lock */
+/* the only donor ends when it has been asked to let the joiner in; the others do not */
+static bool leaving, shuts_out;
+static bool left, told_lost; /* under the joiner's lock */
+static int dialled[2];       /* ends of the last connection: the joiner's, its donor's */
+static uint32_t looks;       /* of the joiner at its own standing; under its lock */
 
 #include "played.h"
 
-/* --- a donor that is none -------------------------------------------------------------------------------- */
+/* ---- a donor that is none ---- */
 
 struct liar {
     int fd, member;
@@ -89,7 +90,9 @@ static void lie_view(int fd)
     struct spotnik_writer writer;
     uint8_t text[4096];
 
-    standing = (struct spotnik_standing){ .serving = true, .epoch = 3, .bytes = replica[0].registry.bytes };
+    standing = (struct spotnik_standing){ .serving = true,
+                                          .epoch = 3,
+                                          .bytes = replica[0].registry.bytes };
     spotnik_writer_init(&writer, text, sizeof text);
     spotnik_standing_write(&standing, &replica[0].registry, &writer);
     assert_false(writer.failed);
@@ -133,8 +136,8 @@ static void *lie(void *argument)
     return NULL;
 }
 
-int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer)
 {
     int pair[2], member = port - 1000;
@@ -163,14 +166,15 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
     return 0;
 }
 
-int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                            enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
+                            const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
+                            uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
 {
     narrowly = true;
     return spotnik_net_dial(credentials, address, port, purpose, timeout_ns, ret_fd, ret_peer);
 }
 
-/* --- the members, in one thread -------------------------------------------------------------------------- */
+/* ---- the members, in one thread ---- */
 
 enum { LOOKS_MORE = 3 };
 
@@ -203,7 +207,8 @@ static void donor_leaves(uint64_t step)
     pthread_mutex_unlock(&joiner->lock);
 }
 
-/* The members take it in at their step, or one behind: then its predecessor hands it the last result. */
+/* The members take it in at their step, or one behind: then its predecessor hands it the last
+ * result. */
 static void let_in(uint64_t step, const struct update *last)
 {
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
@@ -240,8 +245,8 @@ static void members_at(uint64_t step, bool settled)
     }
 }
 
-/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as step_begin does
- * when members are too few, until the joiner has its copy. */
+/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as
+ * step_begin does when members are too few, until the joiner has its copy. */
 static void hold(void)
 {
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
@@ -263,7 +268,8 @@ static void *members_run(void *argument)
 {
     static struct update update;
     struct spotnik_bucket_result result[8] = { [0] = { update.big, BIG, SPOTNIK_I64, SPOTNIK_SUM },
-                                               [7] = { update.small, SMALL, SPOTNIK_F32, SPOTNIK_MEAN } };
+                                               [7] = { update.small, SMALL, SPOTNIK_F32,
+                                                       SPOTNIK_MEAN } };
 
     bool holding = *(bool *)argument;
     for (uint64_t step = 1; !is_over() && step < STEPS_MAX; step++) {
@@ -286,7 +292,8 @@ static void *members_run(void *argument)
 static int setup(void **state)
 {
     (void)state;
-    over = held = copied = lying = liar_had_its_turn = leaving = shuts_out = left = told_lost = false;
+    over = held = copied = lying = liar_had_its_turn = leaving = shuts_out = left = told_lost =
+        false;
     pieces_asked_of_liar = 0;
     for (int i = 0; i <= MEMBERS; i++) {
         struct spotnik_engine *engine = &engine_of[i];
@@ -350,27 +357,30 @@ static void expect_extra(struct replica *copy, uint64_t step)
     spotnik_blobs_done(&model.registry.blobs);
 }
 
-/* The joiner's life: copy, follow, be in; then its replica is what the members' was after that step. */
+/* The joiner's life: copy, follow, be in; then its replica is what the members' was after that
+ * step. */
 static void join_and_compare(void)
 {
     struct spotnik_engine *engine = &engine_of[MEMBERS];
-    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
-                                            .engine = engine,
-                                            .lost = on_lost,
-                                            .context = engine };
+    struct spotnik_joiner_config config = {
+        .registry = &replica[MEMBERS].registry, .engine = engine, .lost = on_lost, .context = engine
+    };
     struct spotnik_joiner *joiner;
     bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
     pthread_t members;
 
     replica[MEMBERS].registry.founding = 0;
-    memset(replica[MEMBERS].word, 0, WORDS * sizeof(uint64_t)); /* nothing but the copy can make it right */
+    /* nothing but the copy can make it right */
+    memset(replica[MEMBERS].word, 0, WORDS * sizeof(uint64_t));
     assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
     pthread_mutex_lock(&engine->lock);
     while (holding && !held)
         pthread_cond_wait(&engine->changed, &engine->lock);
     pthread_mutex_unlock(&engine->lock);
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
-    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &engine->committed), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self,
+                                         &engine->committed),
+                     0);
     assert_int_equal(replica[MEMBERS].step, engine->committed);
     expect_extra(&replica[MEMBERS], engine->committed);
     assert_true(!holding || engine->committed == HOLD_STEP);
@@ -395,17 +405,21 @@ static void test_join_while_training(void **state)
     join_and_compare();
 }
 
-/* A donor takes the connection, and nothing comes: the joiner says so. It dials with small segments where it is told to. */
+/* A donor takes the connection, and nothing comes: the joiner says so. It dials with small segments
+ * where it is told to. */
 static void test_a_silent_donor_is_noticed(void **state)
 {
-    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = &engine_of[MEMBERS], .narrow = true };
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS],
+                                            .narrow = true };
     struct spotnik_joiner *joiner;
     uint64_t step;
 
     (void)state;
     fault_of[0] = MUTE;
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
-    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step), SPOTNIK_ERR_PEERS);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
+                     SPOTNIK_ERR_PEERS);
     assert_true(spotnik_joiner_was_silent(joiner) && narrowly);
     spotnik_joiner_free(joiner);
     close(mute_fd);
@@ -434,8 +448,8 @@ static void test_donor_dies_while_copying(void **state)
     assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
 }
 
-/* A view may hold the joiner before it hears of it. Were it to start over because its donor leaves, that view would lose
- * a member. */
+/* A view may hold the joiner before it hears of it. Were it to start over because its donor leaves,
+ * that view would lose a member. */
 static void test_donor_leaves_when_asked(void **state)
 {
     (void)state;
@@ -454,10 +468,12 @@ static void test_nobody_lets_in(void **state)
     assert_true(left);
 }
 
-/* The program has closed the descriptors of a transfer, and files of its own have their numbers: these stay open. */
+/* The program has closed the descriptors of a transfer, and files of its own have their numbers:
+ * these stay open. */
 static void test_numbers_of_others(void **state)
 {
-    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     bool holding = true;
     uint64_t step;
@@ -483,7 +499,8 @@ static void test_numbers_of_others(void **state)
     close(file);
 }
 
-/* A program that registers something else is told which tensor it is, and the donors never notice. */
+/* A program that registers something else is told which tensor it is, and the donors never
+ * notice. */
 static void test_schema_mismatch(void **state)
 {
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
@@ -493,7 +510,9 @@ static void test_schema_mismatch(void **state)
     int extra;
 
     (void)state;
-    assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1, SPOTNIK_I32), 0);
+    assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1,
+                                          SPOTNIK_I32),
+                     0);
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
     assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
                      SPOTNIK_ERR_MISMATCH);
@@ -501,12 +520,14 @@ static void test_schema_mismatch(void **state)
     spotnik_joiner_free(joiner);
 }
 
-/* --- one session by hand --------------------------------------------------------------------------------- */
+/* ---- one session by hand ---- */
 
-static int talk(uint8_t kind, uint64_t number, int fd, uint8_t expect, struct spotnik_packet *packet)
+static int talk(uint8_t kind, uint64_t number, int fd, uint8_t expect,
+                struct spotnik_packet *packet)
 {
-    int rc = kind == SPOTNIK_PACKET_ASK ? spotnik_packet_send(fd, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0)
-                                       : spotnik_packet_send_u64(fd, kind, number);
+    int rc = kind == SPOTNIK_PACKET_ASK
+                 ? spotnik_packet_send(fd, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0)
+                 : spotnik_packet_send_u64(fd, kind, number);
 
     do {
         rc = rc ? rc : spotnik_packet_receive(fd, packet, SPOTNIK_PACKET_BYTES_MAX);
@@ -521,7 +542,8 @@ static void commit_big(uint64_t step, int64_t *data, uint64_t count)
     spotnik_donor_committed(donor[0], step, 1, &result);
 }
 
-/* A joiner that took a snapshot and reads nothing is dropped when the log has its bound, and all is freed. */
+/* A joiner that took a snapshot and reads nothing is dropped when the log has its bound, and all is
+ * freed. */
 static void test_slow_joiner_is_dropped(void **state)
 {
     enum { COUNT = 1 << 20 };
@@ -559,7 +581,9 @@ static void test_slow_joiner_is_dropped(void **state)
 /* Frames that no joiner sends end the session with words, or at once. */
 static void test_strange_requests(void **state)
 {
-    static const uint8_t kinds[] = { 0, SPOTNIK_PACKET_FETCH, SPOTNIK_PACKET_STREAM, SPOTNIK_PACKET_PIECE, 99, 255 };
+    static const uint8_t kinds[] = {
+        0, SPOTNIK_PACKET_FETCH, SPOTNIK_PACKET_STREAM, SPOTNIK_PACKET_PIECE, 99, 255
+    };
     struct spotnik_packet packet = { 0 };
     int pair[2];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_transfer: honest donors hear no request for a piece before the liar has had one. There are more pieces than
- * their requests can take, so it is asked, however late its thread of the joiner begins. Test code only. */
+/* For test_transfer: honest donors hear no request for a piece before the liar has had one. There
+ * are more pieces than their requests can take, so it is asked, however late its thread of the
+ * joiner begins. Test code only. */
 #ifndef TESTS_UNIT_STATE_TURN_H
 #define TESTS_UNIT_STATE_TURN_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that asks other members, against a member played by this file. Claim: a newcomer whose watcher had no time for
- * the first question is asked again, though nobody looks at the page: so its address gets among Prometheus' targets. */
+/* The thread that asks other members, against a member played by this file. Claim: a newcomer whose
+ * watcher had no time for the first question is asked again, though nobody looks at the page: so
+ * its address gets among Prometheus' targets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,11 +28,13 @@ bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const cha
 }
 
 /* What a member answers without its watcher, and then with it. */
-int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer)
 {
     static const char *const answer[] = { "{\"step_committed\":812}",
-                                          "{\"step_committed\":813,\"http\":\"" ADDRESS "\",\"events\":[]}" };
+                                          "{\"step_committed\":813,\"http\":\"" ADDRESS
+                                          "\",\"events\":[]}" };
     const char *text = answer[questions > 0];
     int pair[2];
 

@@ -46,7 +46,8 @@ static void sample_ledger(struct spotnik_prng *prng, struct spotnik_ledger *ledg
     spotnik_ledger_init(ledger, 0, 0);
     if (spotnik_prng_chance(prng, 1, 4))
         return;
-    ledger->returned_count = spotnik_prng_chance(prng, 1, 20) ? SPOTNIK_LEDGER_RETURNED_MAX : below(prng, 6);
+    ledger->returned_count =
+        spotnik_prng_chance(prng, 1, 20) ? SPOTNIK_LEDGER_RETURNED_MAX : below(prng, 6);
     for (uint32_t i = 0; i < ledger->returned_count; i++) {
         ledger->returned[i].begin = at += spotnik_prng_below(prng, 50) + (i > 0);
         ledger->returned[i].end = at += 1 + spotnik_prng_below(prng, 50);
@@ -57,7 +58,8 @@ static void sample_ledger(struct spotnik_prng *prng, struct spotnik_ledger *ledg
     ledger->batch = 1 + total + spotnik_prng_below(prng, 100);
     ledger->data_epoch = spotnik_prng_below(prng, 5);
     ledger->per_member = ledger->cursor % 2;
-    ledger->deal_count = spotnik_prng_chance(prng, 1, 20) ? SPOTNIK_LEDGER_DEAL_MAX : below(prng, 6);
+    ledger->deal_count =
+        spotnik_prng_chance(prng, 1, 20) ? SPOTNIK_LEDGER_DEAL_MAX : below(prng, 6);
     for (uint32_t i = 0; i < ledger->deal_count; i++)
         ledger->deal[i] = (i == 0) + below(prng, 1000);
 }
@@ -74,7 +76,8 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->founding = (struct spotnik_founding){ .id = 0 };
     proposal->chain = 0;
     if (spotnik_prng_chance(prng, 2, 3)) {
-        proposal->founding = (struct spotnik_founding){ 1 + below(prng, 9), spotnik_prng_next(prng), spotnik_prng_next(prng), below(prng, 9) };
+        proposal->founding = (struct spotnik_founding){ 1 + below(prng, 9), spotnik_prng_next(prng),
+                                                        spotnik_prng_next(prng), below(prng, 9) };
         proposal->chain = spotnik_prng_next(prng);
     }
     proposal->entry_count =
@@ -86,8 +89,9 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
         struct spotnik_entry *entry = &proposal->entry[i];
         entry->member = spotnik_sample_member(prng);
         entry->flags = below(prng, 16) & (i < MEMBERS_MAX ? ~0u : ~(uint32_t)SPOTNIK_ENTRY_MEMBER);
-        entry->share = proposal->share_count > 0 && below(prng, 5) ? below(prng, proposal->share_count)
-                                                                   : SPOTNIK_NO_SHARE;
+        entry->share = proposal->share_count > 0 && below(prng, 5)
+                           ? below(prng, proposal->share_count)
+                           : SPOTNIK_NO_SHARE;
     }
 }
 
@@ -97,13 +101,18 @@ static void sample_brief(struct spotnik_prng *prng, struct spotnik_proposal *pro
     struct spotnik_brief *brief = &proposal->brief;
     uint32_t strangers = 0;
 
-    *brief = (struct spotnik_brief){ .base_chain = spotnik_prng_next(prng), .run_count = 1 + below(prng, 6) };
+    *brief = (struct spotnik_brief){ .base_chain = spotnik_prng_next(prng),
+                                     .run_count = 1 + below(prng, 6) };
     proposal->packed = true;
     proposal->entry_count = 0;
     for (uint32_t i = 0; i < brief->run_count; i++) {
         struct spotnik_run *run = &brief->run[i];
-        *run = (struct spotnik_run){ .rank = below(prng, 2) ? SPOTNIK_NO_RANK : below(prng, 9), .count = 1 + below(prng, 2), .flags = below(prng, 16) };
-        run->share = proposal->share_count >= run->count ? below(prng, proposal->share_count - run->count + 1) : SPOTNIK_NO_SHARE;
+        *run = (struct spotnik_run){ .rank = below(prng, 2) ? SPOTNIK_NO_RANK : below(prng, 9),
+                                     .count = 1 + below(prng, 2),
+                                     .flags = below(prng, 16) };
+        run->share = proposal->share_count >= run->count
+                         ? below(prng, proposal->share_count - run->count + 1)
+                         : SPOTNIK_NO_SHARE;
         proposal->entry_count += run->count;
         strangers += run->rank == SPOTNIK_NO_RANK ? run->count : 0;
     }
@@ -144,7 +153,8 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .cut = spotnik_prng_chance(prng, 1, 3) ? spotnik_prng_next(prng) : 0,
         };
     for (uint32_t i = 0; i < token->joiner_count; i++)
-        token->joiner[i] = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+        token->joiner[i] =
+            (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
     sample_ledger(prng, &token->ledger);
     token->accepted_ballot = (struct spotnik_ballot){ 0 };
     token->accepted.entry_count = 0;
@@ -160,12 +170,14 @@ static void sample_digests(struct spotnik_prng *prng, struct spotnik_digest_clai
     for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++)
         if (spotnik_prng_chance(prng, 2, 3))
             digest[i] = (struct spotnik_digest_claim){ .epoch = spotnik_prng_next(prng),
-                                                       .step = spotnik_prng_between(prng, 1, UINT64_MAX - 1),
+                                                       .step = spotnik_prng_between(prng, 1,
+                                                                                    UINT64_MAX - 1),
                                                        .value = spotnik_prng_next(prng),
                                                        .tied = spotnik_prng_chance(prng, 1, 4) };
 }
 
-struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum spotnik_message_kind kind,
+struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
+                                              enum spotnik_message_kind kind,
                                               struct spotnik_wire_storage *storage)
 {
     struct spotnik_message message = {
@@ -191,7 +203,8 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum sp
             sample_brief(prng, message.proposal);
     }
     if (kind == SPOTNIK_MESSAGE_ENTER)
-        message.enter = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+        message.enter =
+            (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         sample_digests(prng, message.digest);
     if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
@@ -244,7 +257,8 @@ static bool enter_equal(const struct spotnik_enter *a, const struct spotnik_ente
 
 static bool run_equal(const struct spotnik_run *a, const struct spotnik_run *b)
 {
-    return a->rank == b->rank && a->count == b->count && a->flags == b->flags && a->share == b->share;
+    return a->rank == b->rank && a->count == b->count && a->flags == b->flags
+           && a->share == b->share;
 }
 
 /* Returns how many entries there are to compare. */
@@ -259,7 +273,8 @@ static uint32_t brief_entries(const struct spotnik_proposal *proposal)
 
 static bool brief_equal(const struct spotnik_proposal *a, const struct spotnik_proposal *b)
 {
-    if (a->packed != b->packed || a->brief.run_count != b->brief.run_count || (a->packed && a->brief.base_chain != b->brief.base_chain))
+    if (a->packed != b->packed || a->brief.run_count != b->brief.run_count
+        || (a->packed && a->brief.base_chain != b->brief.base_chain))
         return false;
     for (uint32_t i = 0; i < a->brief.run_count; i++)
         if (!run_equal(&a->brief.run[i], &b->brief.run[i]))
@@ -271,9 +286,11 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 {
     if (!brief_equal(a, b))
         return false;
-    if (a->epoch != b->epoch || a->settled_step != b->settled_step || !ballot_equal(a->ballot, b->ballot))
+    if (a->epoch != b->epoch || a->settled_step != b->settled_step
+        || !ballot_equal(a->ballot, b->ballot))
         return false;
-    if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat || a->detour != b->detour)
+    if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat
+        || a->detour != b->detour)
         return false;
     for (uint32_t i = 0; i < brief_entries(a); i++) {
         const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
@@ -288,16 +305,19 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed && a->share == b->share
-           && a->share_count == b->share_count && a->apart == b->apart && a->cut == b->cut;
+           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed
+           && a->share == b->share && a->share_count == b->share_count && a->apart == b->apart
+           && a->cut == b->cut;
 }
 
 static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
 {
-    if (!ballot_equal(a->ballot, b->ballot) || !ballot_equal(a->accepted_ballot, b->accepted_ballot))
+    if (!ballot_equal(a->ballot, b->ballot)
+        || !ballot_equal(a->accepted_ballot, b->accepted_ballot))
         return false;
-    if (a->parked != b->parked || a->ledger_step != b->ledger_step || a->report_count != b->report_count
-        || a->joiner_count != b->joiner_count || !spotnik_ledger_equal(&a->ledger, &b->ledger))
+    if (a->parked != b->parked || a->ledger_step != b->ledger_step
+        || a->report_count != b->report_count || a->joiner_count != b->joiner_count
+        || !spotnik_ledger_equal(&a->ledger, &b->ledger))
         return false;
     for (uint32_t i = 0; i < a->report_count; i++)
         if (!report_equal(&a->report[i], &b->report[i]))
@@ -308,17 +328,20 @@ static bool token_equal(const struct spotnik_token *a, const struct spotnik_toke
     return a->accepted_ballot.round == 0 || proposal_equal(&a->accepted, &b->accepted);
 }
 
-static bool digests_equal(const struct spotnik_digest_claim *a, const struct spotnik_digest_claim *b)
+static bool digests_equal(const struct spotnik_digest_claim *a,
+                          const struct spotnik_digest_claim *b)
 {
     for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++)
-        if (a[i].epoch != b[i].epoch || a[i].step != b[i].step || a[i].value != b[i].value || a[i].tied != b[i].tied)
+        if (a[i].epoch != b[i].epoch || a[i].step != b[i].step || a[i].value != b[i].value
+            || a[i].tied != b[i].tied)
             return false;
     return true;
 }
 
 bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_message *b)
 {
-    if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed || a->brief != b->brief)
+    if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed
+        || a->brief != b->brief)
         return false;
     if (!a->token != !b->token || !a->proposal != !b->proposal)
         return false;
@@ -327,8 +350,10 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
     if (a->proposal && !proposal_equal(a->proposal, b->proposal))
         return false;
     if (a->kind == SPOTNIK_MESSAGE_CLAIM
-        && (a->claim.step != b->claim.step || a->claim.bucket != b->claim.bucket || a->claim.kind != b->claim.kind
-            || a->claim.count != b->claim.count || a->claim.dtype != b->claim.dtype || a->claim.op != b->claim.op))
+        && (a->claim.step != b->claim.step || a->claim.bucket != b->claim.bucket
+            || a->claim.kind != b->claim.kind || a->claim.count != b->claim.count
+            || a->claim.dtype != b->claim.dtype || a->claim.op != b->claim.op))
         return false;
-    return a->serial == b->serial && digests_equal(a->digest, b->digest) && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
+    return a->serial == b->serial && digests_equal(a->digest, b->digest)
+           && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
 }

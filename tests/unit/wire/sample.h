@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages drawn by lot for the tests of the wire and for the seeds of its fuzzers: valid, and of every
- * shape. */
+/* Messages drawn by lot for the tests of the wire and for the seeds of its fuzzers: valid, and of
+ * every shape. */
 #ifndef SPOTNIK_TESTS_SAMPLE_H
 #define SPOTNIK_TESTS_SAMPLE_H
 
@@ -13,7 +13,8 @@
 struct spotnik_limits spotnik_sample_limits(void);
 
 /* A message of this kind that lives in `storage`. */
-struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum spotnik_message_kind kind,
+struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
+                                              enum spotnik_message_kind kind,
                                               struct spotnik_wire_storage *storage);
 
 struct spotnik_member spotnik_sample_member(struct spotnik_prng *prng);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: what is written is read; what is cut, lengthened, altered or made up is refused, or
- * is another valid message. The encoding is canonical, so "valid" has a sharp test: encoding it again
- * gives the same bytes. */
+/* Control messages: what is written is read; what is cut, lengthened, altered or made up is
+ * refused, or is another valid message. The encoding is canonical, so "valid" has a sharp test:
+ * encoding it again gives the same bytes. */
 #include "wire/control.h"
 
 #include <setjmp.h>
@@ -19,7 +19,8 @@
 
 #define BYTES_MAX 65536
 
-/* Decoding has no threads, so the thread sanitizer has nothing to find here, and is thirty times slower: every ninth bit there. */
+/* Decoding has no threads, so the thread sanitizer has nothing to find here, and is thirty times
+ * slower: every ninth bit there. */
 #if defined __SANITIZE_THREAD__
 #define BIT_STEP 9
 #else
@@ -34,7 +35,8 @@ struct fixture {
     size_t size;
 };
 
-static void message_draw(struct fixture *f, enum spotnik_message_kind kind, struct spotnik_message *ret)
+static void message_draw(struct fixture *f, enum spotnik_message_kind kind,
+                         struct spotnik_message *ret)
 {
     *ret = spotnik_sample_message(&f->prng, kind, f->drawn);
     f->size = spotnik_control_encode(ret, f->bytes, BYTES_MAX);
@@ -100,7 +102,8 @@ static void every_truncation_is_refused(void **state)
             struct spotnik_message drawn;
             message_draw(f, (enum spotnik_message_kind)kind, &drawn);
             for (size_t size = 0; size < f->size; size++)
-                if (kind != SPOTNIK_MESSAGE_HEARTBEAT || size != SPOTNIK_WIRE_HEAD_BYTES) /* that is one without claims */
+                /* that is one without claims */
+                if (kind != SPOTNIK_MESSAGE_HEARTBEAT || size != SPOTNIK_WIRE_HEAD_BYTES)
                     assert_refused(f, f->bytes, size, SPOTNIK_ERR_ARGUMENT);
         }
 }
@@ -156,7 +159,8 @@ static void garbage_is_refused_or_means_itself(void **state)
     for (uint32_t i = 0; i < 20000; i++) {
         size_t size = spotnik_prng_below(&f->prng, 400);
         for (size_t k = 0; k < size; k++)
-            f->bytes[k] = spotnik_prng_chance(&f->prng, 1, 3) ? (uint8_t)spotnik_prng_next(&f->prng) : 0;
+            f->bytes[k] =
+                spotnik_prng_chance(&f->prng, 1, 3) ? (uint8_t)spotnik_prng_next(&f->prng) : 0;
         if (size > 8 && i % 2) {
             memset(f->bytes, 0, 8);
             f->bytes[0] = (uint8_t)(1 + i / 2 % 7);
@@ -181,7 +185,8 @@ static void garbage_inside_a_message_is_refused_or_means_itself(void **state)
 /* A valid message, as a base for single faults. */
 static struct spotnik_message small_accept(struct fixture *f)
 {
-    struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_ACCEPT, f->drawn);
+    struct spotnik_message message =
+        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_ACCEPT, f->drawn);
     struct spotnik_proposal *proposal = message.proposal;
 
     message.brief = proposal->packed = false;
@@ -207,12 +212,14 @@ static struct spotnik_message small_accept(struct fixture *f)
 
 static struct spotnik_message small_token(struct fixture *f)
 {
-    struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
+    struct spotnik_message message =
+        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
 
     message.brief = false;
     message.token->report_count = 2;
     message.token->joiner_count = 1;
-    message.token->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 }; /* the sample may hold none */
+    /* the sample may hold none */
+    message.token->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 };
     message.token->accepted_ballot.round = 0;
     memset(message.token->report, 0, 2 * sizeof message.token->report[0]);
     spotnik_ledger_init(&message.token->ledger, 0, 0);
@@ -247,7 +254,8 @@ static void proposals_lie_as_documented(void **state)
     struct spotnik_message message = small_accept(f);
     const struct spotnik_proposal *proposal = message.proposal;
 
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
+                     24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56);
     assert_int_equal(at(f, 0, 8), 3);
     assert_int_equal(at(f, 8, 8), message.epoch);
     assert_int_equal(at(f, 16, 8), message.committed);
@@ -259,11 +267,11 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 64, 4), 3);
     assert_int_equal(at(f, 68, 4), 2);
     assert_int_equal(at(f, 72, 8), 0x101); /* flat, detour */
-    assert_int_equal(at(f, 80, 8), 100); /* samples */
-    assert_int_equal(at(f, 88, 8), 10);  /* batch */
-    assert_int_equal(at(f, 104, 8), 50);  /* cursor */
-    assert_int_equal(at(f, 112, 4), 2);  /* ranges */
-    assert_int_equal(at(f, 120, 8), 2);  /* weights */
+    assert_int_equal(at(f, 80, 8), 100);   /* samples */
+    assert_int_equal(at(f, 88, 8), 10);    /* batch */
+    assert_int_equal(at(f, 104, 8), 50);   /* cursor */
+    assert_int_equal(at(f, 112, 4), 2);    /* ranges */
+    assert_int_equal(at(f, 120, 8), 2);    /* weights */
     assert_int_equal(at(f, 128, 4), 7);
     assert_int_equal(at(f, 132, 4), 3);
     assert_int_equal(at(f, 152, 8), 20); /* begin of the second */
@@ -274,12 +282,14 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 276, 4), 1); /* share */
     message.proposal->founding = (struct spotnik_founding){ 5, 6, 7, 8 };
     message.proposal->chain = 9;
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56 + 40);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
+                     24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56 + 40);
     assert_int_equal(at(f, 72, 8), 0x10101); /* flat, detour, named */
     for (uint64_t i = 0; i < 5; i++)
         assert_int_equal(at(f, 280 + 8 * i, 8), 5 + i);
     message.plain = true; /* to a member of version 6 */
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
+                     24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56);
     assert_int_equal(at(f, 72, 8), 0x101);
 }
 
@@ -290,10 +300,17 @@ static void tokens_lie_as_documented(void **state)
     struct spotnik_token *token = message.token;
 
     token->parked = 1;
-    token->report[1] = (struct spotnik_report){
-        .evidence = 3, .leaving = 1, .begun = 1, .bare = 1, .committed = 99, .share = 2, .share_count = 5,
-        .cut = 1u << 21, .apart = 1u << 20 };
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 48 + 2 * 8);
+    token->report[1] = (struct spotnik_report){ .evidence = 3,
+                                                .leaving = 1,
+                                                .begun = 1,
+                                                .bare = 1,
+                                                .committed = 99,
+                                                .share = 2,
+                                                .share_count = 5,
+                                                .cut = 1u << 21,
+                                                .apart = 1u << 20 };
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
+                     24 + 72 + 2 * 32 + 56 + 48 + 2 * 8);
     assert_int_equal(at(f, 24, 8), token->ballot.round);
     assert_int_equal(at(f, 48, 8), token->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
@@ -309,18 +326,19 @@ static void tokens_lie_as_documented(void **state)
     assert_int_equal(at(f, 208, 8), token->joiner[0].committed);
     assert_int_equal(at(f, 272, 8), 1u << 21);
     token->report[1].cut = 0; /* as in version 5 */
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 48);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
+                     24 + 72 + 2 * 32 + 56 + 48);
     assert_int_equal(at(f, 88, 8), 1);
 }
 
 /* Set a field for one try, restore it after. */
-#define WITH(message, field, value, expected)                                                                \
-    do {                                                                                                     \
-        __typeof__(field) kept_ = (field);                                                                   \
-        (field) = (value);                                                                                   \
-        assert_verdict(f, &(message), (expected));                                                           \
-        (field) = kept_;                                                                                     \
-        assert_verdict(f, &(message), SPOTNIK_OK);                                                           \
+#define WITH(message, field, value, expected)                                                      \
+    do {                                                                                           \
+        __typeof__(field) kept_ = (field);                                                         \
+        (field) = (value);                                                                         \
+        assert_verdict(f, &(message), (expected));                                                 \
+        (field) = kept_;                                                                           \
+        assert_verdict(f, &(message), SPOTNIK_OK);                                                 \
     } while (0)
 
 static void impossible_proposals_are_refused(void **state)
@@ -340,7 +358,8 @@ static void impossible_proposals_are_refused(void **state)
     WITH(message, proposal->entry[0].flags, 16, SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry[0].flags, 1u << 31, SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry[0].member.port, 0, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, proposal->entry[0].member.id, ((struct spotnik_id){ 0, 0 }), SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[0].member.id, ((struct spotnik_id){ 0, 0 }),
+         SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry_count, 0, SPOTNIK_OK);
 }
 
@@ -363,7 +382,8 @@ static void impossible_ledgers_are_refused(void **state)
     WITH(message, ledger->samples, 0, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->returned[0].end, 10, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->returned[0].end, 9, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, ledger->returned[1].begin, 15, SPOTNIK_ERR_ARGUMENT); /* is one range with the first */
+    /* is one range with the first */
+    WITH(message, ledger->returned[1].begin, 15, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->returned[1].begin, 14, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->returned[1].end, UINT64_MAX, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->deal[0], UINT32_MAX - 3, SPOTNIK_OK);
@@ -396,7 +416,8 @@ static void what_exceeds_the_limits_is_refused(void **state)
     struct fixture *f = *state;
     struct spotnik_limits wide = { .members_max = f->limits.members_max + 1, .chunk_bytes = 4096 };
     struct spotnik_wire_storage *kept = f->drawn;
-    void *memory = calloc(1, spotnik_wire_storage_size(&wide)); /* reports that the sample does not fill are sent too */
+    /* reports that the sample does not fill are sent too */
+    void *memory = calloc(1, spotnik_wire_storage_size(&wide));
 
     assert_non_null(memory);
     f->drawn = spotnik_wire_storage_init(memory, &wide);
@@ -407,9 +428,11 @@ static void what_exceeds_the_limits_is_refused(void **state)
     message = small_accept(f);
     for (uint32_t i = 0; i < message.proposal->entry_max; i++)
         message.proposal->entry[i] =
-            (struct spotnik_entry){ spotnik_sample_member(&f->prng), SPOTNIK_ENTRY_VOTER, SPOTNIK_NO_SHARE };
+            (struct spotnik_entry){ spotnik_sample_member(&f->prng), SPOTNIK_ENTRY_VOTER,
+                                    SPOTNIK_NO_SHARE };
     WITH(message, message.proposal->entry_count, f->decoded->proposal.entry_max, SPOTNIK_OK);
-    WITH(message, message.proposal->entry_count, f->decoded->proposal.entry_max + 1, SPOTNIK_ERR_LIMIT);
+    WITH(message, message.proposal->entry_count, f->decoded->proposal.entry_max + 1,
+         SPOTNIK_ERR_LIMIT);
     for (uint32_t i = 0; i < f->limits.members_max + 1; i++)
         message.proposal->entry[i].flags = SPOTNIK_ENTRY_MEMBER;
     WITH(message, message.proposal->entry_count, f->limits.members_max, SPOTNIK_OK);
@@ -418,8 +441,8 @@ static void what_exceeds_the_limits_is_refused(void **state)
     f->drawn = kept;
 }
 
-/* Counts that promise more than the bytes hold never reach a loop, and those beyond fixed arrays never a
- * write. */
+/* Counts that promise more than the bytes hold never reach a loop, and those beyond fixed arrays
+ * never a write. */
 static void counts_are_held_against_bytes_and_arrays(void **state)
 {
     struct fixture *f = *state;
@@ -444,7 +467,8 @@ static void counts_are_held_against_bytes_and_arrays(void **state)
     assert_refused(f, f->bytes, f->size, SPOTNIK_ERR_ARGUMENT);
 }
 
-/* Claim: runs must add up, stay within the shares, and stand in no message that is not brief; and those of a token are as long as they can be. */
+/* Claim: runs must add up, stay within the shares, and stand in no message that is not brief; and
+ * those of a token are as long as they can be. */
 static void impossible_runs_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -474,13 +498,15 @@ static void impossible_runs_are_refused(void **state)
     memmove(first + SPOTNIK_WIRE_REPORTS_BYTES, first, f->size - runs - 4);
     f->bytes[runs] = 2;
     first[0] = first[SPOTNIK_WIRE_REPORTS_BYTES] = 1; /* the same reports in two runs */
-    assert_int_equal(decode(f, f->bytes, f->size + SPOTNIK_WIRE_REPORTS_BYTES, &decoded), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(decode(f, f->bytes, f->size + SPOTNIK_WIRE_REPORTS_BYTES, &decoded),
+                     SPOTNIK_ERR_ARGUMENT);
 }
 
 static void the_largest_message_is_as_long_as_the_limit(void **state)
 {
     struct fixture *f = *state;
-    struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
+    struct spotnik_message message =
+        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
     struct spotnik_token *token = message.token;
 
     token->report_count = f->limits.members_max;
@@ -489,16 +515,21 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     message.brief = true;
     for (uint32_t i = 0; i < token->report_count; i++)
         token->report[i].committed = i;
-    token->accepted.entry_count = token->accepted.brief.run_count = token->accepted.entry_max; /* all of them new, each for itself */
+    /* all of them new, each for itself */
+    token->accepted.entry_count = token->accepted.brief.run_count = token->accepted.entry_max;
     for (uint32_t i = 0; i < token->accepted.entry_max; i++)
-        token->accepted.brief.run[i] = (struct spotnik_run){ .rank = SPOTNIK_NO_RANK, .count = 1, .flags = i % 2 };
+        token->accepted.brief.run[i] =
+            (struct spotnik_run){ .rank = SPOTNIK_NO_RANK, .count = 1, .flags = i % 2 };
     token->accepted.founding.id = 1;
-    token->ledger.returned_count = token->accepted.ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
+    token->ledger.returned_count = token->accepted.ledger.returned_count =
+        SPOTNIK_LEDGER_RETURNED_MAX;
     token->ledger.deal_count = token->accepted.ledger.deal_count = SPOTNIK_LEDGER_DEAL_MAX;
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
+                     spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 48420 + 160 * 256); /* docs/reference/wire-format.md */
+    /* docs/reference/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 48420 + 160 * 256);
 }
 
 static void unknown_kinds_are_refused(void **state)

@@ -15,9 +15,10 @@
 
 static bool same(const struct spotnik_chunk_header *a, const struct spotnik_chunk_header *b)
 {
-    return a->handover == b->handover && a->sharing == b->sharing && a->schedule == b->schedule && a->dtype == b->dtype && a->op == b->op && a->bucket == b->bucket
-           && a->epoch == b->epoch && a->step == b->step && a->sequence == b->sequence && a->count == b->count
-           && a->weight == b->weight;
+    return a->handover == b->handover && a->sharing == b->sharing && a->schedule == b->schedule
+           && a->dtype == b->dtype && a->op == b->op && a->bucket == b->bucket
+           && a->epoch == b->epoch && a->step == b->step && a->sequence == b->sequence
+           && a->count == b->count && a->weight == b->weight;
 }
 
 static void lies_as_documented(void **state)
@@ -111,11 +112,11 @@ static void assert_verdict(const struct spotnik_chunk_header *header, int expect
         assert_int_equal(decoded.weight, 77);
 }
 
-#define WITH(field, value, expected)                                                                         \
-    do {                                                                                                     \
-        struct spotnik_chunk_header changed_ = header;                                                       \
-        changed_.field = (value);                                                                            \
-        assert_verdict(&changed_, (expected));                                                               \
+#define WITH(field, value, expected)                                                               \
+    do {                                                                                           \
+        struct spotnik_chunk_header changed_ = header;                                             \
+        changed_.field = (value);                                                                  \
+        assert_verdict(&changed_, (expected));                                                     \
     } while (0)
 
 static void impossible_headers_are_refused(void **state)
@@ -177,7 +178,9 @@ static void only_data_frames_are_data(void **state)
 {
     (void)state;
     struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 48 };
-    struct spotnik_chunk_header header = { .dtype = SPOTNIK_U8, .op = SPOTNIK_MIN, .epoch = 1, .step = 1 };
+    struct spotnik_chunk_header header = {
+        .dtype = SPOTNIK_U8, .op = SPOTNIK_MIN, .epoch = 1, .step = 1
+    };
     uint8_t bytes[SPOTNIK_CHUNK_BYTES];
     uint32_t size;
 

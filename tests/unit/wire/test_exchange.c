@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of exchange connections: there and back, where they lie, and nothing that cannot be true gets through. */
+/* Heads of exchange connections: there and back, where they lie, and nothing that cannot be true
+ * gets through. */
 #include "wire/exchange.h"
 
 #include <setjmp.h>
@@ -31,8 +32,9 @@ static void lies_as_documented(void **state)
 {
     (void)state;
     static const uint8_t expected[64] = {
-        2, 2, 0, 0, 0, 0, 0, 0, 3,  0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
-        16, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+        2, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0,  0, 0, 0, 0, 0, 4, 0, 0,  0, 0, 0,
+        0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0,
+        0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0,  0, 9, 0, 0, 0, 0, 0, 0,  0,
     };
     struct spotnik_exchange_head head = sample(SPOTNIK_EXCHANGE_SNAPSHOT);
     uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES], name[64] = "model";

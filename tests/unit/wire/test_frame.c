@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The envelope: every header that is not exactly ours is refused before its payload is looked at. */
+/* The envelope: every header that is not exactly ours is refused before its payload is looked
+ * at. */
 #include "wire/frame.h"
 
 #include <setjmp.h>
@@ -47,8 +48,9 @@ static void goes_there_and_back(void **state)
     (void)state;
     struct spotnik_limits limits = spotnik_sample_limits();
     static const uint32_t sizes[][2] = {
-        { SPOTNIK_FRAME_CONTROL, 0 }, { SPOTNIK_FRAME_CONTROL, 20000 },  { SPOTNIK_FRAME_GOODBYE, 8 },
-        { SPOTNIK_FRAME_DATA, 48 },   { SPOTNIK_FRAME_DATA, 48 + 4096 },   { SPOTNIK_FRAME_PLACES, 36 },
+        { SPOTNIK_FRAME_CONTROL, 0 },      { SPOTNIK_FRAME_CONTROL, 20000 },
+        { SPOTNIK_FRAME_GOODBYE, 8 },      { SPOTNIK_FRAME_DATA, 48 },
+        { SPOTNIK_FRAME_DATA, 48 + 4096 }, { SPOTNIK_FRAME_PLACES, 36 },
     };
 
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -114,7 +116,8 @@ static void lengths_are_held_to_the_limits(void **state)
 {
     (void)state;
     struct spotnik_limits limits = spotnik_sample_limits();
-    uint32_t control = spotnik_control_bytes_max(&limits), data = SPOTNIK_CHUNK_BYTES + limits.chunk_bytes;
+    uint32_t control = spotnik_control_bytes_max(&limits),
+             data = SPOTNIK_CHUNK_BYTES + limits.chunk_bytes;
 
     assert_length(SPOTNIK_FRAME_CONTROL, control, SPOTNIK_OK);
     assert_length(SPOTNIK_FRAME_CONTROL, control + 1, SPOTNIK_ERR_LIMIT);
@@ -131,7 +134,9 @@ static void lengths_are_held_to_the_limits(void **state)
 static void data_frames_have_a_turn_and_no_tag(void **state)
 {
     (void)state;
-    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 }, .turn = 0x0304 };
+    struct spotnik_frame frame = {
+        .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 }, .turn = 0x0304
+    };
     uint8_t bytes[SPOTNIK_FRAME_BYTES];
 
     spotnik_frame_encode(&frame, bytes);
@@ -186,7 +191,8 @@ static void goodbyes_have_known_reasons(void **state)
     for (uint32_t value = 0; value < 256; value++) {
         bool known_reason = value >= 1 && value < SPOTNIK_GOODBYE_COUNT;
         payload[0] = (uint8_t)value;
-        assert_int_equal(spotnik_goodbye_decode(payload, &reason), known_reason ? 0 : SPOTNIK_ERR_ARGUMENT);
+        assert_int_equal(spotnik_goodbye_decode(payload, &reason),
+                         known_reason ? 0 : SPOTNIK_ERR_ARGUMENT);
         if (!known_reason)
             continue;
         uint8_t again[SPOTNIK_GOODBYE_BYTES];
@@ -216,11 +222,15 @@ static void equality_sees_every_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_as_documented),          cmocka_unit_test(goes_there_and_back),
-        cmocka_unit_test(every_other_head_is_refused), cmocka_unit_test(lengths_are_held_to_the_limits),
-        cmocka_unit_test(data_frames_have_a_turn_and_no_tag),     cmocka_unit_test(the_tag_covers_sequence_and_head),
+        cmocka_unit_test(lies_as_documented),
+        cmocka_unit_test(goes_there_and_back),
+        cmocka_unit_test(every_other_head_is_refused),
+        cmocka_unit_test(lengths_are_held_to_the_limits),
+        cmocka_unit_test(data_frames_have_a_turn_and_no_tag),
+        cmocka_unit_test(the_tag_covers_sequence_and_head),
         cmocka_unit_test(goodbyes_have_known_reasons),
-        cmocka_unit_test(places_go_there_and_back), cmocka_unit_test(equality_sees_every_byte),
+        cmocka_unit_test(places_go_there_and_back),
+        cmocka_unit_test(equality_sees_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,12 +26,18 @@ struct pair {
 
 static struct spotnik_handshake side(struct spotnik_prng *prng)
 {
-    struct spotnik_handshake handshake = { .mac = spotnik_toy_mac, .self = spotnik_sample_member(prng) };
+    struct spotnik_handshake handshake = { .mac = spotnik_toy_mac,
+                                           .self = spotnik_sample_member(prng) };
 
-    handshake.presence = (struct spotnik_presence){
-        .founding = { .id = spotnik_prng_next(prng), .root = spotnik_prng_next(prng), .born_ms = spotnik_prng_next(prng), .generation = 2 },
-        .epoch = spotnik_prng_next(prng), .chain = spotnik_prng_next(prng), .step = spotnik_prng_next(prng), .parked = true
-    };
+    handshake.presence =
+        (struct spotnik_presence){ .founding = { .id = spotnik_prng_next(prng),
+                                                 .root = spotnik_prng_next(prng),
+                                                 .born_ms = spotnik_prng_next(prng),
+                                                 .generation = 2 },
+                                   .epoch = spotnik_prng_next(prng),
+                                   .chain = spotnik_prng_next(prng),
+                                   .step = spotnik_prng_next(prng),
+                                   .parked = true };
 
     memset(handshake.key, 0x11, sizeof handshake.key);
     memset(handshake.job, 0x22, sizeof handshake.job);
@@ -95,7 +101,8 @@ static void lies_as_documented(void **state)
 {
     (void)state;
     struct pair pair = pair_new(1);
-    static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1', 8, 0, 1, 3, 176, 0, 0, 0 };
+    static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1',
+                                          8,   0,   1,   3,   176, 0,   0,   0 };
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
@@ -120,7 +127,8 @@ static void macs_cover_what_is_documented(void **state)
 {
     (void)state;
     struct pair pair = pair_new(1);
-    uint8_t text[16 + 176 + 208], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES], receive[SPOTNIK_KEY_BYTES];
+    uint8_t text[16 + 176 + 208], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES],
+        receive[SPOTNIK_KEY_BYTES];
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
@@ -170,9 +178,9 @@ static void another_key_is_refused_and_both_know(void **state)
         assert_int_equal(pair_run(&pair, &who), SPOTNIK_ERR_KEY);
         assert_int_equal(who, 'c');
         spotnik_handshake_refusal(&pair.client, SPOTNIK_ERR_KEY, refusal);
-        assert_int_equal(
-            spotnik_handshake_preamble(&pair.server, refusal, SPOTNIK_HANDSHAKE_PROOF, &type, &size),
-            SPOTNIK_OK);
+        assert_int_equal(spotnik_handshake_preamble(&pair.server, refusal, SPOTNIK_HANDSHAKE_PROOF,
+                                                    &type, &size),
+                         SPOTNIK_OK);
         assert_int_equal(type, SPOTNIK_HANDSHAKE_REFUSAL);
         assert_int_equal(size, sizeof refusal);
         assert_int_equal(spotnik_handshake_refused(&pair.server, refusal), SPOTNIK_ERR_KEY);
@@ -205,25 +213,26 @@ static void another_version_is_refused_naming_both(void **state)
     spotnik_handshake_hello(&pair.client, pair.hello);
     pair.hello[8] = 9;
     pair.hello[9] = 2;
-    assert_int_equal(
-        spotnik_handshake_preamble(&pair.server, pair.hello, SPOTNIK_HANDSHAKE_HELLO, &type, &size),
-        SPOTNIK_ERR_VERSION);
+    assert_int_equal(spotnik_handshake_preamble(&pair.server, pair.hello, SPOTNIK_HANDSHAKE_HELLO,
+                                                &type, &size),
+                     SPOTNIK_ERR_VERSION);
     assert_int_equal(pair.server.peer_version, 0x209);
-    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_ERR_VERSION);
+    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer),
+                     SPOTNIK_ERR_VERSION);
     spotnik_handshake_refusal(&pair.server, SPOTNIK_ERR_VERSION, refusal);
     assert_int_equal(refusal[8], SPOTNIK_WIRE_VERSION);
     assert_int_equal(refusal[16] | refusal[17] << 8, 0x209);
     /* That client is of the other version; one of ours meets a newer server. */
     refusal[8] = 3;
-    assert_int_equal(
-        spotnik_handshake_preamble(&pair.client, refusal, SPOTNIK_HANDSHAKE_ANSWER, &type, &size),
-        SPOTNIK_OK);
+    assert_int_equal(spotnik_handshake_preamble(&pair.client, refusal, SPOTNIK_HANDSHAKE_ANSWER,
+                                                &type, &size),
+                     SPOTNIK_OK);
     assert_int_equal(spotnik_handshake_refused(&pair.client, refusal), SPOTNIK_ERR_VERSION);
     assert_int_equal(pair.client.peer_version, 3);
 }
 
-/* A client of the version before is answered in it; a server of the version before names it, and is spoken to in it the second time;
- * both then have the same keys. */
+/* A client of the version before is answered in it; a server of the version before names it, and is
+ * spoken to in it the second time; both then have the same keys. */
 static void the_version_before_is_spoken(void **state)
 {
     (void)state;
@@ -242,7 +251,8 @@ static void the_version_before_is_spoken(void **state)
     pair = pair_new(5);
     pair.server.speech = SPOTNIK_WIRE_OLDEST; /* as a server that knows of no newer one */
     spotnik_handshake_hello(&pair.client, pair.hello);
-    assert_int_equal(spotnik_handshake_preamble(&pair.server, pair.hello, SPOTNIK_HANDSHAKE_HELLO, &type, &size),
+    assert_int_equal(spotnik_handshake_preamble(&pair.server, pair.hello, SPOTNIK_HANDSHAKE_HELLO,
+                                                &type, &size),
                      SPOTNIK_ERR_VERSION);
     spotnik_handshake_refusal(&pair.server, SPOTNIK_ERR_VERSION, refusal);
     assert_int_equal(spotnik_handshake_refused(&pair.client, refusal), SPOTNIK_ERR_VERSION);
@@ -259,8 +269,8 @@ static void the_version_before_is_spoken(void **state)
     }
 }
 
-/* One bit, anywhere on the way: then at least the side that must detect it does, and nobody admits the
- * other. */
+/* One bit, anywhere on the way: then at least the side that must detect it does, and nobody admits
+ * the other. */
 static void every_altered_bit_is_noticed(void **state)
 {
     (void)state;
@@ -271,13 +281,15 @@ static void every_altered_bit_is_noticed(void **state)
         spotnik_handshake_hello(&pair.client, pair.hello);
         pair.hello[bit / 8] ^= (uint8_t)(1u << bit % 8);
         if (spotnik_handshake_answer(&pair.server, pair.hello, pair.answer) == SPOTNIK_OK)
-            assert_int_not_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof), SPOTNIK_OK);
+            assert_int_not_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof),
+                                 SPOTNIK_OK);
     }
     for (uint32_t bit = 0; bit < 8 * SPOTNIK_HANDSHAKE_ANSWER_BYTES; bit++) {
         struct pair pair = pair_new(6);
         assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
         pair.answer[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_not_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof), SPOTNIK_OK);
+        assert_int_not_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof),
+                             SPOTNIK_OK);
     }
     for (uint32_t bit = 0; bit < 8 * SPOTNIK_HANDSHAKE_PROOF_BYTES; bit++) {
         struct pair pair = pair_new(6);
@@ -295,7 +307,8 @@ static void a_recorded_client_is_not_admitted_again(void **state)
 
     assert_int_equal(pair_run(&recorded, &who), SPOTNIK_OK);
     again.server.nonce[0] ^= 1;
-    assert_int_equal(spotnik_handshake_answer(&again.server, recorded.hello, again.answer), SPOTNIK_OK);
+    assert_int_equal(spotnik_handshake_answer(&again.server, recorded.hello, again.answer),
+                     SPOTNIK_OK);
     assert_int_equal(spotnik_handshake_admit(&again.server, recorded.proof), SPOTNIK_ERR_KEY);
 }
 
@@ -308,10 +321,12 @@ static void a_recorded_server_is_not_believed_again(void **state)
     assert_int_equal(pair_run(&recorded, &who), SPOTNIK_OK);
     again.client.nonce[0] ^= 1;
     spotnik_handshake_hello(&again.client, again.hello);
-    assert_int_equal(spotnik_handshake_prove(&again.client, recorded.answer, again.proof), SPOTNIK_ERR_KEY);
+    assert_int_equal(spotnik_handshake_prove(&again.client, recorded.answer, again.proof),
+                     SPOTNIK_ERR_KEY);
 }
 
-/* A stranger that has no key sends us our own words: as answer, and the MAC of the answer as proof. */
+/* A stranger that has no key sends us our own words: as answer, and the MAC of the answer as
+ * proof. */
 static void own_words_sent_back_prove_nothing(void **state)
 {
     (void)state;
@@ -323,10 +338,12 @@ static void own_words_sent_back_prove_nothing(void **state)
     assert_int_equal(spotnik_handshake_admit(&pair.server, pair.proof), SPOTNIK_ERR_KEY);
     memset(pair.answer, 0, sizeof pair.answer);
     memcpy(pair.answer, pair.hello, sizeof pair.hello);
-    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof),
+                     SPOTNIK_ERR_ARGUMENT);
     pair.answer[10] = SPOTNIK_HANDSHAKE_ANSWER;
     pair.answer[12] = SPOTNIK_HANDSHAKE_ANSWER_BYTES;
-    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof), SPOTNIK_ERR_KEY);
+    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof),
+                     SPOTNIK_ERR_KEY);
 }
 
 static void strangers_fail_at_the_preamble(void **state)
@@ -365,16 +382,18 @@ static void messages_out_of_order_are_refused(void **state)
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t awaited = 0; awaited < 3; awaited++) {
             int rc = spotnik_handshake_preamble(&pair.server, messages[i],
-                                                (enum spotnik_handshake_type)(awaited + 1), &type, &size);
+                                                (enum spotnik_handshake_type)(awaited + 1), &type,
+                                                &size);
             assert_int_equal(rc, i == awaited ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT);
             if (rc == SPOTNIK_OK)
                 assert_int_equal(size, sizes[i]);
         }
     pair.hello[12]++;
-    assert_int_equal(
-        spotnik_handshake_preamble(&pair.server, pair.hello, SPOTNIK_HANDSHAKE_HELLO, &type, &size),
-        SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_handshake_preamble(&pair.server, pair.hello, SPOTNIK_HANDSHAKE_HELLO,
+                                                &type, &size),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer),
+                     SPOTNIK_ERR_ARGUMENT);
 }
 
 static void a_purpose_and_an_id_are_needed(void **state)
@@ -384,15 +403,18 @@ static void a_purpose_and_an_id_are_needed(void **state)
 
     spotnik_handshake_hello(&pair.client, pair.hello);
     pair.hello[11] = 0;
-    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer),
+                     SPOTNIK_ERR_ARGUMENT);
     pair.client.self.id = (struct spotnik_id){ 0, 0 };
     spotnik_handshake_hello(&pair.client, pair.hello);
-    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer),
+                     SPOTNIK_ERR_ARGUMENT);
     pair = pair_new(12); /* an answer to another question */
     spotnik_handshake_hello(&pair.client, pair.hello);
     pair.hello[11]++;
     assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_OK);
-    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof),
+                     SPOTNIK_ERR_ARGUMENT);
     pair = pair_new(12);
     pair.client.self.port = 0; /* `spotnik status` does not listen */
     spotnik_handshake_hello(&pair.client, pair.hello);

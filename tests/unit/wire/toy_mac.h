@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A keyed hash in place of HMAC-SHA-256 where the wire is tested without src/link: depends on every bit
- * of key and text, and is no secret to anybody. */
+/* A keyed hash in place of HMAC-SHA-256 where the wire is tested without src/link: depends on every
+ * bit of key and text, and is no secret to anybody. */
 #ifndef SPOTNIK_TESTS_TOY_MAC_H
 #define SPOTNIK_TESTS_TOY_MAC_H
 
@@ -11,8 +11,9 @@
 #include "base/hash.h"
 #include "wire/handshake.h"
 
-static inline void spotnik_toy_mac(void *context, const uint8_t key[SPOTNIK_KEY_BYTES], const void *bytes,
-                                   size_t size, uint8_t ret_mac[SPOTNIK_MAC_BYTES])
+static inline void spotnik_toy_mac(void *context, const uint8_t key[SPOTNIK_KEY_BYTES],
+                                   const void *bytes, size_t size,
+                                   uint8_t ret_mac[SPOTNIK_MAC_BYTES])
 {
     struct spotnik_hash hash;
 
