@@ -65,6 +65,7 @@ fuzz:
 
 format:
 	@dev/setup.sh format
+	@dev/python.sh $(BUILD)/venv
 	@dev/format.sh
 
 reference: all

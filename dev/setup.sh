@@ -69,7 +69,7 @@ fuzz)
     # Debian 12 keeps what -fsanitize links in a package of its own, which clang does not ask for.
     need libclang-rt-dev links_fuzzers
     ;;
-format) need clang-format has clang-format ;;
+format) need python3-venv python3 -c 'import venv, ensurepip' ;;
 *)
     echo "setup: '$work' is not one of build, test, fuzz, format" >&2
     exit 2

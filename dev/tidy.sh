@@ -8,7 +8,7 @@
 #   planner  planner/ uses src/base and itself, and nothing else of the tree; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
-#   length   no file of C is longer than 600 lines
+#   length   no file of C is longer than 600 lines; no line of a comment is longer than 100 columns
 #   licence  every file of C has the SPDX line first
 #   tidy     no tabs and no blanks at line ends in C; no notes to self in place of work
 set -eu
@@ -81,6 +81,8 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
 
     { lines = FNR }
     /\t/ { breach("line " FNR " has a tab") }
+    # clang-format sees to code, but leaves comments, and strings that nothing can break.
+    length($0) > 100 && !/"/ { breach("line " FNR " is longer than 100 columns") }
     /[ ]$/ { breach("line " FNR " ends in a blank") }
     $0 ~ note { breach("line " FNR " is a note to self") }
 

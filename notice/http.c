@@ -14,12 +14,24 @@
 #define CONNECT_MS 1000
 
 /* The functions by the names that libcurl's manual has. */
-#define FUNCTIONS(X)                                                                                         \
-    X(curl_global_init)                                                                                      \
-    X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt) X(curl_easy_getinfo) X(curl_easy_strerror)    \
-        X(curl_slist_append) X(curl_slist_free_all) X(curl_multi_init) X(curl_multi_cleanup)                 \
-            X(curl_multi_add_handle) X(curl_multi_remove_handle) X(curl_multi_perform) X(curl_multi_poll)    \
-                X(curl_multi_info_read)
+/* clang-format off */
+#define FUNCTIONS(X)                                                                               \
+    X(curl_global_init)                                                                            \
+    X(curl_easy_init)                                                                              \
+    X(curl_easy_cleanup)                                                                           \
+    X(curl_easy_setopt)                                                                            \
+    X(curl_easy_getinfo)                                                                           \
+    X(curl_easy_strerror)                                                                          \
+    X(curl_slist_append)                                                                           \
+    X(curl_slist_free_all)                                                                         \
+    X(curl_multi_init)                                                                             \
+    X(curl_multi_cleanup)                                                                          \
+    X(curl_multi_add_handle)                                                                       \
+    X(curl_multi_remove_handle)                                                                    \
+    X(curl_multi_perform)                                                                          \
+    X(curl_multi_poll)                                                                             \
+    X(curl_multi_info_read)
+/* clang-format on */
 
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
@@ -41,10 +53,10 @@ static bool load(void)
 
     if (!handle)
         return false;
-#define X(name)                                                                                              \
-    symbol = dlsym(handle, #name);                                                                           \
-    if (!symbol)                                                                                             \
-        return false; /* older than the functions that we use */                                             \
+#define X(name)                                                                                    \
+    symbol = dlsym(handle, #name);                                                                 \
+    if (!symbol)                                                                                   \
+        return false; /* older than the functions that we use */                                   \
     memcpy(&lib.name, &symbol, sizeof(symbol));
     FUNCTIONS(X)
 #undef X
@@ -134,7 +146,8 @@ static void set_options(struct call *call, const struct notice_question *questio
     lib.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
     lib.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     lib.curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-                         (long)(question->timeout_ms < CONNECT_MS ? question->timeout_ms : CONNECT_MS));
+                         (long)(question->timeout_ms < CONNECT_MS ? question->timeout_ms
+                                                                  : CONNECT_MS));
     lib.curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)question->timeout_ms);
     lib.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
     lib.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);

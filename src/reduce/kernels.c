@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of one tier. Compiled once per tier, with SPOTNIK_REDUCE_LANES naming its lanes_*.h and
- * SPOTNIK_REDUCE_TABLE the table it defines. What an operation is, bit for bit, stands here and only here. */
+/* The kernels of one tier. Compiled once per tier, with SPOTNIK_REDUCE_LANES naming its lanes_*.h
+ * and SPOTNIK_REDUCE_TABLE the table it defines. What an operation is, bit for bit, stands here and
+ * only here. */
 #include "reduce/tiers.h"
 
 #include SPOTNIK_REDUCE_LANES
@@ -22,7 +23,8 @@
 #define MOST_FLOAT(sum, x, w) SELECT(((sum) > (x)) | ((sum) != (sum)), (sum), (x))
 #define LAST(sum, d) (sum)
 
-/* The one NaN of reduce.h, whatever the processor or the compiler's order of operands makes of payloads. */
+/* The one NaN of reduce.h, whatever the processor or the compiler's order of operands makes of
+ * payloads. */
 #define NUMBER(type, sum, d) SELECT((sum) != (sum), (type){ 0 } + (type##_nan), (sum))
 #define f32_v_nan __builtin_nanf("")
 #define f64_v_nan __builtin_nan("")
@@ -42,11 +44,12 @@ static inline f64_v mean_f64(f64_v sum, double divisor)
     return LAST_F64(sum, divisor);
 }
 
-#define FLOATS(name, element, held, work, unpack, pack, bits)                                                \
-    FOLD(name##_sum, element, held, work, unpack, pack, bits, FIRST, ADD, LAST_F##bits)                      \
-    FOLD(name##_mean, element, held, work, unpack, pack, bits, FIRST_WEIGHTED, ADD_WEIGHTED, mean_f##bits)   \
-    FOLD(name##_min, element, held, work, unpack, pack, bits, FIRST, LEAST_FLOAT, LAST_F##bits)              \
-    FOLD(name##_max, element, held, work, unpack, pack, bits, FIRST, MOST_FLOAT, LAST_F##bits)               \
+#define FLOATS(name, element, held, work, unpack, pack, bits)                                      \
+    FOLD(name##_sum, element, held, work, unpack, pack, bits, FIRST, ADD, LAST_F##bits)            \
+    FOLD(name##_mean, element, held, work, unpack, pack, bits, FIRST_WEIGHTED, ADD_WEIGHTED,       \
+         mean_f##bits)                                                                             \
+    FOLD(name##_min, element, held, work, unpack, pack, bits, FIRST, LEAST_FLOAT, LAST_F##bits)    \
+    FOLD(name##_max, element, held, work, unpack, pack, bits, FIRST, MOST_FLOAT, LAST_F##bits)     \
     FOLD(name##_product, element, held, work, unpack, pack, bits, FIRST, TIMES, LAST_F##bits)
 
 FLOATS(f32, 4, f32_v, f32_v, SAME, SAME, 32)
@@ -68,13 +71,13 @@ CONVERT(bf16, bf16_unpack, bf16_pack)
 
 #include "reduce/squares.h" /* stands on the conversions */
 
-/* Sums and products of signed integers are those of unsigned ones: their overflow is defined in C, and the bits
- * are those of two's complement. */
-#define WRAPPING(name, element, vector)                                                                      \
-    FOLD(name##_sum, element, vector, vector, SAME, SAME, 32, FIRST, ADD, LAST)                              \
+/* Sums and products of signed integers are those of unsigned ones: their overflow is defined in C,
+ * and the bits are those of two's complement. */
+#define WRAPPING(name, element, vector)                                                            \
+    FOLD(name##_sum, element, vector, vector, SAME, SAME, 32, FIRST, ADD, LAST)                    \
     FOLD(name##_product, element, vector, vector, SAME, SAME, 32, FIRST, TIMES, LAST)
-#define ORDERED(name, element, vector)                                                                       \
-    FOLD(name##_min, element, vector, vector, SAME, SAME, 32, FIRST, LEAST, LAST)                            \
+#define ORDERED(name, element, vector)                                                             \
+    FOLD(name##_min, element, vector, vector, SAME, SAME, 32, FIRST, LEAST, LAST)                  \
     FOLD(name##_max, element, vector, vector, SAME, SAME, 32, FIRST, MOST, LAST)
 
 WRAPPING(u8, 1, u8_v)
@@ -97,11 +100,12 @@ SHORT_MEAN(u16, half_v, u16_few)
 WORD_MEAN(u32, u32_few)
 #include "reduce/wide_mean.h"
 
-#define ROW(name, wrapping)                                                                                  \
-    {                                                                                                        \
-        [SPOTNIK_SUM] = wrapping##_sum, [SPOTNIK_MEAN] = name##_mean, [SPOTNIK_MIN] = name##_min,            \
-        [SPOTNIK_MAX] = name##_max, [SPOTNIK_PRODUCT] = wrapping##_product                                   \
-    }
+#define ROW(name, wrapping)                                                                        \
+    { [SPOTNIK_SUM] = wrapping##_sum,                                                              \
+      [SPOTNIK_MEAN] = name##_mean,                                                                \
+      [SPOTNIK_MIN] = name##_min,                                                                  \
+      [SPOTNIK_MAX] = name##_max,                                                                  \
+      [SPOTNIK_PRODUCT] = wrapping##_product }
 
 const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
     .fold = {
@@ -121,7 +125,10 @@ const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
     },
     .widen = { [SPOTNIK_F16] = f16_widen, [SPOTNIK_BF16] = bf16_widen },
     .narrow = { [SPOTNIK_F16] = f16_narrow, [SPOTNIK_BF16] = bf16_narrow },
-    .norm2 = { [SPOTNIK_F32] = f32_norm, [SPOTNIK_F64] = f64_norm, [SPOTNIK_F16] = f16_norm, [SPOTNIK_BF16] = bf16_norm },
+    .norm2 = { [SPOTNIK_F32] = f32_norm,
+               [SPOTNIK_F64] = f64_norm,
+               [SPOTNIK_F16] = f16_norm,
+               [SPOTNIK_BF16] = bf16_norm },
     .quantise = quantise,
     .dequantise = dequantise,
     .dequantise_add = dequantise_add,

@@ -43,6 +43,7 @@ plant planner/cli/a.c "$spdx\n#include \"../../cli/run.h\"\n" 'includes "../../c
 plant cli/a.c 'int x;\n' 'the first line is not the SPDX line'
 plant cli/a.c "$spdx\n\tint x;\n" 'line 2 has a tab'
 plant cli/a.c "$spdx\nint x; \n" 'line 2 ends in a blank'
+plant cli/a.c "$spdx\n/* $(printf '%095d' 0) */\n" 'line 2 is longer than 100 columns'
 plant cli/a.c "$spdx\n/* TO""DO */\n" 'line 2 is a note to self'
 plant cli/a.c "$spdx\n$(awk 'BEGIN { for (i = 0; i < 600; i++) printf "\\n" }')" '601 lines'
 
