@@ -22,10 +22,8 @@
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30  /* before the next job, after such a failure */
-/* a job of unknown length takes as long again as it has, and at least this many saves */
-#define UNKNOWN_WRITES 100
-#define DEAF_LOOKS 30 /* a program that does not listen for so long never does */
-#define TERM_SHARE 2  /* of the grace: the first half to write a restart file, the second to end */
+#define DEAF_LOOKS 30   /* a program that does not listen for so long never does */
+#define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
                       char path[PATH_MAX])
@@ -40,57 +38,6 @@ uint64_t bag_place_ran_ms(const struct bag_place *place, uint64_t now_ns)
     return place->stage == BAG_STAGE_ENDED
                ? place->figures.ran_ms
                : spotnik_time_since(now_ns, place->started_ns) / SPOTNIK_MS;
-}
-
-static uint64_t work_ms(const struct bag_place *place, uint64_t now_ns)
-{
-    return place->figures.base_ms + bag_place_ran_ms(place, now_ns);
-}
-
-/* ---- lengths and the programme ---- */
-
-double bag_length_s(const struct bag_work *work, const struct bag_job *job)
-{
-    const char *text = work->options->length;
-    struct bag_values values = { .job = job, .folder = work->bag.folder, .attempt = "1" };
-    char unknown[BAG_NAME_MAX];
-    double seconds = 0;
-    if (text == NULL)
-        return work->length_count > 0
-                   ? (double)work->length_sum_ms / 1e3 / (double)work->length_count
-                   : 0;
-    char *filled = bag_word_fill(text, bag_value, &values, unknown);
-    if (filled == NULL
-        || (!spotnik_duration_parse(filled, &seconds) && !spotnik_number_parse(filled, &seconds)))
-        seconds = 0;
-    free(filled);
-    return seconds > 0 ? seconds : 0;
-}
-
-/* When the next save is due, in work done. Without a programme: at once, whenever the program has
- * written one. */
-static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t now_ns,
-                     double *ret_expected_s)
-{
-    const struct bag_life *life = &work->options->life;
-    struct spotnik_fault fault = { "" };
-    place->due_ms = 0;
-    if (life->kind == BAG_LIFE_NONE)
-        return;
-    double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0,
-           write_s = bag_write_s(work);
-    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20)
-                                        : fmax(done_s, UNKNOWN_WRITES * write_s);
-    if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s,
-                      &expected_s, &fault)
-        != 0) {
-        bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name,
-                fault.text);
-        return;
-    }
-    place->due_ms = (uint64_t)((done_s + work_s) * 1e3);
-    if (ret_expected_s != NULL)
-        *ret_expected_s = expected_s;
 }
 
 /* ---- the start ---- */
@@ -191,7 +138,7 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
         place->figures.status = TEMPFAIL << 8;
         return;
     }
-    pace_set(work, place, now_ns, NULL);
+    bag_place_pace(work, place, now_ns, NULL);
     if (place->from.name[0] != '\0')
         bag_say(work, "job %s: goes on from %s, with %.1f s of work done (attempt %u)", job->name,
                 place->from.file, (double)place->figures.base_ms / 1e3, place->attempt);
@@ -255,7 +202,7 @@ static void save_done(struct bag_work *work, struct bag_place *place, bool fine,
         /* the one before stays, for a resume that fails */
         && bag_save_find(&work->bag, place->job, &newest, &before))
         old_remove(work, place, &before);
-    pace_set(work, place, now_ns, NULL);
+    bag_place_pace(work, place, now_ns, NULL);
 }
 
 /* The restart file is another one than at the look before. */
@@ -321,7 +268,7 @@ static bool is_wanted(const struct bag_work *work, const struct bag_place *place
 static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
 {
     char directory[PATH_MAX];
-    uint64_t done_ms = work_ms(place, now_ns);
+    uint64_t done_ms = bag_place_work_ms(place, now_ns);
     bool running = place->stage == BAG_STAGE_RUNS;
     if (work->bag.terms.restart == NULL || place->saver != 0 || place->unwanted
         || (place->stage == BAG_STAGE_ENDED && place->figures.status == 0))
@@ -548,7 +495,8 @@ static void leave_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     uint64_t left_ns = spotnik_time_since(work->deadline_ns, now_ns);
     uint64_t whole_ns = spotnik_time_since(work->deadline_ns, work->leave_ns);
     bool can_ask = work->bag.terms.ask != 0 && work->bag.terms.restart != NULL && !place->unwanted;
-    if (place->stage == BAG_STAGE_RUNS && can_ask && ask(work, place, work_ms(place, now_ns))) {
+    if (place->stage == BAG_STAGE_RUNS && can_ask
+        && ask(work, place, bag_place_work_ms(place, now_ns))) {
         stage_set(place, BAG_STAGE_ASKED, now_ns);
     } else if (place->stage <= BAG_STAGE_ASKED
                && (!can_ask || place->stage == BAG_STAGE_RUNS || left_ns < whole_ns / TERM_SHARE
@@ -591,7 +539,7 @@ static void program_ended(struct bag_work *work, struct bag_place *place, int st
                           const struct rusage *usage, uint64_t now_ns)
 {
     char directory[PATH_MAX];
-    uint64_t done_ms = work_ms(place, now_ns);
+    uint64_t done_ms = bag_place_work_ms(place, now_ns);
     place->figures.ran_ms = bag_place_ran_ms(place, now_ns);
     place->figures.status = status;
     place->figures.cpu_ms = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000

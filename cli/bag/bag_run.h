@@ -123,6 +123,12 @@ bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid,
 /* How long this job takes, 0: nobody knows. */
 double bag_length_s(const struct bag_work *work, const struct bag_job *job);
 uint64_t bag_place_ran_ms(const struct bag_place *place, uint64_t now_ns);
+/* Of the job that is there: by earlier attempts, as far as they were saved, and by this one. */
+uint64_t bag_place_work_ms(const struct bag_place *place, uint64_t now_ns);
+/* Set when its next save is due, in work done; without a programme: at once, whenever it has
+ * written one. *ret_expected_s (or NULL): what the programme expects the rest to take. */
+void bag_place_pace(struct bag_work *work, struct bag_place *place, uint64_t now_ns,
+                    double *ret_expected_s);
 
 /* "FOLDER/PART/JOB@N" */
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,

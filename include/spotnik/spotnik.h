@@ -65,8 +65,7 @@ enum spotnik_error {
     SPOTNIK_ERR_JOB = -102,     /**< the other side belongs to another job */
     SPOTNIK_ERR_VERSION = -103, /**< the other side speaks another wire version */
     SPOTNIK_ERR_SYSTEM = -104,  /**< a system call failed; spotnik_last_error() names it */
-    /** checkpoint_dir holds checkpoints that cannot be used: another job's, another model's, or all
-     * damaged; spotnik_last_error() says which */
+    /** no checkpoint of checkpoint_dir can be used; spotnik_last_error() says why */
     SPOTNIK_ERR_CHECKPOINT = -105,
     /* The step. */
     /** members run different programs: buckets differ in size, type or number */
@@ -84,15 +83,13 @@ enum spotnik_error {
     /** step_commit: the other members went on without this one (it was stopped or cut off): apply
      * nothing, call spotnik_step_begin(), which joins again */
     SPOTNIK_ERR_EXCLUDED = -302,
-    /** this member's lineage of the job yielded to another one: this member must not go on; exit
-     * with 76 */
+    /** this member's lineage of the job yielded to another one: exit with 76, do not go on */
     SPOTNIK_ERR_LINEAGE = -303,
     /* The job. */
     SPOTNIK_ERR_DONE = -400, /**< the job ended: steps_max reached, or all samples consumed */
 };
 
-/** Element types of tensors and buckets. F16 is IEEE 754 half precision, BF16 the upper half of an
- * F32. */
+/** Element types of tensors and buckets. F16: IEEE 754 half precision. BF16: upper half of F32. */
 enum spotnik_dtype {
     SPOTNIK_F32 = 1,
     SPOTNIK_F64,
@@ -106,9 +103,7 @@ enum spotnik_dtype {
     SPOTNIK_U16,
     SPOTNIK_U32,
     SPOTNIK_U64,
-    /** 8 bits and a scale for every 252 numbers: a wire format of F32 for
-     * spotnik_allreduce_compressed() alone. */
-    SPOTNIK_Q8
+    SPOTNIK_Q8 /**< for spotnik_allreduce_compressed(): 8 bits, and a scale for 252 numbers */
 };
 
 /** Reductions. Every type supports each of them. MEAN is weighted by spotnik_weight_set(), by
@@ -130,22 +125,19 @@ enum spotnik_minority {
 /** How members share the samples of a step. */
 enum spotnik_batching_mode {
     SPOTNIK_BATCHING_EVEN = 0, /**< every member gets the same number */
-    /** shares follow speed, so that all members take equally long; the global batch does not
-     * change */
+    /** shares follow speed, so that all take equally long; the global batch stays */
     SPOTNIK_BATCHING_DYNAMIC,
 };
 
 /** A job this process is a member of. Opaque. */
 typedef struct spotnik_job spotnik_job;
 
-/** Settings. Fill with spotnik_config_init(), then change fields. Strings are borrowed until
- * spotnik_join() returns. */
+/** Settings, from spotnik_config_init(). Strings are borrowed until spotnik_join() returns. */
 typedef struct spotnik_config {
     size_t size; /**< sizeof(spotnik_config), set by spotnik_config_init() */
     /** SPOTNIK_JOB: the job refuses members of other jobs. Default "spotnik" */
     const char *job_name;
-    /** SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL only for a job of
-     * one */
+    /** SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL: a job of one */
     const char *key_file;
     /** SPOTNIK_PEERS: "host:port,..." (all of them found the job; "majority:..." more than half) or
      * "file:DIR", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
@@ -190,8 +182,7 @@ typedef struct spotnik_config {
     enum spotnik_batching_mode batching;
     /** SPOTNIK_BATCH_WINDOW: minimum steps between two changes of shares. Default 5 */
     uint32_t batch_window;
-    /** SPOTNIK_BATCH_DEAD_BAND: shares change only if one of them would by more percent. Default
-     * 5 */
+    /** SPOTNIK_BATCH_DEAD_BAND: change shares if one would by more percent. Default 5 */
     uint32_t batch_dead_band;
     /** SPOTNIK_BATCH_LEAST: minimum samples per member and step (>= 1). Default 1 */
     uint64_t batch_least;
@@ -234,8 +225,7 @@ typedef struct spotnik_step {
     uint32_t share, shares;
 } spotnik_step;
 
-/** One recovery as seen by this member. Instants are CLOCK_MONOTONIC, nanoseconds; 0 where not
- * reached. */
+/** One recovery as this member saw it. Instants: CLOCK_MONOTONIC, ns; 0 where not reached. */
 typedef struct spotnik_recovery {
     uint64_t epoch;              /**< of the view it led to */
     uint32_t lost, joined, left; /**< numbers of members */
@@ -280,8 +270,7 @@ typedef struct spotnik_checkpoint_info {
     /** of the last checkpoint that this member knows to be complete; 0: none yet */
     uint64_t complete_step;
     uint64_t complete_count; /**< complete checkpoints in this member's life */
-    /** checkpoints due but not completed: the previous write still ran, a member died, the disk was
-     * full, ... */
+    /** due but not completed: the write before still ran, a member died, the disk was full */
     uint64_t left_out_count;
     /** the last copy of this member's part: the caller's delay, and its size */
     uint64_t copy_ns, copy_bytes;
@@ -396,8 +385,7 @@ SPOTNIK_API int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step);
 
 /** Limit the wait of spotnik_step_begin() and spotnik_step_commit(). They then return
  * SPOTNIK_ERR_AGAIN with nothing changed, and the same call continues the wait. For programs that
- * must check for signals. 0, the default: for ever. The limit does not cut short a copy of the
- * state. */
+ * must check for signals. 0, the default: for ever. A copy of the state is not cut short. */
 SPOTNIK_API int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns);
 
 /** Consume no samples in the current step: its shares stay in the pool, and MEAN weighs every
@@ -405,8 +393,7 @@ SPOTNIK_API int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns);
  * step, on every member or on none. */
 SPOTNIK_API int spotnik_samples_decline(spotnik_job *job);
 
-/** Weight of this member's contribution to MEAN in the current step, instead of its sample count. 0
- * contributes nothing. */
+/** Weight of this member in MEAN of the current step, not its sample count. 0: no contribution. */
 SPOTNIK_API int spotnik_weight_set(spotnik_job *job, uint64_t weight);
 
 /**
@@ -439,12 +426,10 @@ SPOTNIK_API int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const 
 SPOTNIK_API const void *spotnik_result(spotnik_job *job, uint32_t bucket);
 
 /** Allocate memory for buckets, zeroed and aligned to pages. Members of the same host reduce it in
- * place. Valid until spotnik_free() or the end of the job. NULL: no memory, see
- * spotnik_last_error(). */
+ * place. Valid until spotnik_free() or the job's end. NULL: no memory, spotnik_last_error(). */
 SPOTNIK_API void *spotnik_alloc(spotnik_job *job, size_t bytes);
 
-/** Free memory from spotnik_alloc(); not between the start of its all-reduce and the commit. NULL
- * is allowed. */
+/** Free memory from spotnik_alloc(), or NULL. Not between its all-reduce and the commit. */
 SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
 
 /**
@@ -486,8 +471,7 @@ SPOTNIK_API void spotnik_helper_shield(void);
  */
 SPOTNIK_API int spotnik_leave(spotnik_job *job);
 
-/** Free the job at once, without goodbye: the others count this member as lost. For tests and error
- * paths. */
+/** Free the job without goodbye: the others count this member as lost. For tests and errors. */
 SPOTNIK_API void spotnik_abandon(spotnik_job *job);
 
 /** Fill @p ret with a consistent snapshot. Any thread. */
@@ -508,8 +492,7 @@ SPOTNIK_API void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_
  */
 SPOTNIK_API void spotnik_batch_status(spotnik_job *job, spotnik_batch_info *ret);
 
-/** Write the members of the view in order of rank, at most @p max. Returns the number written. Any
- * thread. */
+/** Write the members of the view by rank, at most @p max. Returns their number. Any thread. */
 SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max);
 
 /** XXH3-64 of all registered state, in order of registration: equal on all members between

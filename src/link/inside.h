@@ -155,6 +155,8 @@ void spotnik_speech_note(struct spotnik_links *links, struct spotnik_id peer, ui
 /* NULL: fd is still the caller's */
 struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int fd);
 void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening);
+/* guests.c: send what is left of its reply, as far as the socket takes it; closed at the end. */
+void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_opening_cancel(struct spotnik_links *links, struct spotnik_id peer);

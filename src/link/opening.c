@@ -16,8 +16,6 @@
 #include "link/answer.h"
 #include "link/inside.h"
 
-#define STATUS_BYTES (256u * 1024)
-
 void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     if (opening->socket.fd >= 0)
@@ -452,26 +450,6 @@ static void shake_on(struct spotnik_links *links, struct spotnik_opening *openin
         guest_enter(links, opening);
 }
 
-/* ---- replies ---- */
-
-static void reply_on(struct spotnik_links *links, struct spotnik_opening *opening)
-{
-    while (opening->reply_at < opening->reply_size) {
-        ssize_t sent = send(opening->socket.fd, opening->reply + opening->reply_at,
-                            opening->reply_size - opening->reply_at, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            opening->socket.writable = false;
-            return;
-        }
-        if (sent < 0)
-            break;
-        opening->reply_at += (size_t)sent;
-    }
-    spotnik_opening_close(links, opening);
-}
-
 /* ---- the loop's part ---- */
 
 static void run_one(struct spotnik_links *links, struct spotnik_opening *opening, uint64_t now_ns)
@@ -497,7 +475,7 @@ static void run_one(struct spotnik_links *links, struct spotnik_opening *opening
         shake_on(links, opening);
     if (opening->reply != NULL && opening->socket.fd >= 0)
         /* in the same turn: an idle process may not be woken for another */
-        reply_on(links, opening);
+        spotnik_opening_reply(links, opening);
     if (opening->socket.fd < 0 || opening->wants_hook || now_ns < opening->deadline_ns)
         return;
     if (opening->dialled)
@@ -547,65 +525,4 @@ uint64_t spotnik_openings_deadline(const struct spotnik_links *links)
                                                                  : opening->deadline_ns);
     }
     return due_ns;
-}
-
-/* ---- guests that are served by the rooms above, without the lock ---- */
-
-static void hand_over(struct spotnik_links *links, struct spotnik_opening *opening)
-{
-    struct spotnik_member peer = opening->shake.wire.peer;
-    spotnik_loop_lock(links->loop);
-    int fd = spotnik_socket_release(&opening->socket, links->loop->epoll_fd);
-    opening->wants_hook = false;
-    spotnik_loop_unlock(links->loop);
-    if (opening->purpose == SPOTNIK_PURPOSE_EXCHANGE)
-        spotnik_socket_yield(fd);
-    if (fcntl(fd, F_SETFL, 0) != 0)
-        close(fd);
-    else
-        links->hooks.guest(links->hooks.context, opening->purpose, fd, &peer);
-}
-
-static void status_serve(struct spotnik_links *links, struct spotnik_opening *opening)
-{
-    char *text = malloc(STATUS_BYTES);
-    size_t size = text != NULL ? links->hooks.status(links->hooks.context, text, STATUS_BYTES) : 0;
-    spotnik_loop_lock(links->loop);
-    opening->wants_hook = false;
-    opening->reply = text;
-    opening->reply_size = size < STATUS_BYTES ? size : STATUS_BYTES;
-    if (text == NULL)
-        spotnik_opening_close(links, opening);
-    else
-        reply_on(links, opening);
-    spotnik_loop_unlock(links->loop);
-}
-
-static struct spotnik_opening *next_guest(struct spotnik_links *links)
-{
-    struct spotnik_opening *opening;
-    spotnik_loop_lock(links->loop);
-    for (opening = links->openings; opening != NULL; opening = opening->next)
-        if (opening->wants_hook && opening->socket.fd >= 0)
-            break;
-    links->guests = opening != NULL;
-    spotnik_loop_unlock(links->loop);
-    return opening;
-}
-
-bool spotnik_openings_have_guests(const struct spotnik_links *links)
-{
-    return links->guests;
-}
-
-/* Only the progress thread takes openings out of the list, so one it holds stays. */
-void spotnik_openings_serve(struct spotnik_links *links)
-{
-    struct spotnik_opening *opening;
-    while ((opening = next_guest(links)) != NULL) {
-        if (opening->purpose != SPOTNIK_PURPOSE_STATUS)
-            hand_over(links, opening);
-        else
-            status_serve(links, opening);
-    }
 }

@@ -40,87 +40,17 @@
 #include "cluster.h"
 #include "netns.h"
 #include "probe.h"
+#include "sides.h"
 
 #define PATIENCE_MS 30000
 #define TRIES 3
 
-static uint64_t step_wanted;
-static uint32_t size_wanted;
-static bool among[NETNS_HOSTS]; /* those that go on */
-/* what a member had committed when it said that it was parked */
-static uint64_t told_step[NETNS_HOSTS];
-
 /* ---- what is waited for ---- */
-
-static bool those_go_on(struct cluster *cluster)
-{
-    for (uint32_t i = 0; i < cluster->places; i++)
-        if (among[i]
-            && (cluster->worker[i].size != size_wanted || cluster->worker[i].step <= step_wanted))
-            return false;
-    return true;
-}
-
-static void swap_sides(const struct cluster *cluster)
-{
-    for (uint32_t i = 0; i < cluster->places; i++)
-        among[i] = !among[i];
-}
-
-/* An exact tie goes to whoever takes the witness first (docs/design/0024-exact-ties.md). From now
- * on `among` says which half that was. */
-static bool one_half_goes_on(struct cluster *cluster)
-{
-    for (int side = 0; side < 2; side++) {
-        if (those_go_on(cluster))
-            return true;
-        swap_sides(cluster);
-    }
-    return false;
-}
-
-static bool all_go_on(struct cluster *cluster)
-{
-    for (uint32_t i = 0; i < cluster->places; i++)
-        if (cluster->worker[i].step <= step_wanted)
-            return false;
-    return cluster_is_whole(cluster);
-}
-
-/* Parked, or excluded and on the way in again: two cables are pulled one after the other, and a
- * slow machine may make a view in between, which the second to be cut off tells the first. */
-static bool all_are_parked(struct cluster *cluster)
-{
-    char text[16384];
-
-    for (uint32_t i = 0; i < cluster->places; i++) {
-        struct spotnik_member member = probe_member(cluster, i);
-
-        if (among[i])
-            continue;
-        if (!probe_status(cluster, i, &member, text, sizeof text)
-            || (!strstr(text, "\"parked\":true") && !strstr(text, "\"joining\":true")))
-            return false;
-        told_step[i] = probe_step(text, cluster->worker[i].step);
-    }
-    return true;
-}
-
-/* Since they said that they were parked. Lines that their processes had not written by then are no
- * commits of a parked member. */
-static void the_parked_made_none(struct cluster *cluster)
-{
-    for (uint32_t i = 0; i < cluster->places; i++)
-        if (!among[i] && cluster->worker[i].step > told_step[i])
-            cluster_fail(cluster,
-                         "w%u was parked after step %" PRIu64 ", and committed step %" PRIu64,
-                         cluster->worker[i].number, told_step[i], cluster->worker[i].step);
-}
 
 static void all_step(struct cluster *cluster, uint32_t steps)
 {
-    step_wanted = cluster_step(cluster) + steps;
-    cluster_until(cluster, all_go_on, "all hosts in one view", PATIENCE_MS);
+    sides.step = cluster_step(cluster) + steps;
+    cluster_until(cluster, sides_all_go_on, "all hosts in one view", PATIENCE_MS);
 }
 
 /* Wait until all hosts have stepped together for a while: a fresh view measures its jitter anew. So
@@ -136,9 +66,9 @@ static void settle(struct cluster *cluster)
 /* Those that go on are `size` members, past the step they were in when it happened. */
 static void expect(struct cluster *cluster, uint32_t size, const char *what)
 {
-    step_wanted = cluster_step(cluster) + 1;
-    size_wanted = size;
-    cluster_until(cluster, those_go_on, what, PATIENCE_MS);
+    sides.step = cluster_step(cluster) + 1;
+    sides.size = size;
+    cluster_until(cluster, sides_those_go_on, what, PATIENCE_MS);
 }
 
 /* From the cut, and from the last commit before it, to the first commit in the new view on the last
@@ -150,9 +80,9 @@ static uint64_t resumed_ms(struct cluster *cluster, uint64_t cut_ns, uint64_t *r
     for (uint32_t i = 0; i < cluster->places; i++) {
         const struct worker *worker = &cluster->worker[i];
 
-        if (among[i] && worker->view_ns > last_ns)
+        if (sides.among[i] && worker->view_ns > last_ns)
             last_ns = worker->view_ns;
-        if (among[i] && worker->longest_step_ns > pause_ns)
+        if (sides.among[i] && worker->longest_step_ns > pause_ns)
             pause_ns = worker->longest_step_ns;
     }
     *ret_pause_ms = pause_ns / SPOTNIK_MS;
@@ -169,12 +99,6 @@ static uint32_t smallest(struct cluster *cluster)
     return found;
 }
 
-static void all_but(struct cluster *cluster, uint32_t a, uint32_t b)
-{
-    for (uint32_t i = 0; i < cluster->places; i++)
-        among[i] = i != a && i != b;
-}
-
 /* ---- what happens ---- */
 
 /* Within the limit? */
@@ -183,7 +107,7 @@ static bool cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
     uint64_t pause_ms;
 
     settle(cluster);
-    all_but(cluster, victim, victim);
+    sides_set(cluster, victim, victim);
     uint64_t cut_ns = cluster_now_ns();
 
     netns_plug(victim, false);
@@ -207,7 +131,7 @@ static bool cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
 static bool the_parked_know(const struct cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->places; i++)
-        if (!among[i] && !cluster->worker[i].exclusions)
+        if (!sides.among[i] && !cluster->worker[i].exclusions)
             return false;
     return true;
 }
@@ -219,22 +143,23 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t 
     uint64_t pause_ms;
 
     settle(cluster);
-    all_but(cluster, a, b);
+    sides_set(cluster, a, b);
     uint64_t cut_ns = cluster_now_ns();
 
     netns_move(a, true);
     netns_move(b, true);
-    step_wanted = cluster_step(cluster) + 1;
-    size_wanted = cluster->places - 2;
-    cluster_until(cluster, size_wanted == 2 ? one_half_goes_on : those_go_on, "one side to go on",
-                  PATIENCE_MS);
+    sides.step = cluster_step(cluster) + 1;
+    sides.size = cluster->places - 2;
+    cluster_until(cluster, sides.size == 2 ? sides_one_half_goes_on : sides_those_go_on,
+                  "one side to go on", PATIENCE_MS);
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), from = cluster_step(cluster);
 
-    cluster_until(cluster, all_are_parked, "the other side to say that it is parked", PATIENCE_MS);
+    cluster_until(cluster, sides_others_are_parked, "the other side to say that it is parked",
+                  PATIENCE_MS);
     cluster_spend(cluster, apart_ms * SPOTNIK_MS);
-    step_wanted = cluster_step(cluster) + 300;
-    cluster_until(cluster, those_go_on, "that side to go on for long", PATIENCE_MS);
-    the_parked_made_none(cluster);
+    sides.step = cluster_step(cluster) + 300;
+    cluster_until(cluster, sides_those_go_on, "that side to go on for long", PATIENCE_MS);
+    sides_parked_made_none(cluster);
     uint64_t steps = cluster_step(cluster) - from, healed_ns = cluster_now_ns();
 
     netns_move(a, false);
@@ -253,7 +178,7 @@ static bool one_way_cut(struct cluster *cluster, uint32_t victim, bool mute, uin
     uint64_t pause_ms;
 
     settle(cluster);
-    all_but(cluster, victim, victim);
+    sides_set(cluster, victim, victim);
     uint64_t cut_ns = cluster_now_ns();
 
     for (uint32_t i = 0; i < cluster->places; i++)
@@ -263,8 +188,8 @@ static bool one_way_cut(struct cluster *cluster, uint32_t victim, bool mute, uin
            "the others to go on without the one that is cut off one way");
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), step = cluster_step(cluster);
 
-    step_wanted = step + 300;
-    cluster_until(cluster, those_go_on, "the others to go on for long", PATIENCE_MS);
+    sides.step = step + 300;
+    cluster_until(cluster, sides_those_go_on, "the others to go on for long", PATIENCE_MS);
     uint64_t healed_ns = cluster_now_ns();
 
     for (uint32_t i = 0; i < cluster->places; i++)
@@ -304,7 +229,7 @@ static void within(struct cluster *cluster, bool (*cut)(struct cluster *, uint32
 
 static bool somebody_goes_on(struct cluster *cluster)
 {
-    return cluster_step(cluster) > step_wanted;
+    return cluster_step(cluster) > sides.step;
 }
 
 /* Whom `place` sends its chunks to: the one behind it in the list of its status. */
@@ -341,7 +266,7 @@ static void pair(struct cluster *cluster, uint32_t a)
 
     netns_one_way(a, b, true);
     netns_one_way(b, a, true);
-    step_wanted = step + 500;
+    sides.step = step + 500;
     cluster_until(cluster, somebody_goes_on, "500 steps although two cannot reach each other",
                   PATIENCE_MS);
     uint64_t took_ms = (cluster_now_ns() - cut_ns) / SPOTNIK_MS, views = 0,
@@ -366,7 +291,7 @@ static void reset_half(struct cluster *cluster)
     settle(cluster);
     uint32_t a = smallest(cluster), b = (a + 1) % cluster->places;
 
-    all_but(cluster, a, b);
+    sides_set(cluster, a, b);
     cluster_kill(cluster, a, SIGSTOP);
     cluster_kill(cluster, b, SIGSTOP);
     cluster_spend(cluster, 120 * SPOTNIK_MS);
@@ -438,15 +363,15 @@ static void four(const char *worker, uint64_t apart_ms)
 /* The others go on without `gone`, too. */
 static void expect_without(struct cluster *cluster, uint32_t gone)
 {
-    among[gone] = false;
+    sides.among[gone] = false;
     expect(cluster, 2, "two to go on");
-    among[gone] = true;
+    sides.among[gone] = true;
 }
 
 static bool the_rest_is_over(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->places; i++)
-        if (among[i] && cluster->worker[i].pid)
+        if (sides.among[i] && cluster->worker[i].pid)
             return false;
     return true;
 }
@@ -460,11 +385,12 @@ static void cut_two_off(struct cluster *cluster, const char *worker, uint32_t *r
     settle(cluster);
     *ret_a = smallest(cluster);
     *ret_b = (*ret_a + 1) % 5;
-    all_but(cluster, *ret_a, *ret_b);
+    sides_set(cluster, *ret_a, *ret_b);
     netns_move(*ret_a, true);
     netns_move(*ret_b, true);
     expect(cluster, 3, "the three to go on");
-    cluster_until(cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
+    cluster_until(cluster, sides_others_are_parked, "the two to say that they are parked",
+                  PATIENCE_MS);
 }
 
 static void orphans(const char *worker, uint64_t apart_ms)
@@ -474,17 +400,17 @@ static void orphans(const char *worker, uint64_t apart_ms)
 
     cut_two_off(&cluster, worker, &a, &b);
     for (uint32_t i = 0; i < 5; i++)
-        if (among[i])
+        if (sides.among[i])
             cluster_kill(&cluster, i, SIGKILL);
     cluster_until(&cluster, the_rest_is_over, "the three to be dead", PATIENCE_MS);
     cluster_spend(&cluster, apart_ms * SPOTNIK_MS);
     netns_move(a, false);
     netns_move(b, false);
     cluster_spend(&cluster, 2 * SPOTNIK_S); /* time enough for many ballots */
-    the_parked_made_none(&cluster);
-    uint64_t had_a = told_step[a], had_b = told_step[b];
-    cluster_until(&cluster, all_are_parked, "the two to be parked still", PATIENCE_MS);
-    if (told_step[a] > had_a || told_step[b] > had_b)
+    sides_parked_made_none(&cluster);
+    uint64_t had_a = sides.told_step[a], had_b = sides.told_step[b];
+    cluster_until(&cluster, sides_others_are_parked, "the two to be parked still", PATIENCE_MS);
+    if (sides.told_step[a] > had_a || sides.told_step[b] > had_b)
         cluster_fail(&cluster, "the two committed although the three had gone on without them");
     printf("orphans: the three went on and died; the two heard of it and stayed parked\n");
     cluster_kill(&cluster, a, SIGKILL);
@@ -502,7 +428,7 @@ static void resettled(const char *worker)
 
     cut_two_off(&cluster, worker, &a, &b);
     for (uint32_t i = 0; i < 5; i++) {
-        if (!among[i])
+        if (!sides.among[i])
             continue;
         cluster_kill(&cluster, i, SIGKILL);
         expect_without(&cluster, i);
@@ -554,7 +480,7 @@ static bool all_are_out(struct cluster *cluster)
  * on. */
 static bool is_decided(struct cluster *cluster)
 {
-    return cluster_step(cluster) > step_wanted || (cluster->kills > 1 && all_are_out(cluster));
+    return cluster_step(cluster) > sides.step || (cluster->kills > 1 && all_are_out(cluster));
 }
 
 /* Some hosts are cut off, some members die on either side, the cable is mended, more die. Then
@@ -592,10 +518,10 @@ static void storm(const char *worker, uint64_t seed)
                 netns_move(i, false);
         wait_a_while(&cluster);
     }
-    step_wanted = cluster_step(&cluster) + 50;
+    sides.step = cluster_step(&cluster) + 50;
     cluster_until(&cluster, is_decided, "the rest to go on, or to be out", PATIENCE_MS);
     printf("storm %" PRIu64 ": %u hosts cut, %u members killed: %s\n", seed, cut, cluster.kills,
-           cluster_step(&cluster) > step_wanted ? "the rest goes on" : "the rest is parked or out");
+           cluster_step(&cluster) > sides.step ? "the rest goes on" : "the rest is parked or out");
     for (uint32_t i = 0; i < 5; i++)
         if (cluster.worker[i].pid)
             cluster_kill(&cluster, i, SIGKILL);

@@ -7,7 +7,8 @@ set -eu
 exported=$("$1" -D --defined-only "$3" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
 objdump=$2 library=$3
 shift 3
-declared=$(grep -h '^SPOTNIK_API ' "$@" | sed 's/(.*//; s/.*[ *]//' | sort -u)
+# A declaration may go on in the next line before its name.
+declared=$(cat "$@" | grep -v '^# *define' | tr '\n' ' ' | sed 's/SPOTNIK_API /\n&/g' | grep '^SPOTNIK_API ' | sed 's/(.*//; s/ *$//; s/.*[ *]//' | sort -u)
 
 foreign=$(echo "$exported" | grep -v '^spotnik_' || :)
 [ -z "$foreign" ] || { echo "exported, but not ours:" $foreign; exit 1; }

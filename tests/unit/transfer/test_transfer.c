@@ -77,64 +77,7 @@ static int dialled[2];       /* ends of the last connection: the joiner's, its d
 static uint32_t looks;       /* of the joiner at its own standing; under its lock */
 
 #include "played.h"
-
-/* ---- a donor that is none ---- */
-
-struct liar {
-    int fd, member;
-};
-
-static void lie_view(int fd)
-{
-    static struct spotnik_standing standing;
-    struct spotnik_writer writer;
-    uint8_t text[4096];
-
-    standing = (struct spotnik_standing){ .serving = true,
-                                          .epoch = 3,
-                                          .bytes = replica[0].registry.bytes };
-    spotnik_writer_init(&writer, text, sizeof text);
-    spotnik_standing_write(&standing, &replica[0].registry, &writer);
-    assert_false(writer.failed);
-    spotnik_packet_send(fd, SPOTNIK_PACKET_VIEW, text, writer.at, NULL, 0);
-}
-
-/* Says that it has the snapshot everybody else has, then delivers wrong bytes, or dies. */
-static void *lie(void *argument)
-{
-    struct liar liar = *(struct liar *)argument;
-    struct spotnik_packet packet = { 0 };
-    static uint8_t piece[16 + SPOTNIK_PIECE_BYTES];
-    struct spotnik_writer writer;
-    struct spotnik_reader reader;
-
-    free(argument);
-    is_liar = true;
-    while (spotnik_packet_receive(liar.fd, &packet, 64) == 0) {
-        spotnik_reader_init(&reader, packet.body, packet.size);
-        if (packet.kind == SPOTNIK_PACKET_ASK) {
-            lie_view(liar.fd);
-        } else if (packet.kind == SPOTNIK_PACKET_SNAPSHOT) {
-            spotnik_writer_init(&writer, piece, 16);
-            spotnik_writer_u64(&writer, HOLD_STEP);
-            spotnik_writer_u64(&writer, replica[0].registry.bytes);
-            spotnik_packet_send(liar.fd, SPOTNIK_PACKET_TAKEN, piece, 16, NULL, 0);
-        } else if (packet.kind == SPOTNIK_PACKET_FETCH) {
-            __atomic_add_fetch(&pieces_asked_of_liar, 1, __ATOMIC_SEQ_CST);
-            turn_end();
-            if (fault_of[liar.member] == DIES)
-                break;
-            spotnik_writer_init(&writer, piece, 16);
-            spotnik_writer_u64(&writer, spotnik_reader_u64(&reader));
-            spotnik_writer_u64(&writer, 12345);
-            spotnik_packet_send(liar.fd, SPOTNIK_PACKET_PIECE, piece, sizeof piece, NULL, 0);
-        }
-    }
-    turn_end(); /* not asked at all: the test fails, and does not hang */
-    spotnik_packet_done(&packet);
-    close(liar.fd);
-    return NULL;
-}
+#include "liar.h"
 
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
                      uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
