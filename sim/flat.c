@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "reduce/reduce.h"
-#include "step/step.h"
+#include "step/transaction.h"
 #include "sim/check.h"
 #include "sim/world.h"
 

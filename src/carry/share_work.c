@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "carry/share.h"
 #include "member/hosts.h"
-#include "step/step.h"
+#include "step/transaction.h"
 
 #define WAIT_MAX_NS SPOTNIK_S
 

@@ -7,8 +7,8 @@
 
 #include "base/assert.h"
 #include "base/time.h"
-#include "core/route.h"
-#include "core/vote.h"
+#include "route/route.h"
+#include "vote/vote.h"
 
 _Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX,
                "the step holds every bucket of the core");

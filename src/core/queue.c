@@ -3,7 +3,7 @@
  * the core's state when the driver polls, which it does after every event, so that no message is
  * ever copied or allocated. */
 #include "base/assert.h"
-#include "core/vote.h"
+#include "vote/vote.h"
 
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind)
 {

@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "core/planted.h"
 #include "member/proposal.h"
-#include "step/step.h"
+#include "step/transaction.h"
 
 struct vote;  /* who is in: vote.h */
 struct route; /* what moves where: route.h */

@@ -28,7 +28,7 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_DOUBT,    /* "I was away; have you promised anything in this epoch?" */
     /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
     SPOTNIK_MESSAGE_ASSURE,
-    /* "this is what I have of the bucket in dispute" (core/dispute.c) */
+    /* "this is what I have of the bucket in dispute" (vote/dispute.c) */
     SPOTNIK_MESSAGE_CLAIM,
     SPOTNIK_MESSAGE_KIND_COUNT,
 };

@@ -3,7 +3,7 @@
  * bucket first; and the handover of a finished step. Order matters to nobody but the receiver's
  * patience: frames name what they carry. */
 #include "base/assert.h"
-#include "step/step.h"
+#include "step/transaction.h"
 
 static bool next_small(struct spotnik_bucket *bucket, uint32_t to, uint64_t *ret_sequence)
 {

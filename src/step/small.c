@@ -3,7 +3,7 @@
  * (docs/design/0011-small-buckets.md), or sums up a tree, and the result down (0013-tree.md).
  * Decides the open transfers. A bucket's progress is two sets: of ranks, in a tree of slots. */
 #include "base/assert.h"
-#include "step/step.h"
+#include "step/transaction.h"
 
 #define HUB 0 /* its rank */
 

@@ -2,7 +2,7 @@
 /* Buckets that do not go round the ring, played out by ranks only: every view from 2 to 6, all
  * schedules, a lot decides whose frame moves next. What a rank has put together is a set of
  * contributors. */
-#include "step/step.h"
+#include "step/transaction.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* The step transaction, driven whole: rings of one to six, several buckets, an in-memory mover, and
  * a lot that decides who moves next. Elements are integers, the operation a sum, so every result is
  * known exactly. */
-#include "step/step.h"
+#include "step/transaction.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* In memory that all members of the view share (docs/design/0007-fast-path.md): the driver reduces
+ * it. flat.c decides when a view does. */
+#include "route/route.h"
+
+static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
+{
+    (void)bucket;
+    return core->route->flat.on && core->view.size >= 2 && core->route->hosts.count <= 1;
+}
+
+void route_memory_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket,
+                        enum spotnik_host_part part)
+{
+    spotnik_transaction_start_flat(&core->step, bucket);
+    bucket->hosts = part == SPOTNIK_PART_HOLDER;
+    struct spotnik_work *work =
+        queue_work(core, SPOTNIK_ACTION_FLAT, number, core->step.committed + 1);
+    work->flat.part = part;
+    work->flat.hosts = part == SPOTNIK_PART_ALL ? 1 : core->route->hosts.count;
+    work->flat.host = core->route->hosts.index;
+    work->flat.count = bucket->count;
+    work->flat.weight = bucket->weight;
+}
+
+static void start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
+{
+    core->route->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
+    route_memory_start(core, number, bucket, SPOTNIK_PART_ALL);
+}
+
+static struct spotnik_placement place(const struct spotnik_core *core,
+                                      const struct spotnik_bucket *bucket, uint32_t rank,
+                                      const struct spotnik_chunk_header *header)
+{
+    (void)core, (void)bucket, (void)rank, (void)header;
+    return route_verdict(SPOTNIK_VERDICT_BAD);
+}
+
+/* In memory, everybody's share. */
+static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                   uint32_t rank)
+{
+    (void)core, (void)rank;
+    return !bucket->complete;
+}
+
+const struct way way_memory = { .takes = takes, .start = start, .place = place, .awaits = awaits };

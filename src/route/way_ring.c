@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Round the ring of all members: segments go from each member to its successor
+ * (src/ring/ring.h). */
+#include "base/assert.h"
+#include "route/route.h"
+
+bool route_is_weighted(uint8_t op)
+{
+    return op == SPOTNIK_MEAN;
+}
+
+static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
+{
+    (void)core, (void)bucket;
+    return true;
+}
+
+/* What we put into the ring at hop 0. */
+void route_ring_scale(struct spotnik_core *core, uint32_t number,
+                      const struct spotnik_bucket *bucket)
+{
+    struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
+    bool alone = core->view.size == 1;
+    if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
+        return;
+    struct spotnik_work *work =
+        queue_work(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE, number,
+                   core->step.committed + 1);
+    if (alone) {
+        work->copy_own.weight = bucket->weight;
+        return;
+    }
+    work->scale.offset = own.offset;
+    work->scale.count = own.count;
+    work->scale.weight = bucket->weight;
+}
+
+static void start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
+{
+    spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank,
+                              core->limits.chunk_bytes);
+    route_ring_scale(core, number, bucket);
+}
+
+void route_ring_next(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                     struct spotnik_transfer *ret)
+{
+    unsigned generation = ret->header.step & 1;
+    struct spotnik_ring_chunk chunk = spotnik_ring_sent(&bucket->ring, ret->header.sequence);
+    bool scaled = bucket->summed || (route_is_weighted(bucket->op) && bucket->weight > 1);
+
+    ret->header.weight =
+        chunk.hop == 0
+            ? bucket->ring_weight
+            : core->route->carried[generation][route_is_weighted(bucket->op)][chunk.hop - 1];
+    ret->header.sharing = chunk.hop == 0 ? core->route->flat.ours
+                                         : core->route->flat.carried[generation][chunk.hop - 1];
+    ret->source = chunk.hop == 0 && !scaled ? SPOTNIK_SOURCE_IN : SPOTNIK_SOURCE_OUT;
+    ret->offset = chunk.offset;
+    ret->count = chunk.count;
+}
+
+/* Of our stream. */
+struct spotnik_placement route_ring_place(const struct spotnik_bucket *bucket,
+                                          const struct spotnik_chunk_header *header)
+{
+    if (header->sequence != bucket->received
+        || bucket->received >= spotnik_ring_total(&bucket->ring))
+        return route_verdict(SPOTNIK_VERDICT_BAD);
+    struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
+    if (chunk.kind != SPOTNIK_RING_COPY && header->sequence % bucket->ring.chunks >= bucket->ready)
+        return route_verdict(SPOTNIK_VERDICT_WAIT); /* until this part of it is there */
+    return (struct spotnik_placement){ .verdict = SPOTNIK_VERDICT_TAKE,
+                                       .kind = chunk.kind,
+                                       .offset = chunk.offset,
+                                       .count = chunk.count,
+                                       .weight = bucket->ring_weight,
+                                       .weight_total = header->weight + bucket->ring_weight,
+                                       .summed = bucket->summed };
+}
+
+static struct spotnik_placement place(const struct spotnik_core *core,
+                                      const struct spotnik_bucket *bucket, uint32_t rank,
+                                      const struct spotnik_chunk_header *header)
+{
+    if (rank != predecessor_rank(core))
+        return route_verdict(SPOTNIK_VERDICT_BAD);
+    return route_ring_place(bucket, header);
+}
+
+static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                   uint32_t rank)
+{
+    return !bucket->complete
+           && (rank == predecessor_rank(core) || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+}
+
+void route_ring_receive(struct spotnik_core *core, struct spotnik_bucket *bucket,
+                        const struct spotnik_chunk_header *header)
+{
+    unsigned generation = header->step & 1;
+
+    if (header->sequence != bucket->received)
+        return;
+    struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
+    core->route->carried[generation][route_is_weighted(bucket->op)][chunk.hop] =
+        header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->ring_weight);
+    bool sharing = header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->route->flat.ours);
+    core->route->flat.carried[generation][chunk.hop] = sharing;
+    if (chunk.kind != SPOTNIK_RING_REDUCE) /* everybody's word is in it */
+        core->route->flat.agreed[generation] = sharing;
+    if (spotnik_transaction_receive(&core->step, bucket))
+        flat_spread(core, header->bucket, bucket, header->step);
+}
+
+const struct way way_ring = { .takes = takes,
+                              .start = start,
+                              .next = route_ring_next,
+                              .place = place,
+                              .awaits = awaits,
+                              .receive = route_ring_receive };

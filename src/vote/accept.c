@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ACCEPT, the second pass: this member votes. FENCED goes to every peer that does not vote in this
+ * ballot, before the vote goes on, so that a clean end of our link to one of them can never mean
+ * that we had gone on without it; and again whenever a link to one of them comes up, since the
+ * first may have died with the old link (docs/design/0001-core.md, Lineage). */
+#include "base/assert.h"
+#include "vote/vote.h"
+
+static void fence(struct spotnik_core *core)
+{
+    uint32_t next = 0;
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_id id = core->view.entry[rank].member.id;
+        uint32_t at = spotnik_proposal_find_near(&core->vote->accepted, id, next);
+        next = at == SPOTNIK_NO_RANK ? next : at + 1;
+        if (at != SPOTNIK_NO_RANK && (core->vote->accepted.entry[at].flags & SPOTNIK_ENTRY_VOTER))
+            continue;
+        struct peer *peer = peer_find(core, id);
+        core->vote->fenced[rank] = true;
+        if (peer && peer->linked)
+            send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
+    }
+}
+
+/* core->vote->accepted has been filled in. */
+void proposal_accept(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->frozen);
+    SPOTNIK_ASSERT(core->vote->accepted.epoch == core->view.epoch + 1);
+    if (core->vote->accepted.brief.run_count == 0)
+        spotnik_brief_make(&core->vote->accepted, &core->view, core->limits.brief_members);
+    fence(core);
+    accept_forward(core);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RECONCILE, the first pass: starting a ballot, signing the token as it passes, judging it when it
+ * has come round. The promise is what makes everything after safe: it freezes this member (no
+ * commit any more in this epoch) and binds it to no lower ballot (docs/design/0001-core.md). */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "vote/vote.h"
+
+/* A recovery lasts from the first sign of it to the first commit in a new view; what happens in
+ * between only extends it. A sign that was taken back is none: a suspicion of long ago must not
+ * make the next view look as if it had taken as long. */
+static void recovery_note(struct spotnik_core *core)
+{
+    struct spotnik_core_status *status = &core->status;
+    if (status->committed_ns || !status->detected_ns) {
+        status->detected_ns = core->vote->suspected_ns ? core->vote->suspected_ns : core->now_ns;
+        status->reconciled_ns = status->accepted_ns = status->restarted_ns = status->committed_ns =
+            0;
+    }
+}
+
+void freeze(struct spotnik_core *core)
+{
+    recovery_note(core);
+    if (core->frozen)
+        return;
+    core->frozen = true;
+    core->vote->frozen_ns = core->now_ns;
+    queue_action(core, SPOTNIK_ACTION_FROZEN);
+}
+
+/* Every member that has promised starts over if nothing happens for long: the last resort when no
+ * witness is left to notice that a token died. Retries back off and are spread by rank, so that two
+ * members that wake together do not outbid each other for ever. */
+void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
+{
+    uint64_t spread_ns = core->rank * core->limits.stagger_ns;
+    uint32_t shift = core->vote->retries < 4 ? core->vote->retries : 4;
+    wait_ns += core->view.size * SPOTNIK_MS; /* a pass is as long as the ring */
+    core->vote->retry_ns = spotnik_time_add(core->now_ns, (wait_ns << shift) + spread_ns);
+}
+
+static void token_clear(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->vote->token;
+
+    token->ballot = core->vote->promised;
+    token->parked = core->vote->parked;
+    token->report_count = core->view.size;
+    memset(token->report, 0, core->view.size * sizeof(*token->report));
+    token->joiner_count = 0;
+    spotnik_ledger_copy(&token->ledger, &core->ledger);
+    token->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
+    token->accepted_ballot = (struct spotnik_ballot){ 0 };
+}
+
+void ballot_start(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    if (core->vote->promised.round > core->vote->round_seen)
+        core->vote->round_seen = core->vote->promised.round;
+    core->vote->promised =
+        (struct spotnik_ballot){ .round = ++core->vote->round_seen, .initiator = core->self.id };
+    core->vote->promised_ns = core->now_ns;
+    phase_set(core, PHASE_RECONCILE);
+    core->status.ballots_started++;
+    core->vote->enter_until_ns = SPOTNIK_NEVER;
+    core->vote->initiate_ns = SPOTNIK_NEVER;
+    /* A hop still being dialled belonged to an older ballot: this one's token must not leave
+     * twice. */
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    core->vote->token_at = (struct spotnik_id){ 0 };
+    freeze(core);
+    core->status.reconciled_ns = core->status.accepted_ns = 0;
+    token_clear(core);
+    token_sign(core);
+    arm_retry(core, core->limits.retry_ns);
+    token_forward(core);
+}
+
+static void sign_joiners(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->vote->token;
+
+    enter_expire(core);
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++) {
+        uint32_t at = 0;
+        while (at < token->joiner_count
+               && !spotnik_id_equal(token->joiner[at].member.id,
+                                    core->vote->joiner[i].enter.member.id))
+            at++;
+        if (at == token->joiner_count) {
+            if (at == SPOTNIK_JOINERS_MAX)
+                return;
+            token->joiner[token->joiner_count++] = core->vote->joiner[i].enter;
+        } else if (token->joiner[at].committed < core->vote->joiner[i].enter.committed) {
+            token->joiner[at].committed = core->vote->joiner[i].enter.committed;
+        }
+    }
+}
+
+/* Our promise, our report, all we know. */
+void token_sign(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->vote->token;
+    uint32_t shares, share = step_share(core, &shares);
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_report *report = &token->report[rank];
+        /* silent to us, but it has spoken */
+        if (!report->promised || core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            report->evidence =
+                spotnik_evidence_merge(report->evidence, core->vote->book[rank].evidence);
+        report->leaving |= core->vote->book[rank].leaving;
+        core->vote->covered[rank] = true;
+    }
+    token->report[core->rank] =
+        (struct spotnik_report){ .promised = 1,
+                                 .leaving = core->vote->leaving,
+                                 .begun = core->step.begun,
+                                 .bare = core->vote->copied_step
+                                         && core->step.committed == core->vote->copied_step,
+                                 .committed = core->step.committed,
+                                 .share = share,
+                                 .share_count = shares,
+                                 .apart = flat_apart(core),
+                                 .cut = path_sign(core) };
+    sign_joiners(core);
+    if (core->ledger_known
+        && (token->ledger_step == SPOTNIK_NO_LEDGER
+            || core->step.committed >= token->ledger_step)) {
+        spotnik_ledger_copy(&token->ledger, &core->ledger);
+        token->ledger_step = core->step.committed;
+    }
+    if (core->vote->accepted.ballot.round && !SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED)
+        && spotnik_ballot_compare(core->vote->accepted.ballot, token->accepted_ballot) > 0) {
+        token->accepted_ballot = core->vote->accepted.ballot;
+        spotnik_proposal_copy(&token->accepted, &core->vote->accepted);
+    }
+}
+
+static bool lost(const struct spotnik_core *core, uint32_t rank)
+{
+    return spotnik_evidence_out(core->vote->token.report[rank].evidence)
+           || core->vote->rumoured[rank];
+}
+
+/* To the next member in ring order that is not out; when that is the initiator, the circle is
+ * closed. A token whose initiator is dead would go nowhere: its holder bids higher. */
+void token_forward(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->vote->token;
+    uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
+
+    if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
+        ballot_start(core);
+        return;
+    }
+    if (path_visit(core))
+        return;
+    for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
+        uint32_t rank = (core->rank + ahead) % core->view.size;
+        bool done = token->report[rank].promised && rank != origin;
+        if (lost(core, rank) || done || (rank != origin && evidence_is_quiet(core, rank)))
+            continue;
+        pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
+        return;
+    }
+    SPOTNIK_ASSERT(origin == core->rank);
+    token_returned(core); /* nobody else is left */
+}
+
+/* A member that is silent on a standing link may live again without our hearing of it, since
+ * heartbeats go to neighbours only. Ask it for its view, which it answers. We keep the link: its
+ * end would prove more than a refused dial. Every member of a parked side does this, or one
+ * member's old silence would outlive the cut. */
+void redial_silent(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
+        if (peer->used && peer->linked && peer_rank(core, peer) == SPOTNIK_NO_RANK)
+            /* once a joiner, it may be where the job has gone on */
+            send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
+    }
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            continue;
+        struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+        if (peer->linked)
+            send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
+        else
+            peer_dial(core, peer);
+    }
+}
+
+void ballot_park(struct spotnik_core *core)
+{
+    phase_set(core, PHASE_PARKED);
+    core->vote->enter_until_ns = SPOTNIK_NEVER;
+    core->vote->retries++;
+    arm_retry(core, core->limits.retry_ns);
+    redial_silent(core);
+    if (core->vote->parked)
+        return;
+    core->vote->parked = true;
+    queue_action(core, SPOTNIK_ACTION_PARKED);
+}
+
+/* Is a joiner one step too far behind to enter, though it is on its way? */
+static bool worth_waiting(const struct spotnik_core *core)
+{
+    uint64_t settled = spotnik_proposal_settled(&core->vote->token);
+    if (core->vote->token.accepted_ballot.round)
+        return false;
+    for (uint32_t i = 0; i < core->vote->token.joiner_count; i++)
+        if (!spotnik_proposal_admits(&core->vote->token.joiner[i], settled)
+            && core->vote->token.joiner[i].committed < settled)
+            return true;
+    return false;
+}
+
+/* Everybody is frozen meanwhile, and computes on. So that nobody takes the token for lost, it goes
+ * round again now and then. */
+static bool joiner_awaited(struct spotnik_core *core)
+{
+    if (core->vote->enter_limit_ns == SPOTNIK_NEVER) {
+        uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
+        core->vote->enter_limit_ns = shortest_ns > core->vote->patience_until_ns
+                                         ? shortest_ns
+                                         : core->vote->patience_until_ns;
+    }
+    if (!worth_waiting(core) || core->now_ns >= core->vote->enter_limit_ns)
+        return false;
+    if (core->vote->phase != PHASE_JOINER)
+        arm_retry(core, 3 * core->limits.retry_ns);
+    phase_set(core, PHASE_JOINER);
+    core->vote->enter_until_ns = core->vote->enter_limit_ns;
+    return true;
+}
+
+/* The voter that knows the most joined lagging, and has not been served since: then no voter has
+ * the ledger. They must not make the settled step of our view anew, for it may have left the
+ * job. */
+static bool unserved(const struct spotnik_core *core)
+{
+    uint64_t settled = spotnik_proposal_settled(&core->vote->token);
+    bool known = core->vote->token.ledger_step != SPOTNIK_NO_LEDGER
+                 && core->vote->token.ledger_step >= settled;
+    return !core->vote->token.accepted_ballot.round && settled < core->view.settled_step && !known;
+}
+
+/* Is a member left, as far as any voter knows, that could still serve us? */
+static bool servant_left(const struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD)
+            && core->vote->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
+            return true;
+    return false;
+}
+
+static bool may_decide(struct spotnik_core *core)
+{
+    return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_names_us(core))
+           || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
+}
+
+/* The token holds every promise there is: decide (P1), or park. */
+void token_returned(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(is_self(core, core->vote->token.ballot.initiator));
+    core->vote->token_at = (struct spotnik_id){ 0 };
+    evidence_learn(core, &core->vote->token);
+    token_sign(core);
+    if (path_visit(core))
+        return; /* nobody else is left who hears it */
+    core->status.reconciled_ns = core->now_ns;
+    if (!may_decide(core)) {
+        if (!witness_is_awaited(core))
+            ballot_park(core);
+        return;
+    }
+    if (unserved(core)) {
+        if (servant_left(core))
+            ballot_park(core);
+        else
+            become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
+        return;
+    }
+    if (!core->vote->token.accepted_ballot.round
+        && core->vote->token.ledger_step != spotnik_proposal_settled(&core->vote->token)) {
+        /* the member that knew the most signed it and died since: gather again, from the living */
+        ballot_start(core);
+        return;
+    }
+    if (joiner_awaited(core))
+        return;
+    core->vote->enter_until_ns = SPOTNIK_NEVER;
+    phase_set(core, PHASE_ACCEPT);
+    spotnik_proposal_make(&core->vote->accepted, &core->view, &core->vote->token,
+                          core->limits.members_max);
+    if (!path_makes_room(core)) {
+        core->vote->accepted.ballot = (struct spotnik_ballot){ 0 };
+        ballot_park(core);
+        return;
+    }
+    proposal_accept(core);
+}
+
+/* Somebody has promised having committed more than we: everybody contributed to that, and so had
+ * committed what we have. A donor could not know it otherwise while all are frozen, waiting for the
+ * very joiner that wants this step. */
+bool ballot_is_outrun(const struct spotnik_core *core)
+{
+    const struct spotnik_token *token = &core->vote->token;
+
+    if (!core->frozen || !core->vote->promised.round
+        || spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
+        return false;
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (token->report[rank].promised && token->report[rank].committed > core->step.committed)
+            return true;
+    return false;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Letting joiners in, both sides. A joiner asks one sponsor, again after every step it has
+ * replayed; the sponsor starts a view change at its next quiet moment: at once while its caller
+ * computes, else right after its next commit, so that no data already moved is reduced twice for
+ * the sake of a joiner (P7). */
+#include "base/assert.h"
+#include "base/time.h"
+#include "vote/vote.h"
+
+enum {
+    ENTER_SPONSOR = 20,   /* heartbeats of patience with one sponsor */
+    ENTER_NEAR = 2,       /* steps behind: the members wait for it */
+    ENTER_FAR = 64,       /* steps behind: not even a try, unless they are quick ones */
+    ENTER_FAR_PAUSE = 16, /* times enter_wait_ns between two tries for a far one */
+    ENTER_STALLED = 8,    /* steps of ours in which it came no nearer */
+    ENTER_PATIENCE = 2,   /* times as long as a step of ours that replaying one may take it */
+    ENTER_REST = 8,       /* times as long as the wait for it was, when that was in vain; */
+    ENTER_TRIES = 3,      /* doublings of our patience after that */
+};
+
+/* We are about to stand at the end of the ring: will we keep a link to this rank of the view? */
+static bool within_reach(const struct spotnik_core *core, uint32_t rank)
+{
+    return rank < core->limits.warm_count || core->view.size - rank <= core->limits.warm_count;
+}
+
+/* Joiner, and it has heard of a view: link to its members before we are one of them. An end is only
+ * worth something to one that had a link, and a survivor that came in a moment before the others
+ * died must be able to go on. */
+void enter_meet(struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (within_reach(core, rank))
+            peer_dial(core, peer_want(core, &core->view.entry[rank].member));
+}
+
+static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
+{
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used && core->vote->peer[i].dialling)
+            return false;
+    return core->view.size > 0 || !sponsor || !sponsor->linked; /* linked: the view is on its way */
+}
+
+void enter_send(struct spotnik_core *core)
+{
+    if (!core->vote->enter_wanted || core->role != SPOTNIK_ROLE_JOINER)
+        return;
+    core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    struct peer *sponsor = peer_find(core, core->vote->sponsor);
+    if (core->now_ns < core->vote->enter_links_ns && !has_met(core, sponsor))
+        return;
+    if (core->now_ns >= core->vote->sponsor_until_ns && core->view.size > 0) {
+        /* it may be dead without a sound; that we replay step after step must not hide it */
+        enter_next_sponsor(core);
+        return;
+    }
+    if (sponsor && sponsor->linked)
+        send_message(core, sponsor, SPOTNIK_MESSAGE_ENTER);
+    else if (sponsor)
+        /* a joiner that has learnt no view yet knows nobody else to ask */
+        peer_dial(core, sponsor);
+}
+
+static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
+{
+    struct peer *peer = peer_want(core, sponsor);
+    core->vote->sponsor = sponsor->id;
+    core->vote->sponsor_until_ns =
+        spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
+    core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    if (peer->linked)
+        enter_send(core);
+    else
+        peer_dial(core, peer);
+}
+
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor)
+{
+    if (core->role != SPOTNIK_ROLE_JOINER)
+        return;
+    core->vote->enter_wanted = true;
+    core->vote->guide = *sponsor;
+    core->vote->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
+    ask(core, sponsor);
+}
+
+/* The next member of the view as we last heard it, and after them those that the driver has named:
+ * all of that view may be dead. */
+void enter_next_sponsor(struct spotnik_core *core)
+{
+    if (!core->vote->enter_wanted || !core->view.size)
+        return;
+    uint32_t rank = spotnik_view_rank(&core->view, core->vote->sponsor),
+             next = rank == SPOTNIK_NO_RANK ? 0 : rank + 1;
+    bool strange = spotnik_view_rank(&core->view, core->vote->guide.id) == SPOTNIK_NO_RANK;
+    ask(core, next == core->view.size && strange
+                  ? &core->vote->guide
+                  : &core->view.entry[next % core->view.size].member);
+}
+
+/* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have
+ * the last one: members that have begun the next wait for the others, and these for a joiner. */
+static bool quiet(const struct spotnik_core *core)
+{
+    bool too_few = core->view.size < core->members_min && step_stable(core) == core->step.committed;
+    bool waiting = core->step.started == 0 || too_few;
+
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && waiting
+           && core->view.size < core->limits.members_max;
+}
+
+static uint64_t steps_behind(const struct spotnik_core *core, const struct joiner *joiner)
+{
+    uint64_t ours = core->step.committed, its = joiner->enter.committed;
+    return its < ours ? ours - its : 0;
+}
+
+/* NULL: it need not rest and never had to. */
+static struct resting *resting_find(struct spotnik_core *core, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < RESTING_MAX; i++)
+        if (spotnik_id_equal(core->vote->resting[i].id, id))
+            return &core->vote->resting[i];
+    return NULL;
+}
+
+/* One that replays no faster than we step will never come near while we go on. */
+static bool stalled(const struct spotnik_core *core, const struct joiner *joiner)
+{
+    return core->step.committed - joiner->nearest_step >= ENTER_STALLED
+           && core->now_ns - joiner->nearest_ns >= 2 * core->limits.enter_wait_ns;
+}
+
+/* Waiting for it would hold us up for longer than a loss may. Quick steps count by their time: over
+ * slow links a job of 2 ms steps is a hundred of them ahead before a joiner has copied its state
+ * and met everybody. */
+static bool too_far(const struct spotnik_core *core, uint64_t behind)
+{
+    return behind > ENTER_FAR
+           && behind > core->limits.silence_ceiling_ns / (step_takes_ns(core) + 1);
+}
+
+/* A joiner two steps behind will be near enough when the token has gone round, or when it has
+ * replayed the rest: everybody waits for it. The same is done for one that comes no nearer. Any
+ * other that looks further behind may only be far away, in a job that steps faster than news
+ * travels: it is worth a try now and then, with enter_wait_ns to make up for the rest. */
+static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
+{
+    const struct resting *resting = resting_find(core, joiner->enter.member.id);
+    uint64_t behind = steps_behind(core, joiner);
+
+    core->vote->patience_until_ns = 0;
+    if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
+        return false;
+    if (behind <= ENTER_NEAR || stalled(core, joiner)) {
+        uint64_t patience_ns =
+            core->limits.enter_wait_ns + behind * ENTER_PATIENCE * step_takes_ns(core);
+        core->vote->patience_until_ns =
+            spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
+        return true;
+    }
+    if (core->now_ns < core->vote->enter_far_ns)
+        return false;
+    core->vote->enter_far_ns =
+        spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
+    return true;
+}
+
+/* A joiner asks every heartbeat. One that has fallen silent would be let in dead, or keep us trying
+ * for ever. */
+void enter_expire(struct spotnik_core *core)
+{
+    for (uint32_t i = core->vote->joiner_count; i-- > 0;)
+        if (spotnik_time_since(core->now_ns, core->vote->joiner[i].heard_ns)
+            > core->limits.silence_ceiling_ns)
+            enter_forget(core, core->vote->joiner[i].enter.member.id);
+}
+
+void enter_start(struct spotnik_core *core)
+{
+    if (!quiet(core))
+        return;
+    enter_expire(core);
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++)
+        if (worth_a_try(core, &core->vote->joiner[i])) {
+            ballot_start(core);
+            return;
+        }
+}
+
+static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_ns)
+{
+    struct resting *resting = resting_find(core, id);
+
+    if (!resting) {
+        resting = &core->vote->resting[core->vote->resting_next++ % RESTING_MAX];
+        *resting = (struct resting){ .id = id };
+    }
+    resting->until_ns = spotnik_time_add(core->now_ns, for_ns);
+    resting->tries += resting->tries < ENTER_TRIES;
+}
+
+/* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests
+ * many times as long as we stood frozen, at every member, so that a joiner that never catches up
+ * does not delay us again and again. A view that a loss or a broken path forced upon us waited for
+ * nobody: were the joiner to rest for that, a job that loses members would shut out those that
+ * replace them. */
+void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    const struct spotnik_token *token = &core->vote->token;
+    uint64_t took_ns = core->now_ns - core->vote->frozen_ns;
+
+    if (core->status.last_lost || core->vote->parked || took_ns < core->limits.enter_wait_ns
+        || !core->vote->promised.round
+        || spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
+        return;
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        if (spotnik_proposal_find(proposal, token->joiner[i].member.id) == SPOTNIK_NO_RANK)
+            rest(core, token->joiner[i].member.id, ENTER_REST * took_ns);
+}
+
+static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++)
+        if (spotnik_id_equal(core->vote->joiner[i].enter.member.id, id))
+            return &core->vote->joiner[i];
+    return NULL;
+}
+
+static struct joiner *remember(struct spotnik_core *core, const struct spotnik_enter *enter)
+{
+    struct joiner *joiner = find(core, enter->member.id);
+
+    if (!joiner && core->vote->joiner_count < SPOTNIK_JOINERS_MAX) {
+        joiner = &core->vote->joiner[core->vote->joiner_count++];
+        joiner->nearest = UINT64_MAX;
+    }
+    if (!joiner)
+        return NULL; /* it asks again, or somebody else */
+    joiner->enter = *enter;
+    joiner->heard_ns = core->now_ns;
+    uint64_t behind = steps_behind(core, joiner);
+    if (behind < joiner->nearest) {
+        joiner->nearest = behind;
+        joiner->nearest_step = core->step.committed;
+        joiner->nearest_ns = core->now_ns;
+    }
+    return joiner;
+}
+
+void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER
+        || !spotnik_id_equal(from->member.id, message->enter.member.id)
+        || peer_rank(core, from) != SPOTNIK_NO_RANK || !remember(core, &message->enter))
+        return;
+    if (core->vote->phase == PHASE_JOINER)
+        token_returned(core);
+    else
+        enter_start(core);
+}
+
+static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        if (spotnik_id_equal(token->joiner[i].member.id, id)) {
+            token->joiner[i] = token->joiner[--token->joiner_count];
+            return;
+        }
+}
+
+/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would
+ * be let in; and nobody waits for it any more. */
+void enter_forget(struct spotnik_core *core, struct spotnik_id id)
+{
+    struct joiner *joiner = find(core, id);
+
+    if (joiner)
+        *joiner = core->vote->joiner[--core->vote->joiner_count];
+    if (core->vote->phase != PHASE_JOINER)
+        return;
+    drop_from_token(&core->vote->token, id);
+    core->vote->enter_until_ns = core->now_ns;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our evidence against peers, and when it makes us start a ballot ourselves.
+ *
+ * The nearest live predecessor of a lost member starts at once; every further witness waits
+ * stagger_ns longer than the one before, so that one loss seen by a whole host starts one ballot,
+ * and yet none is missed when the first witness dies too. */
+#include "base/assert.h"
+#include "base/time.h"
+#include "vote/vote.h"
+
+static bool out(const struct spotnik_core *core, uint32_t rank)
+{
+    return spotnik_evidence_out(core->vote->book[rank].evidence);
+}
+
+void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(rank < core->view.size);
+    if (rank == core->rank)
+        return;
+    struct spotnik_report *report = &core->vote->book[rank];
+    uint8_t merged = spotnik_evidence_merge(report->evidence, (uint8_t)evidence);
+    if (merged == report->evidence)
+        return;
+    report->evidence = merged;
+    core->vote->covered[rank] = false;
+    /* a loss is no time to wait for joiners */
+    core->vote->patience_until_ns = core->vote->enter_limit_ns = core->now_ns;
+    if (!core->vote->suspected_ns)
+        core->vote->suspected_ns = core->now_ns;
+    if (merged >= SPOTNIK_EVIDENCE_TAINTED)
+        /* never taken back, so a ballot must come: its token would wait at every hop for a member
+         * busy with data */
+        freeze(core);
+    pass_reroute(core, &core->view.entry[rank].member);
+    evidence_schedule(core);
+}
+
+/* How many live members stand closer, going back from the lost one, than we do. 0: we are its
+ * nearest live predecessor. The live successor is the second witness: it shares a link, and often
+ * the host, with the lost one. */
+static uint32_t witness_order(const struct spotnik_core *core, uint32_t lost)
+{
+    uint32_t size = core->view.size, nearer = 0;
+    for (uint32_t back = 1; back < size; back++) {
+        uint32_t rank = (lost + size - back) % size;
+        if (rank == core->rank)
+            break;
+        nearer += !out(core, rank);
+    }
+    uint32_t ahead = (core->rank + size - lost) % size;
+    for (uint32_t i = 1; i < ahead; i++)
+        if (!out(core, (lost + i) % size))
+            return nearer == 0 ? 0 : nearer + 1;
+    return nearer == 0 ? 0 : 1;
+}
+
+/* Look at everything that no token in flight is known to carry. */
+void evidence_schedule(struct spotnik_core *core)
+{
+    uint64_t at_ns = SPOTNIK_NEVER;
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (!out(core, rank) || core->vote->covered[rank])
+            continue;
+        uint64_t wait_ns = witness_order(core, rank) * core->limits.stagger_ns;
+        at_ns = spotnik_time_min(at_ns, spotnik_time_add(core->now_ns, wait_ns));
+    }
+    if (at_ns <= core->now_ns)
+        ballot_start(core);
+    else if (at_ns != SPOTNIK_NEVER)
+        core->vote->initiate_ns = spotnik_time_min(core->vote->initiate_ns, at_ns);
+    else
+        core->vote->initiate_ns = SPOTNIK_NEVER;
+}
+
+/* Another's word that it does not answer. It may again, and nobody tells us; so the word fades
+ * before the next retry asks it anew. */
+bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
+{
+    return core->now_ns < core->vote->quiet_until_ns[rank];
+}
+
+/* The word of one ballot fades, and a later ballot of the same initiator may take it back. */
+static void learn_silence(struct spotnik_core *core, uint32_t rank,
+                          const struct spotnik_report *told, struct spotnik_id initiator)
+{
+    if (told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised) {
+        core->vote->quiet_until_ns[rank] =
+            spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
+        core->vote->quiet_by[rank] = initiator;
+    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE
+               && spotnik_id_equal(core->vote->quiet_by[rank], initiator)) {
+        core->vote->quiet_until_ns[rank] = 0;
+        core->vote->quiet_by[rank] = (struct spotnik_id){ 0 };
+    }
+}
+
+/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go
+ * round them, and leaves; and silences, for a while. What another witnessed is never kept as our
+ * own evidence. */
+void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        const struct spotnik_report *told = &token->report[rank];
+        struct spotnik_report *known = &core->vote->book[rank];
+        if (told->leaving)
+            known->leaving = 1;
+        if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
+            core->vote->rumoured[rank] = true;
+        if (rank != core->rank)
+            learn_silence(core, rank, told, token->ballot.initiator);
+    }
+    path_learn(core, token);
+}
+
+/* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it
+ * says FENCED on a link that stands, and first of all on one that comes up in the same epoch. So it
+ * may have if it fenced us then or later; or if, when the link came up, it was in a later epoch
+ * already, where it fences no peer for the earlier one. A later epoch heard on a link older than
+ * that says nothing against it: it went there by a view that we voted for, or one chosen by others,
+ * which fenced us. */
+bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
+{
+    return peer->fenced_epoch >= epoch || peer->first_epoch > epoch;
+}
+
+/* What the known end of `peer` is worth in `epoch`: GONE where it did not vote without us there, by
+ * its own last words or by the certificate of its host. A certificate that is too young for our
+ * view is worth more as soon as we have moved on. */
+enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch)
+{
+    if (peer->ended == SPOTNIK_EVIDENCE_NONE)
+        return SPOTNIK_EVIDENCE_NONE;
+    if (peer->certified && peer->last_epoch <= epoch)
+        return SPOTNIK_EVIDENCE_GONE;
+    return peer->ended == SPOTNIK_EVIDENCE_GONE && !evidence_moved_on(peer, epoch)
+               ? SPOTNIK_EVIDENCE_GONE
+               : SPOTNIK_EVIDENCE_TAINTED;
+}
+
+uint32_t spotnik_core_linked(const struct spotnik_core *core)
+{
+    uint32_t count = 0;
+
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return 0;
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        const struct peer *peer = &core->vote->peer[i];
+        count += peer->used && peer->linked && peer->heard
+                 && peer_rank(core, peer) != SPOTNIK_NO_RANK
+                 && !evidence_moved_on(peer, core->view.epoch);
+    }
+    return count;
+}
+
+static bool suspects_any(const struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_NONE)
+            return true;
+    return false;
+}
+
+/* It lives: silence is forgiven while no view has been made without it, and a parked side has a
+ * reason to try again. */
+void evidence_hear(struct spotnik_core *core, struct peer *peer)
+{
+    uint32_t rank;
+
+    spotnik_detector_hear(&peer->detector, core->now_ns, core->limits.silence_floor_ns);
+    peer->heard = true;
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return;
+    rank = peer_rank(core, peer);
+    if (rank != SPOTNIK_NO_RANK)
+        core->vote->quiet_until_ns[rank] = 0;
+    if (rank == SPOTNIK_NO_RANK || core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        return;
+    core->vote->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    if (!suspects_any(core))
+        core->vote->suspected_ns = 0;
+    /* frozen for its sake, and no ballot has come yet */
+    if (core->vote->parked || (core->frozen && !core->vote->promised.round))
+        ballot_start(core);
+    else
+        evidence_schedule(core);
+}
+
+/* A step was committed: the view is well. */
+void evidence_settled(struct spotnik_core *core)
+{
+    core->vote->settles = 0;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RESTART, the third pass: install the chosen view. The one place where the epoch changes. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "vote/vote.h"
+
+void become(struct spotnik_core *core, enum spotnik_role role)
+{
+    role_set(core, role);
+    if (role == SPOTNIK_ROLE_EXCLUDED)
+        queue_action(core, SPOTNIK_ACTION_EXCLUDED);
+    else if (role == SPOTNIK_ROLE_LEFT)
+        queue_action(core, SPOTNIK_ACTION_LEFT);
+}
+
+/* Why a member is lost, as far as we know ourselves or the last token has said. */
+static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
+{
+    bool told =
+        core->vote->token.ballot.round != 0 && core->vote->token.report_count == core->view.size;
+
+    return spotnik_evidence_merge(core->vote->book[rank].evidence,
+                                  told ? core->vote->token.report[rank].evidence
+                                       : SPOTNIK_EVIDENCE_NONE);
+}
+
+/* Members that went and came, for status; the view is still the old one. */
+static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0, near = 0;
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
+        near = at == SPOTNIK_NO_RANK ? near : at + 1;
+        bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+        if (!stays && (core->vote->book[rank].leaving || at != SPOTNIK_NO_RANK))
+            left++;
+        else if (!stays) {
+            uint8_t cause = cause_of(core, rank);
+            lost++;
+            ended += cause >= SPOTNIK_EVIDENCE_TAINTED;
+            silent += cause == SPOTNIK_EVIDENCE_SILENT;
+        }
+    }
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        joined += (proposal->entry[i].flags & SPOTNIK_ENTRY_JOINER) != 0;
+    core->status.last_lost = lost;
+    core->status.last_ended = ended;
+    core->status.last_silent = silent;
+    core->status.last_left = left;
+    core->status.last_joined = joined;
+    core->status.losses += lost;
+    core->status.leaves += left;
+    core->status.joins += joined;
+}
+
+/* Deaths known to us of members that the new view still holds stay known; silence is observed
+ * anew. */
+static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    /* the token of the old epoch is void: its array is free */
+    struct spotnik_report *carried = core->vote->token.report;
+    uint32_t size = 0, near = 0;
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
+        near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
+        carried[size] = (struct spotnik_report){ 0 };
+        if (rank != SPOTNIK_NO_RANK && core->vote->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
+            carried[size].evidence = core->vote->book[rank].evidence;
+        size++;
+    }
+    memcpy(core->vote->book, carried, size * sizeof(*carried));
+}
+
+static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
+{
+    uint32_t rank = 0, at = spotnik_proposal_find(proposal, id);
+
+    if (at == SPOTNIK_NO_RANK || !(proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER))
+        return SPOTNIK_NO_RANK;
+    for (uint32_t i = 0; i < at; i++)
+        rank += (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;
+    return rank;
+}
+
+/* Members that we saw end before this view was installed: a joiner on its way in, while we were
+ * one, or a member that had moved on to this very view. The end counts as it would have in this
+ * view. */
+static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        const struct peer *peer = &core->vote->peer[i];
+        if (!peer->used || peer->ended == SPOTNIK_EVIDENCE_NONE)
+            continue;
+        uint32_t rank = rank_to_be(proposal, peer->member.id);
+        if (rank == SPOTNIK_NO_RANK)
+            continue;
+        core->vote->book[rank].evidence =
+            spotnik_evidence_merge(core->vote->book[rank].evidence,
+                                   (uint8_t)evidence_of_end(peer, proposal->epoch));
+    }
+}
+
+static void forget_decision(struct spotnik_core *core)
+{
+    dispute_end(core);
+    core->frozen = core->vote->parked = false;
+    phase_set(core, PHASE_NONE);
+    core->vote->promised = core->vote->accepted.ballot = (struct spotnik_ballot){ 0 };
+    core->vote->suspected_ns = 0;
+    core->vote->round_seen = 0;
+    core->vote->retries = 0;
+    core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns =
+        core->vote->enter_limit_ns = SPOTNIK_NEVER;
+    core->vote->patience_until_ns = 0;
+    memset(core->vote->hop, 0, sizeof(core->vote->hop));
+    core->vote->token_at = (struct spotnik_id){ 0 };
+    core->vote->visit = (struct spotnik_visit){ .until_ns = SPOTNIK_NEVER };
+    memset(core->vote->covered, 0, core->limits.members_max * sizeof(*core->vote->covered));
+    memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
+    memset(core->vote->quiet_until_ns, 0,
+           core->limits.members_max * sizeof(*core->vote->quiet_until_ns));
+    memset(core->vote->quiet_by, 0, core->limits.members_max * sizeof(*core->vote->quiet_by));
+    memset(core->vote->deaf, 0, core->limits.members_max * sizeof(*core->vote->deaf));
+    memset(core->vote->fenced, 0, core->limits.members_max * sizeof(*core->vote->fenced));
+}
+
+/* What the chosen proposal says of steps and samples becomes ours. */
+static void settle(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    if (core->step.committed == proposal->settled_step) {
+        spotnik_ledger_copy(&core->ledger, &proposal->ledger);
+        core->ledger_known = true;
+    }
+    spotnik_transaction_cut(&core->step);
+    step_forget_handed(core);
+    core->vote->enter_wanted = false;
+    core->vote->enter_ns = SPOTNIK_NEVER;
+    if (core->vote->leaving) {
+        /* Kept as a holder: ask again, each time later, because asking interrupts the very
+         * hand-over we were kept for. */
+        uint32_t shift = 2 * (core->vote->leave_tries < 6 ? core->vote->leave_tries++ : 6);
+        core->vote->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
+    }
+}
+
+/* Not in the new view: a leaver is done; anybody else joins again as a new member. */
+static void step_aside(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool left = core->vote->leaving && at != SPOTNIK_NO_RANK;
+
+    spotnik_proposal_copy(&core->chosen, proposal);
+    spotnik_view_from_proposal(&core->view, proposal);
+    if (left) {
+        memset(core->vote->book, 0, core->limits.members_max * sizeof(*core->vote->book));
+        memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
+        restart_spread(core);
+    }
+    become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
+}
+
+/* Our replica must be the one the view goes on from: at the settled step, or one behind and marked
+ * so. */
+static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal,
+                 uint32_t at)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER && (proposal->entry[at].flags & SPOTNIK_ENTRY_JOINER))
+        /* we were left out in between, and are let in for what we had asked as a joiner, long
+         * ago */
+        return false;
+    if (proposal->entry[at].flags & SPOTNIK_ENTRY_LAGGARD)
+        return core->step.committed + 1 == proposal->settled_step
+               || core->step.committed == proposal->settled_step;
+    return core->step.committed == proposal->settled_step;
+}
+
+/* A brief one is made whole. False: it is not built on our view. */
+bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal)
+{
+    return !proposal->packed
+           || (core->role == SPOTNIK_ROLE_MEMBER && spotnik_brief_unpack(proposal, &core->view));
+}
+
+/* Counts that come from a peer, checked against our own capacity before anything is indexed by
+ * them. */
+bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    if (spotnik_proposal_size(proposal) > core->limits.members_max
+        || proposal->share_count > core->limits.members_max)
+        return false;
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        if (proposal->entry[i].share != SPOTNIK_NO_SHARE
+            && proposal->entry[i].share >= proposal->share_count)
+            return false;
+    return true;
+}
+
+void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+    bool ends_doubt = doubt_ends_with(core, proposal);
+
+    SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
+    if (!stays || !fits(core, proposal, at)) {
+        step_aside(core, proposal);
+        return;
+    }
+    struct spotnik_founding founding = core->view.founding;
+    uint64_t chain = core->view.chain;
+    bool next = core->view.epoch == 0
+                || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
+    if (core->role == SPOTNIK_ROLE_MEMBER) {
+        count_changes(core, proposal);
+        enter_rest(core, proposal);
+        carry_book(core, proposal);
+    } else {
+        memset(core->vote->book, 0, core->limits.members_max * sizeof(*core->vote->book));
+    }
+    carry_ends(core, proposal);
+    role_set(core, SPOTNIK_ROLE_MEMBER);
+    spotnik_proposal_copy(&core->chosen, proposal);
+    if (next && core->chosen.brief.run_count == 0)
+        spotnik_brief_make(&core->chosen, &core->view, core->limits.brief_members);
+    spotnik_view_from_proposal(&core->view, proposal);
+    ancestry_install(core, &founding, chain, next);
+    core->rank = spotnik_view_rank(&core->view, core->self.id);
+    forget_decision(core);
+    flat_install(core);
+    settle(core, proposal);
+    digest_view(core);
+    core->status.restarted_ns = core->now_ns;
+    core->vote->heartbeat_ns = core->now_ns;
+    core->vote->settle_ns =
+        spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->vote->settles);
+    for (uint32_t i = 0; i < core->view.size; i++)
+        enter_forget(core, core->view.entry[i].member.id);
+    queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
+    restart_spread(core);
+    peers_after_view(core);
+    flat_take_late(core);
+    doubt_view(core, ends_doubt);
+    step_restart(core);
+    step_try_begin(core);
+    evidence_schedule(core);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RECONCILE arrives: promise and pass on; or, if it is ours, it has come round; or it is outbid and
+ * only its facts count. */
+#include "base/assert.h"
+#include "vote/vote.h"
+
+static void promise(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    core->vote->promised = token->ballot;
+    core->vote->promised_ns = core->now_ns;
+    phase_set(core, PHASE_NONE);
+    core->vote->initiate_ns = core->vote->enter_until_ns = UINT64_MAX;
+    if (token->ballot.round > core->vote->round_seen)
+        core->vote->round_seen = token->ballot.round;
+    freeze(core);
+    if (token->parked && !core->vote->parked) {
+        core->vote->parked = true;
+        queue_action(core, SPOTNIK_ACTION_PARKED);
+    }
+    /* A hop still being dialled belonged to an older ballot. */
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    core->vote->token_at = (struct spotnik_id){ 0 };
+}
+
+/* Is the token that we passed on held up where, as we now hear, nobody answers? */
+static bool is_stuck(const struct spotnik_core *core)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, core->vote->token_at);
+    bool voted = spotnik_ballot_compare(core->vote->accepted.ballot, core->vote->promised) == 0;
+
+    return rank != SPOTNIK_NO_RANK && !voted && evidence_is_quiet(core, rank);
+}
+
+/* Outbid. Its facts may be new to us and to the ballot that outbid it, whose token may have passed
+ * already. And if that ballot has been under way for long, or is where this token's witnesses heard
+ * nothing, it is lost: bid higher than both. So do the parked when one bids that is not parked:
+ * their own ballots went round it. */
+static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    bool stale = core->now_ns - core->vote->promised_ns > core->limits.retry_ns;
+
+    evidence_learn(core, token);
+    if (core->frozen
+        && (core->vote->phase == PHASE_PARKED || (core->vote->parked && !token->parked) || stale
+            || is_stuck(core)))
+        ballot_start(core);
+    else
+        evidence_schedule(core);
+}
+
+/* The member that handed us the token reached us: that settles what others think of us. */
+static void pass_on(struct spotnik_core *core, struct peer *from, const struct spotnik_token *token)
+{
+    bool visited = token->report[core->rank].evidence == SPOTNIK_EVIDENCE_SILENT;
+
+    promise(core, token);
+    spotnik_token_copy(&core->vote->token, token);
+    core->vote->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    evidence_learn(core, &core->vote->token);
+    token_sign(core);
+    if (token->parked)
+        redial_silent(core);
+    core->vote->retries = 0;
+    arm_retry(core, 4 * core->limits.retry_ns);
+    /* its initiator cannot know: we learnt it when its ballot, or another, was under way */
+    if (token->parked && witness_names_us(core)) {
+        ballot_start(core);
+        return;
+    }
+    token_forward(core);
+    if (visited)
+        path_return(core, from);
+}
+
+void on_reconcile(struct spotnik_core *core, struct peer *from,
+                  const struct spotnik_message *message)
+{
+    const struct spotnik_token *token = message->token;
+
+    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch
+        || token->report_count != core->view.size || !token->ballot.round)
+        return;
+    if (token->accepted_ballot.round && token->accepted.epoch != core->view.epoch + 1)
+        return; /* a proposal of another epoch decides nothing in this one */
+    if (token->accepted_ballot.round && !proposal_unpack(core, &message->token->accepted))
+        return;
+    /* it watches us now, whatever we do with its token: let it hear us */
+    peer_activate(core, from);
+    int order = spotnik_ballot_compare(token->ballot, core->vote->promised);
+    if (order < 0) {
+        outbid(core, token);
+    } else if (order > 0) {
+        pass_on(core, from, token);
+    } else if (path_came_back(core, token)) {
+        spotnik_token_copy(&core->vote->token, token);
+        token_forward(core);
+    } else if (is_self(core, token->ballot.initiator) && core->vote->phase == PHASE_RECONCILE) {
+        spotnik_token_copy(&core->vote->token, token);
+        token_returned(core);
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TICK: heartbeats, silence, and the timers that keep the protocol moving when nobody speaks. */
+#include "base/time.h"
+#include "vote/vote.h"
+
+/* We were late ourselves (stopped, or starved of a processor): what looks like silence of others
+ * may be deafness of ours. */
+static void forgive_lateness(struct spotnik_core *core)
+{
+    uint64_t late_ns = spotnik_time_since(core->now_ns, core->vote->heartbeat_ns);
+
+    if (late_ns < core->limits.heartbeat_ns)
+        return;
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used)
+            core->vote->peer[i].detector.heard_ns =
+                spotnik_time_min(core->now_ns,
+                                 spotnik_time_add(core->vote->peer[i].detector.heard_ns, late_ns));
+}
+
+/* A peer on our own host shares our processors: its silence mostly means that the host is busy,
+ * while its death comes by certificate or EOF. Only a stopped process is noticed by silence there,
+ * and that may take a little longer. */
+#define HOST_PATIENCE 3
+/* So may be one on another host whose kernel answers: either the process is stopped, or packets
+ * were lost and all that it has said since waits behind them. A machine that has gone, or that is
+ * cut off, does not answer. */
+#define KERNEL_PATIENCE 3
+#define SETTLES_MAX 12
+
+uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member)
+{
+    bool near = member->host == core->self.host && core->self.host != 0;
+    return core->limits.silence_floor_ns * (near ? HOST_PATIENCE : 1);
+}
+
+/* Where heartbeats were late by one lately packets may get lost, and what is lost three times is
+ * late by a second. */
+static uint64_t kernel_floor(const struct spotnik_core *core, const struct peer *peer)
+{
+    const struct spotnik_limits *limits = &core->limits;
+
+    if (peer->detector.longest_ns >= limits->silence_floor_ns / 3)
+        return limits->silence_ceiling_ns;
+    return spotnik_time_min(limits->silence_ceiling_ns, KERNEL_PATIENCE * limits->silence_floor_ns);
+}
+
+static bool silent(const struct spotnik_core *core, const struct peer *peer)
+{
+    uint64_t floor_ns = silence_floor(core, &peer->member),
+             ceiling_ns = core->limits.silence_ceiling_ns;
+
+    if (!peer->linked)
+        /* before the link is up there is nothing to hear: allow for the dialling */
+        floor_ns = ceiling_ns;
+    else if (spotnik_time_since(core->now_ns, peer->kernel_ns) < core->limits.heartbeat_ns / 2)
+        floor_ns = kernel_floor(core, peer);
+    return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
+}
+
+void on_kernel(struct spotnik_core *core, const struct spotnik_member *member)
+{
+    struct peer *peer = peer_find(core, member->id);
+
+    if (peer)
+        peer->kernel_ns = core->now_ns;
+}
+
+bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint64_t now_ns)
+{
+    const struct peer *peer = core->role == SPOTNIK_ROLE_MEMBER ? peer_find(core, id) : NULL;
+
+    return peer && peer->active && peer->linked
+           && spotnik_time_since(now_ns, peer->detector.heard_ns)
+                  >= core->limits.silence_floor_ns / 2;
+}
+
+static void heartbeat(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
+        if (peer->used && peer->active && peer->linked)
+            send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
+    }
+    core->vote->heartbeat_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+}
+
+/* One accusation may install a view and change the table under us: look again from the start. */
+static bool accuse_one(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->vote->peer_top; i++) {
+        struct peer *peer = &core->vote->peer[i];
+        if (!peer->used || !peer->active || !silent(core, peer))
+            continue;
+        uint32_t rank = peer_rank(core, peer);
+        if (rank == SPOTNIK_NO_RANK || spotnik_evidence_out(core->vote->book[rank].evidence))
+            continue;
+        evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
+        return core->role == SPOTNIK_ROLE_MEMBER;
+    }
+    return false;
+}
+
+/* Each try gives the next view twice as long to hand over its last step: a view change in the
+ * middle begins that anew. */
+static void settle_try(struct spotnik_core *core)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->now_ns < core->vote->settle_ns
+        || !step_needs_settling(core))
+        return;
+    core->vote->settles += core->vote->settles < SETTLES_MAX;
+    ballot_start(core);
+}
+
+static void tick_member(struct spotnik_core *core)
+{
+    if (core->now_ns >= core->vote->heartbeat_ns) {
+        forgive_lateness(core);
+        heartbeat(core);
+        dispute_tick(core);
+        if (core->role != SPOTNIK_ROLE_MEMBER)
+            return;
+        while (accuse_one(core))
+            ;
+        settle_try(core);
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->enter_until_ns
+        && core->vote->phase == PHASE_JOINER)
+        token_returned(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->initiate_ns) {
+        core->vote->initiate_ns = SPOTNIK_NEVER;
+        ballot_start(core);
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->retry_ns) {
+        core->vote->retries += core->vote->phase != PHASE_JOINER;
+        ballot_start(core);
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        path_tick(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        doubt_tick(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->leave_ns) {
+        core->vote->leave_ns =
+            core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
+        core->vote->book[core->rank].leaving = 1;
+        if (!core->frozen)
+            ballot_start(core);
+    }
+}
+
+void on_tick(struct spotnik_core *core)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        tick_member(core);
+    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->vote->enter_ns)
+        enter_send(core);
+}

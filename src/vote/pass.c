@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as
+ * it is up, and round members that turn out to be dead meanwhile. Also the route of ACCEPT (all
+ * voters). RESTART goes its own way: spread.c. */
+#include "base/assert.h"
+#include "vote/vote.h"
+
+static const enum spotnik_message_kind message_of[PASS_COUNT] = {
+    [PASS_RECONCILE] = SPOTNIK_MESSAGE_RECONCILE,
+    [PASS_ACCEPT] = SPOTNIK_MESSAGE_ACCEPT,
+};
+
+static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer *peer)
+{
+    core->vote->hop[pass] = (struct spotnik_id){ 0 };
+    if (pass == PASS_RECONCILE)
+        core->vote->token_at = peer->member.id;
+    /* a peer an epoch behind must install ours before it can promise in it */
+    tell_view(core, peer);
+    peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
+    send_message(core, peer, message_of[pass]);
+}
+
+/* Another ballot has overtaken the hop. Whom it was to reach never learned that we listen for it:
+ * it would be taken for silent for ever, and the path to it for broken. */
+void pass_cancel(struct spotnik_core *core, enum pass pass)
+{
+    struct peer *peer = peer_find(core, core->vote->hop[pass]);
+
+    if (peer && peer->sought)
+        peer->active = peer->sought = false;
+    core->vote->hop[pass] = (struct spotnik_id){ 0 };
+}
+
+void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to)
+{
+    struct peer *peer = peer_want(core, to);
+    if (peer->linked) {
+        pass_deliver(core, pass, peer);
+        return;
+    }
+    core->vote->hop[pass] = to->id;
+    bool sought = peer->sought || !peer->active;
+    peer_activate(core, peer);
+    peer->sought = sought;
+    peer_dial(core, peer);
+}
+
+/* A link came up: whatever waited for it goes out. */
+void pass_flush(struct spotnik_core *core, struct peer *peer)
+{
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        if (spotnik_id_equal(core->vote->hop[pass], peer->member.id))
+            pass_deliver(core, (enum pass)pass, peer);
+}
+
+/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
+ * reach every voter; the new evidence starts a new ballot instead. */
+void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
+{
+    restart_reroute(core, failed->id);
+    if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed->id)) {
+        pass_cancel(core, PASS_RECONCILE);
+        token_sign(core);
+        token_forward(core);
+    }
+    if (spotnik_id_equal(core->vote->hop[PASS_ACCEPT], failed->id))
+        pass_cancel(core, PASS_ACCEPT);
+}
+
+void accept_forward(struct spotnik_core *core)
+{
+    const struct spotnik_proposal *proposal = &core->vote->accepted;
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+
+    SPOTNIK_ASSERT(at != SPOTNIK_NO_RANK);
+    for (uint32_t ahead = 1; ahead < proposal->entry_count; ahead++) {
+        const struct spotnik_entry *entry = &proposal->entry[(at + ahead) % proposal->entry_count];
+        if (!(entry->flags & SPOTNIK_ENTRY_VOTER))
+            continue;
+        pass_send(core, PASS_ACCEPT, &entry->member);
+        return;
+    }
+    view_install(core, proposal); /* the only voter */
+}

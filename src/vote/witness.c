@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exact ties: half of the view is all that promised, and which half goes on is for the witness to
+ * say, a thing that one member at most can have for an epoch (docs/design/0024-exact-ties.md). The
+ * initiator asks for it and decides by its own word alone: others of its half need not know. What
+ * it was told once in an epoch stays true in it. */
+#include "vote/vote.h"
+
+/* A member of an older version goes by the smallest id. While there may be one in the view, a half
+ * needs both, and no two halves have that. */
+static bool all_know(struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        const struct peer *peer =
+            rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
+        if (rank != core->rank && (!peer || peer->speech < SPOTNIK_SPEECH_LINEAGE))
+            return false;
+    }
+    return true;
+}
+
+bool witness_names_us(struct spotnik_core *core)
+{
+    bool named = core->view.epoch != 0 && core->vote->witness.named_epoch == core->view.epoch;
+
+    if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
+        return core->vote->witness.named_epoch != 0;
+    return named
+           && (all_know(core)
+               || spotnik_lineage_has_smallest(&core->view, core->vote->token.report));
+}
+
+/* Every ballot that ends in a tie asks again: an answer may be lost. Only the first one of an epoch
+ * waits before it parks. */
+bool witness_is_awaited(struct spotnik_core *core)
+{
+    bool first = core->vote->witness.asked_epoch != core->view.epoch;
+
+    if (!spotnik_lineage_is_tied(&core->view, core->vote->token.report))
+        return false;
+    core->vote->witness.asked_epoch = core->view.epoch;
+    queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
+    if (!first)
+        return false;
+    phase_set(core, PHASE_WITNESS);
+    arm_retry(core, core->limits.retry_ns);
+    return true;
+}
+
+/* Late, and for another epoch, it says nothing. While somebody else's ballot is under way it waits
+ * for our next one. */
+void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || answer->epoch != core->view.epoch)
+        return;
+    if (answer->named)
+        core->vote->witness.named_epoch = answer->epoch;
+    if (core->vote->phase == PHASE_WITNESS && answer->named)
+        token_returned(core);
+    else if (core->vote->phase == PHASE_WITNESS)
+        ballot_park(core);
+    else if (core->vote->phase == PHASE_PARKED && answer->named)
+        ballot_start(core);
+}
