@@ -4,7 +4,7 @@
 # as FILE: what is wrong, and fails if there was one.
 #   layers   a file of src/ includes only folders that stand before its own in the list below; nothing of src/ includes
 #            cli, tests or bench; no file includes the inside.h of another folder; src/base depends on nothing, src/reduce on base alone
-#   machines in src/core, core.c alone sees both the vote and the route; others include vote.h or route.h
+#   private  src/vote and src/route are seen by themselves alone; they and src/core meet in core/meet.h and core/state.h
 #   planner  planner/ uses src/base and itself, and nothing else of the tree; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
@@ -31,6 +31,14 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         }
     }
 
+    # The vote and the route are seen by nobody; what they have in common with core, by the three.
+    function is_private(target, own)
+    {
+        if (target ~ /^core\/(state|meet)\.h$/)
+            return own !~ /^(core|vote|route)$/
+        return target ~ /inside\.h$/ || target ~ /^(vote|route)\//
+    }
+
     function check_include(own, target, quoted)
     {
         if (quoted && split(target, part, "/") > 1) {
@@ -40,10 +48,8 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
                 breach("includes \"" target "\", which is no layer of src/")
             else if (place[part[1]] > place[own] || own == "reduce" && part[1] !~ /^(base|reduce)$/)
                 breach("includes \"" target "\", but " part[1] " stands after " own " in the list of layers")
-            else if (part[1] != own && (part[2] ~ /inside\.h$/ || target ~ /^core\/(state|meet|vote|route)\.h$/))
+            else if (part[1] != own && is_private(target, own))
                 breach("includes \"" target "\", which is private to " part[1])
-            else if (target ~ /^core\/(vote|route)\.h$/ && FILENAME != "src/core/core.c" && machine[FILENAME]++)
-                breach("includes vote/vote.h and route/route.h: a file is of one of the two machines, and they meet in core/meet.h")
         } else if (!quoted && own in is_pure && !(target in is_pure_header))
             breach("includes <" target ">; " own " is pure")
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the vote and the route meet. The vote decides who is in (vote.h), the route what moves
- * where (route.h); each calls of the other what stands here, and nothing else. Private to
- * src/core. */
+/* Where core, vote and route meet. The vote decides who is in (src/vote), the route what moves
+ * where (src/route), and core gives each event to one of them. Each calls of the others what stands
+ * here and in state.h, and nothing else. Private to the three folders. */
 #ifndef SPOTNIK_CORE_MEET_H
 #define SPOTNIK_CORE_MEET_H
 
@@ -43,5 +43,23 @@ bool flat_streams_to(const struct spotnik_core *core, uint32_t rank);
 uint32_t flat_hosts(const struct spotnik_core *core);
 void flat_check(const struct spotnik_core *core);
 void flat_lanes_again(struct spotnik_core *core);
+
+/* ---- core asks both ---- */
+
+/* Arrays in the memory of the core. The result is NULL while only sizes are wanted. */
+struct vote *vote_lay_out(struct carver *carver, uint32_t members, uint32_t entries);
+struct route *route_lay_out(struct carver *carver, uint32_t members, uint32_t entries);
+void vote_init(struct spotnik_core *core);
+/* The event is of that machine. False: it is not, and nothing is done. */
+bool vote_take(struct spotnik_core *core, const struct spotnik_event *event);
+bool route_take(struct spotnik_core *core, const struct spotnik_event *event);
+/* Around every event, of whatever kind. */
+void vote_before(struct spotnik_core *core);
+void vote_after(struct spotnik_core *core, enum spotnik_event_kind kind);
+uint64_t vote_deadline(const struct spotnik_core *core);
+bool vote_is_parked(const struct spotnik_core *core);
+/* The body of a SEND, when it is polled. False: nobody waits for it any more. */
+bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
+                struct spotnik_action *ret);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ground of the vote and of the route: what both see. Private to src/core. */
+/* The ground of the vote and of the route: what both see. Private to src/core, src/vote and
+ * src/route. */
 #ifndef SPOTNIK_CORE_STATE_H
 #define SPOTNIK_CORE_STATE_H
 
@@ -8,8 +9,8 @@
 #include "member/proposal.h"
 #include "step/transaction.h"
 
-struct vote;  /* who is in: vote.h */
-struct route; /* what moves where: route.h */
+struct vote;  /* who is in: src/vote */
+struct route; /* what moves where: src/route */
 struct peer;
 
 struct queued_action {
@@ -48,6 +49,15 @@ struct spotnik_core {
     struct vote *vote;
     struct route *route;
 };
+
+/* Carves arrays out of the caller's memory; with base NULL it only adds up. */
+struct carver {
+    unsigned char *base;
+    size_t used, saved; /* without the queue */
+};
+
+/* core.c */
+void *carve(struct carver *carver, size_t bytes);
 
 /* queue.c */
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The route: what moves where. The running step, and the ways of its buckets. Private to the files
- * of the route and to core.c; the vote asks by meet.h.
+/* The route: what moves where. The running step, and the ways of its buckets. Private to this
+ * folder; the vote and the core ask by core/meet.h.
  *
  * A way is one file that fills in a `struct way`, and one line in the table of route.c. All members
  * of a view must choose alike: `takes` may look at the view, at what came with it, at the step and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The vote: who is in. Membership, ballots, evidence, doubt, disputes, joining and leaving. Private
- * to the files of the vote and to core.c; the route asks by meet.h. */
+ * to this folder; the route and the core ask by core/meet.h. */
 #ifndef SPOTNIK_VOTE_VOTE_H
 #define SPOTNIK_VOTE_VOTE_H
 
@@ -310,7 +310,7 @@ void peers_after_view(struct spotnik_core *core);
 /* phase.c */
 void phase_set(struct spotnik_core *core, enum phase phase);
 
-/* queue.c */
+/* compose.c */
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
                  uint64_t serial);
