@@ -34,7 +34,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     # The vote and the route are seen by nobody; what they have in common with core, by the three.
     function is_private(target, own)
     {
-        if (target ~ /^core\/(state|meet)\.h$/)
+        if (target ~ /^core\/(state|meet|phases)\.h$/)
             return own !~ /^(core|vote|route)$/
         return target ~ /inside\.h$/ || target ~ /^(vote|route)\//
     }

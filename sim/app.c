@@ -264,6 +264,7 @@ void spotnik_sim_app_deal(struct sim_world *world, struct sim_process *process)
     spotnik_sim_story_event(world, process, &event);
     spotnik_sim_mix(world, (uint64_t)event.kind << 40 | process->index);
     spotnik_core_step(process->core, &event);
+    spotnik_sim_story_moves(world, process);
 }
 
 void spotnik_sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step)

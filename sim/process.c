@@ -227,6 +227,7 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
     uint64_t begun_ns = spotnik_sim_cost_begin(world);
     spotnik_core_step(process->core, event);
     spotnik_sim_cost_end(world, process, begun_ns);
+    spotnik_sim_story_moves(world, process);
     bool any = drain(world, process);
     process->cost.event_ns = 0;
     process->in_core = false;

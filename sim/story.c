@@ -49,6 +49,14 @@ void spotnik_sim_story_event(struct sim_world *world, const struct sim_process *
         spotnik_tell_event(&teller, world->now_ns, process->index, event);
 }
 
+void spotnik_sim_story_moves(struct sim_world *world, const struct sim_process *process)
+{
+    const struct spotnik_teller teller = teller_of(world);
+
+    if (teller.out)
+        spotnik_tell_moves(&teller, process->index, process->core);
+}
+
 void spotnik_sim_story_action(struct sim_world *world, const struct sim_process *process,
                               const struct spotnik_action *action)
 {

@@ -542,6 +542,7 @@ void spotnik_sim_story(struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void spotnik_sim_story_event(struct sim_world *world, const struct sim_process *process,
                              const struct spotnik_event *event);
+void spotnik_sim_story_moves(struct sim_world *world, const struct sim_process *process);
 void spotnik_sim_story_action(struct sim_world *world, const struct sim_process *process,
                               const struct spotnik_action *action);
 

@@ -191,6 +191,12 @@ void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_mi
 void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event);
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret);
 
+/* The next move of a phase that was not told yet, for traces; few are kept. False: none. */
+struct spotnik_move {
+    const char *of, *from, *to; /* "ballot", "none", "reconcile" */
+};
+bool spotnik_core_move(struct spotnik_core *core, struct spotnik_move *ret);
+
 /* The instant at which TICK is due; SPOTNIK_NEVER when nothing is pending. */
 uint64_t spotnik_core_deadline(const struct spotnik_core *core);
 

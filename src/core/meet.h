@@ -16,7 +16,6 @@ void ballot_start(struct spotnik_core *core);
 void mismatch(struct spotnik_core *core, struct spotnik_id other);
 void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket,
                   struct spotnik_id other);
-void role_set(struct spotnik_core *core, enum spotnik_role role);
 void enter_send(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);
 bool ballot_is_outrun(const struct spotnik_core *core);

@@ -20,6 +20,12 @@ struct queued_action {
     uint64_t serial;                   /* of DOUBT, ASSURE */
 };
 
+/* Of phases, for traces: see phases.h. */
+#define MOVES_KEPT 8
+struct phase_move {
+    uint8_t table, from, to;
+};
+
 struct spotnik_core {
     struct spotnik_limits limits;
     struct spotnik_member self;
@@ -44,6 +50,8 @@ struct spotnik_core {
     struct queued_action *queue; /* ring buffer */
     uint32_t queue_head, queue_count, queue_max;
     struct spotnik_message outgoing;
+    struct phase_move move[MOVES_KEPT]; /* ring buffer: the last ones */
+    uint32_t moves, moves_told;
     struct spotnik_core_status status; /* counters and instants; the rest is filled on demand */
 
     struct vote *vote;
@@ -58,6 +66,9 @@ struct carver {
 
 /* core.c */
 void *carve(struct carver *carver, size_t bytes);
+
+/* phases.c */
+void role_set(struct spotnik_core *core, enum spotnik_role role);
 
 /* queue.c */
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);

@@ -7,7 +7,7 @@
 void on_step_begin(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(!core->step.begun);
-    core->route->begin_wanted = true;
+    step_move(core, STEP_WANTED);
     step_try_begin(core);
 }
 
@@ -72,11 +72,12 @@ void on_step_seal(struct spotnik_core *core)
     if (core->step.started == 0)
         add_barrier(core);
     core->step.sealed = true;
+    step_move(core, STEP_SEALED);
     step_try_commit(core);
 }
 
 void on_deal(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
-    SPOTNIK_ASSERT(core->route->deal_asked);
+    SPOTNIK_ASSERT(core->route->phase == STEP_DEALING);
     step_dealt(core, deal);
 }

@@ -11,15 +11,23 @@
 #include "core/meet.h"
 #include "member/hosts.h"
 
+/* Of the running step, in the eyes of the caller. */
+enum step_phase {
+    STEP_IDLE,    /* it is not asked for */
+    STEP_WANTED,  /* it is, and may not begin yet */
+    STEP_BEGUN,   /* buckets may start */
+    STEP_SEALED,  /* no more start */
+    STEP_DEALING, /* all is done; the action DEAL is out */
+};
+
 struct route {
+    enum step_phase phase;
     uint64_t step_ns;                 /* what a step takes, on the average; 0: not known */
     uint64_t commit_ns, commit_epoch; /* of the last commit */
     uint64_t handed_buckets; /* how many its donor says the running step has; 0: not known */
     uint32_t begun_share, begun_shares; /* of the begun step, fixed when it was begun */
-    bool begin_wanted;
     bool replay_due; /* joiner: a result of the next step is waiting in its stream */
     bool declined;   /* the begun step consumes no samples */
-    bool deal_asked; /* the action DEAL is out */
     bool barred;     /* from outside: commit nothing */
     bool weight_set;
     uint64_t weight;
@@ -151,6 +159,9 @@ void on_decline(struct spotnik_core *core);
 void on_deal(struct spotnik_core *core, const struct spotnik_event_deal *deal);
 void on_bucket_start(struct spotnik_core *core, const struct spotnik_event_start *start);
 void on_step_seal(struct spotnik_core *core);
+
+/* phase.c */
+void step_move(struct spotnik_core *core, enum step_phase phase);
 
 /* place.c */
 void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header *header);

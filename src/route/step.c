@@ -34,7 +34,7 @@ uint64_t step_stable(const struct spotnik_core *core)
  * stable. A member that has begun the next step waits as well, for those that cannot. */
 bool step_needs_settling(const struct spotnik_core *core)
 {
-    bool waiting = core->route->begin_wanted || core->step.begun;
+    bool waiting = core->route->phase != STEP_IDLE;
 
     return core->rank == 0 && waiting && !core->frozen && core->view.size < core->members_min
            && step_stable(core) < core->step.committed;
@@ -65,13 +65,13 @@ static bool may_begin(const struct spotnik_core *core)
 
 void step_try_begin(struct spotnik_core *core)
 {
-    if (!core->route->begin_wanted || core->step.begun || !may_begin(core))
+    if (core->route->phase != STEP_WANTED || !may_begin(core))
         return;
-    core->route->begin_wanted = core->route->replay_due = core->route->weight_set =
-        core->route->declined = false;
+    core->route->replay_due = core->route->weight_set = core->route->declined = false;
     core->route->handed_buckets = 0;
     core->route->flat.begun_epoch[(core->step.committed + 1) & 1] = 0;
     spotnik_transaction_begin(&core->step);
+    step_move(core, STEP_BEGUN);
     uint64_t step = core->step.committed + 1;
     bool replay = step_by_handover(core);
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
@@ -165,6 +165,7 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event_de
     bool handed = step_by_handover(core);
 
     spotnik_transaction_commit(&core->step);
+    step_move(core, STEP_IDLE);
     evidence_settled(core);
     step_time(core);
     flat_settle(core, handed);
@@ -204,13 +205,13 @@ void step_try_commit(struct spotnik_core *core)
                      core->view.entry[predecessor_rank(core)].member.id);
         return;
     }
-    if (!may_commit(core) || core->route->deal_asked)
+    if (!may_commit(core) || core->route->phase == STEP_DEALING)
         return;
     if (!deal_wanted(core)) {
         step_commit(core, NULL);
         return;
     }
-    core->route->deal_asked = true;
+    step_move(core, STEP_DEALING);
     queue_action(core, SPOTNIK_ACTION_DEAL)->step = core->step.committed + 1;
 }
 
@@ -227,7 +228,7 @@ void spotnik_core_bar(struct spotnik_core *core, bool barred)
  * is asked again. */
 void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
-    core->route->deal_asked = false;
+    step_move(core, STEP_SEALED);
     if (may_commit(core))
         step_commit(core, deal_wanted(core) ? deal : NULL);
 }
@@ -263,13 +264,14 @@ uint64_t step_takes_ns(const struct spotnik_core *core)
 
 bool step_is_asked_for(const struct spotnik_core *core)
 {
-    return core->route->begin_wanted;
+    return core->route->phase == STEP_WANTED;
 }
 
 /* No step begins for a caller that has gone on to leave. */
 void step_ask_no_more(struct spotnik_core *core)
 {
-    core->route->begin_wanted = false;
+    if (core->route->phase == STEP_WANTED)
+        step_move(core, STEP_IDLE);
 }
 
 void step_forget_handed(struct spotnik_core *core)
