@@ -23,6 +23,7 @@
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
 {
+    SPOTNIK_ASSERT(flat->count <= flat->max);
     uint32_t at = 0;
     while (at < flat->count && !spotnik_id_equal(flat->peer[at], id))
         at++;
@@ -32,6 +33,7 @@ static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
 /* Do we lack memory that we should share with this member? */
 static bool is_apart(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     if (rank == core->rank
         || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
         return false;
@@ -52,6 +54,7 @@ uint64_t flat_apart(const struct spotnik_core *core)
 {
     uint64_t apart = 0;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->route->flat.failed)
         return UINT64_MAX;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
@@ -75,6 +78,7 @@ static bool is_near(const struct spotnik_core *core)
 
 void flat_install(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     core->route->near = is_near(core);
     core->route->flat.failed = false;
     core->route->flat.on = core->chosen.flat;
@@ -94,6 +98,7 @@ void flat_settle(struct spotnik_core *core, bool handed)
 {
     uint64_t generation = core->step.committed & 1;
 
+    SPOTNIK_ASSERT(!core->step.begun);
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || handed)
         return;
     core->route->flat.on |= core->route->flat.agreed[generation];
@@ -109,18 +114,21 @@ static bool are_hosts_mixed(const struct spotnik_core *core)
 /* Do we hold the stream of our host? It may be used in this view, now or after its first step. */
 bool flat_streams(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->route->holders >= 1);
     return are_hosts_mixed(core) && core->route->hosts.place == 0;
 }
 
 /* Does the stream of our host, which we hold, go to this member? */
 bool flat_streams_to(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return flat_streams(core) && rank == core->route->hosts.next;
 }
 
 /* How many hosts the view is on. */
 uint32_t flat_hosts(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->route->holders >= 1);
     return core->route->holders;
 }
 
@@ -142,6 +150,7 @@ bool flat_by_hosts(const struct spotnik_core *core)
 void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket,
                  uint64_t step)
 {
+    SPOTNIK_ASSERT(bucket->used && bucket->complete);
     if (bucket->summed)
         queue_work(core, SPOTNIK_ACTION_SPREAD, number, step);
 }
@@ -152,6 +161,7 @@ static bool lies_there(const struct spotnik_core *core, const struct spotnik_buc
 {
     uint64_t epoch = core->route->flat.begun_epoch[core->view.settled_step & 1];
 
+    SPOTNIK_ASSERT(core->view.settled_step > 0);
     return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used
            && bucket->flat && bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
 }
@@ -161,6 +171,7 @@ void flat_take_late(struct spotnik_core *core)
 {
     uint64_t step = core->view.settled_step;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->step.committed > step || core->step.committed + 1 < step)
         return;
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++) {
@@ -182,44 +193,4 @@ void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *sha
         flat->peer[at] = flat->peer[--flat->count];
     else if (shared->open && at == flat->count && flat->count < flat->max)
         flat->peer[flat->count++] = shared->peer.id;
-}
-
-static bool still_wanted(const struct spotnik_core *core, const struct spotnik_bucket_at *at)
-{
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->route->flat.on
-           && core->step.begun && at->epoch == core->view.epoch
-           && at->step == core->step.committed + 1 && at->bucket < SPOTNIK_BUCKETS_MAX;
-}
-
-void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done)
-{
-    if (!still_wanted(core, &done->at))
-        return;
-    struct spotnik_bucket *bucket =
-        spotnik_transaction_bucket(&core->step, done->at.step, done->at.bucket);
-    if (!bucket->used || bucket->complete)
-        return;
-    if (bucket->hosts) {
-        route_hosts_summed(core, bucket, done);
-        return;
-    }
-    if (!bucket->flat)
-        return;
-    spotnik_transaction_receive_flat(&core->step, bucket);
-    step_try_commit(core);
-}
-
-/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same
- * members and round the ring. (Only a proposal made earlier, and found again, may say otherwise
- * once more.) */
-void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure)
-{
-    if (!still_wanted(core, &failure->at))
-        return;
-    if (failure->error == SPOTNIK_ERR_MISMATCH) {
-        dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){ 0 });
-        return;
-    }
-    core->route->flat.failed = true;
-    ballot_start(core);
 }

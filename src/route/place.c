@@ -14,6 +14,8 @@ static struct spotnik_chunk_header header_of(const struct spotnik_core *core, ui
                                              uint32_t number, const struct spotnik_bucket *bucket,
                                              uint64_t sequence)
 {
+    SPOTNIK_ASSERT(number < SPOTNIK_BUCKETS_MAX);
+    SPOTNIK_ASSERT(bucket->used);
     return (struct spotnik_chunk_header){ .dtype = bucket->dtype,
                                           .op = bucket->op,
                                           .bucket = number,
@@ -30,6 +32,7 @@ static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
 {
     uint64_t count = 0;
 
+    SPOTNIK_ASSERT(step == core->step.committed || step == core->step.committed + 1);
     if (step > core->step.committed)
         return core->route->handed_buckets;
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
@@ -42,6 +45,7 @@ static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *re
     uint64_t step = core->view.settled_step, sequence;
     uint32_t number;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (!(core->view.entry[successor_rank(core)].flags & SPOTNIK_ENTRY_LAGGARD)
         || core->step.committed > step || SPOTNIK_IS_PLANTED(core, SKIP_HANDOVER))
         return false;
@@ -68,6 +72,7 @@ static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_tr
     uint64_t step, sequence;
     uint32_t number;
 
+    SPOTNIK_ASSERT(to < core->view.size && to != core->rank);
     struct spotnik_towards towards = { .to = to,
                                        .to_host = SPOTNIK_NO_RANK,
                                        .successor = to == successor_rank(core) };
@@ -85,6 +90,7 @@ static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_tr
 
 static uint32_t rank_of(const struct spotnik_core *core, struct spotnik_id id)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (spotnik_id_equal(id, core->view.entry[successor_rank(core)].member.id))
         return successor_rank(core);
     if (spotnik_id_equal(id, core->view.entry[predecessor_rank(core)].member.id))
@@ -108,6 +114,7 @@ bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to,
 static bool same_layout(const struct spotnik_bucket *bucket,
                         const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(bucket->used);
     return bucket->count == header->count && bucket->dtype == header->dtype
            && bucket->op == header->op;
 }
@@ -123,6 +130,7 @@ static struct spotnik_placement differs(struct spotnik_core *core, struct spotni
 static struct spotnik_placement bucket_differs(struct spotnik_core *core, struct spotnik_id from,
                                                uint64_t step, uint32_t bucket)
 {
+    SPOTNIK_ASSERT(bucket <= SPOTNIK_CLAIM_OF_NUMBER);
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return differs(core, from);
     dispute_open(core, step, bucket, from);
@@ -136,6 +144,7 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
     uint64_t step = core->step.committed;
     bool reduced_here = core->role == SPOTNIK_ROLE_MEMBER && step > core->view.settled_step;
 
+    SPOTNIK_ASSERT(header->step <= core->step.committed);
     if (!header->handover && header->step == step && reduced_here
         && !spotnik_transaction_bucket(&core->step, step, header->bucket)->used)
         return bucket_differs(core, from, step, header->bucket);
@@ -150,6 +159,7 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
 {
     uint32_t rank = core->role == SPOTNIK_ROLE_MEMBER ? rank_of(core, from) : SPOTNIK_NO_RANK;
 
+    SPOTNIK_ASSERT(bucket->used);
     return rank == SPOTNIK_NO_RANK ? !bucket->complete : way_of(bucket)->awaits(core, bucket, rank);
 }
 
@@ -157,6 +167,7 @@ static bool awaits_any(struct spotnik_core *core, struct spotnik_id from, uint32
 {
     uint64_t step = core->step.committed + 1;
 
+    SPOTNIK_ASSERT(core->step.sealed);
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++) {
         const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, i);
         *ret_bucket = i;
@@ -176,6 +187,7 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
     bool joiner = core->role == SPOTNIK_ROLE_JOINER;
     uint32_t bucket;
 
+    SPOTNIK_ASSERT(header->step > core->step.committed + 1);
     if (header->step != core->step.committed + 2)
         return route_verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
     if (core->step.sealed && (joiner || !step_by_handover(core)) && awaits_any(core, from, &bucket))
@@ -189,6 +201,7 @@ static struct spotnik_placement place_handover(struct spotnik_core *core,
 {
     uint32_t chunk_bytes = core->limits.chunk_bytes;
 
+    SPOTNIK_ASSERT(step_by_handover(core));
     if (bucket->complete || header->sequence < bucket->handover_received)
         /* had it already, from the old ring or another donor */
         return route_verdict(SPOTNIK_VERDICT_DROP);
@@ -207,6 +220,7 @@ static struct spotnik_placement place_handover(struct spotnik_core *core,
 static enum spotnik_schedule schedule_of(const struct spotnik_core *core,
                                          const struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(bucket->used);
     bool due = bucket->way == WAY_HOST_MEMORY && bucket->hosts && route_hosts_by_tree(core, bucket);
     return due ? SPOTNIK_SCHEDULE_TREE : bucket->schedule;
 }
@@ -218,6 +232,7 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
 {
     uint64_t step = core->step.committed + 1;
 
+    SPOTNIK_ASSERT(header->bucket < SPOTNIK_BUCKETS_MAX);
     if (header->step < step)
         return place_late(core, from, header);
     if (header->step > step)

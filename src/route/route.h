@@ -108,7 +108,7 @@ void route_ring_scale(struct spotnik_core *core, uint32_t number,
 enum spotnik_schedule route_small_choose(const struct spotnik_core *core,
                                          const struct spotnik_bucket *bucket);
 
-/* route.c: of ways whose frame is a whole bucket. `from`: a rank, or a place in the tree */
+/* way_whole.c: of ways whose frame is a whole bucket. `from`: a rank, or a place in the tree */
 void route_whole_next(const struct spotnik_bucket *bucket, uint64_t weight,
                       struct spotnik_transfer *ret);
 struct spotnik_placement route_whole_place(const struct spotnik_bucket *bucket, uint32_t from,
@@ -149,6 +149,8 @@ bool flat_by_hosts(const struct spotnik_core *core);
 void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket,
                  uint64_t step);
 void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *shared);
+
+/* on_flat.c */
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *done);
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure);
 

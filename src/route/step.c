@@ -36,12 +36,15 @@ bool step_needs_settling(const struct spotnik_core *core)
 {
     bool waiting = core->route->phase != STEP_IDLE;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     return core->rank == 0 && waiting && !core->frozen && core->view.size < core->members_min
            && step_stable(core) < core->step.committed;
 }
 
 void fail(struct spotnik_core *core, int error)
 {
+    SPOTNIK_ASSERT(error != 0);
+    SPOTNIK_ASSERT(core->role <= SPOTNIK_ROLE_MEMBER);
     core->error = error;
     role_set(core, SPOTNIK_ROLE_FAILED);
     queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
@@ -50,12 +53,14 @@ void fail(struct spotnik_core *core, int error)
 /* Our donor has no result for one of our buckets: it committed the step without it. */
 bool handover_differs(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(!core->step.sealed || core->step.begun);
     return core->role == SPOTNIK_ROLE_MEMBER && step_by_handover(core) && core->step.sealed
            && core->route->handed_buckets && core->route->handed_buckets != core->step.started;
 }
 
 static bool may_begin(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->route->phase == STEP_WANTED);
     if (core->role == SPOTNIK_ROLE_JOINER)
         return core->route->replay_due;
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen)
@@ -90,6 +95,8 @@ void bucket_start(struct spotnik_core *core, uint32_t number)
     uint64_t step = core->step.committed + 1;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
 
+    SPOTNIK_ASSERT(number < SPOTNIK_BUCKETS_MAX);
+    SPOTNIK_ASSERT(core->step.begun);
     if (!step_by_handover(core) && !core->frozen)
         route_start(core, number, bucket);
 }
@@ -99,6 +106,8 @@ void step_restart(struct spotnik_core *core)
 {
     uint64_t step = core->step.committed + 1;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!core->frozen);
     flat_latch(core);
     if (core->step.begun && !step_by_handover(core))
         for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
@@ -126,6 +135,7 @@ static void deal_follow(struct spotnik_core *core, uint64_t step, uint32_t share
 {
     uint32_t from[SPOTNIK_LEDGER_DEAL_MAX];
 
+    SPOTNIK_ASSERT(shares <= core->limits.members_max);
     if (core->ledger.deal_count == 0)
         return;
     for (uint32_t rank = 0; rank < core->view.size && rank < SPOTNIK_LEDGER_DEAL_MAX; rank++)
@@ -138,6 +148,8 @@ static void ledger_advance(struct spotnik_core *core, uint64_t step,
 {
     uint32_t shares = spotnik_view_shares(&core->view, step);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->ledger_known);
     if (!core->route->declined)
         samples_consume(core, step, shares);
     if (deal)
@@ -151,6 +163,7 @@ static void step_time(struct spotnik_core *core)
 {
     uint64_t took_ns = core->now_ns - core->route->commit_ns;
 
+    SPOTNIK_ASSERT(core->route->commit_ns <= core->now_ns);
     if (core->route->commit_ns && core->route->commit_epoch == core->view.epoch)
         core->route->step_ns =
             core->route->step_ns ? (3 * core->route->step_ns + took_ns) / 4 : took_ns;
@@ -164,6 +177,8 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event_de
     uint64_t step = core->step.committed + 1;
     bool handed = step_by_handover(core);
 
+    SPOTNIK_ASSERT(spotnik_transaction_done(&core->step));
+    SPOTNIK_ASSERT(core->route->phase == STEP_SEALED);
     spotnik_transaction_commit(&core->step);
     step_move(core, STEP_IDLE);
     evidence_settled(core);
@@ -194,6 +209,7 @@ static bool may_commit(const struct spotnik_core *core)
 /* A member that is handed a step is handed its consequences as well, without asking. */
 static bool deal_wanted(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->step.begun);
     return core->limits.deals && core->ledger.samples && core->role == SPOTNIK_ROLE_MEMBER
            && !step_by_handover(core);
 }
@@ -228,6 +244,7 @@ void spotnik_core_bar(struct spotnik_core *core, bool barred)
  * is asked again. */
 void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal)
 {
+    SPOTNIK_ASSERT(core->route->phase == STEP_DEALING);
     step_move(core, STEP_SEALED);
     if (may_commit(core))
         step_commit(core, deal_wanted(core) ? deal : NULL);
@@ -253,6 +270,7 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
 /* Our share of the running step, as a report says it. */
 uint32_t step_share(const struct spotnik_core *core, uint32_t *ret_shares)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     *ret_shares = core->step.begun ? core->route->begun_shares : 0;
     return core->step.begun ? core->route->begun_share : SPOTNIK_NO_SHARE;
 }
@@ -270,17 +288,20 @@ bool step_is_asked_for(const struct spotnik_core *core)
 /* No step begins for a caller that has gone on to leave. */
 void step_ask_no_more(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->route->phase == STEP_WANTED)
         step_move(core, STEP_IDLE);
 }
 
 void step_forget_handed(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     core->route->handed_buckets = 0;
 }
 
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares)
 {
+    SPOTNIK_ASSERT(core->route->begun_shares <= core->limits.members_max);
     *ret_shares = core->route->begun_shares;
     return core->route->begun_share < core->route->begun_shares ? core->route->begun_share
                                                                 : core->route->begun_shares;

@@ -2,6 +2,7 @@
 /* One or two hops (docs/design/0011-small-buckets.md): everybody sends its input to everybody, or
  * to rank 0 and gets the result. The table of src/ring/choice.h says when. src/step/small.c has the
  * open transfers. */
+#include "base/assert.h"
 #include "route/route.h"
 
 /* Every member of a view comes to the same answer: it depends on the view, on the step, on the
@@ -11,6 +12,7 @@ enum spotnik_schedule route_small_choose(const struct spotnik_core *core,
 {
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
+    SPOTNIK_ASSERT(bucket->used && bucket->element_bytes > 0);
     if (core->view.size < 2 || bytes > core->limits.chunk_bytes || core->view.detour)
         return SPOTNIK_SCHEDULE_RING;
     return spotnik_choice_take(core->limits.choice, core->view.size, core->route->near, bytes);
@@ -29,6 +31,7 @@ static void start(struct spotnik_core *core, uint32_t number, struct spotnik_buc
 {
     enum spotnik_schedule schedule = route_small_choose(core, bucket);
 
+    SPOTNIK_ASSERT(core->view.size >= 2 && core->view.size <= SPOTNIK_SMALL_MEMBERS_MAX);
     spotnik_transaction_start_small(&core->step, bucket, schedule, core->view.size, core->rank);
     bucket->sharing = core->route->flat.ours;
     if (schedule == SPOTNIK_SCHEDULE_DIRECT)
@@ -41,6 +44,7 @@ static void next(const struct spotnik_core *core, const struct spotnik_bucket *b
 {
     bool result = spotnik_transaction_is_result(bucket, ret->header.sequence);
 
+    SPOTNIK_ASSERT(bucket->used);
     (void)core;
     route_whole_next(bucket, result ? 0 : bucket->weight, ret);
     ret->source = result                                        ? SPOTNIK_SOURCE_OUT
@@ -52,6 +56,7 @@ static struct spotnik_placement place(const struct spotnik_core *core,
                                       const struct spotnik_bucket *bucket, uint32_t rank,
                                       const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     (void)core;
     return route_whole_place(bucket, rank, header);
 }
@@ -59,6 +64,7 @@ static struct spotnik_placement place(const struct spotnik_core *core,
 static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                    uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     (void)core;
     return spotnik_transaction_awaits(bucket, rank);
 }
@@ -68,6 +74,7 @@ static void sum(struct spotnik_core *core, uint32_t number, const struct spotnik
     struct spotnik_work *work =
         queue_work(core, SPOTNIK_ACTION_SUM, number, core->step.committed + 1);
 
+    SPOTNIK_ASSERT(bucket->size >= 2 && bucket->size == core->view.size);
     work->sum.rank = core->rank;
     work->sum.members = bucket->size;
     work->sum.weight = bucket->weight;
@@ -79,6 +86,7 @@ static void receive(struct spotnik_core *core, struct spotnik_bucket *bucket,
     bool result = spotnik_transaction_is_result(bucket, header->sequence);
     uint32_t from = spotnik_transaction_small_source(bucket, header->sequence);
 
+    SPOTNIK_ASSERT(bucket->used && bucket->size == core->view.size);
     if (!spotnik_transaction_awaits(bucket, from))
         return;
     bucket->sharing = result ? header->sharing : bucket->sharing && header->sharing;

@@ -2,6 +2,7 @@
 /* By hosts (docs/design/0010-hierarchy.md): the members of a host add up in memory, and one of
  * them, the holder, goes on with the sum round the ring of hosts, or up a tree of them. A member
  * alone on its host goes there at once. */
+#include "base/assert.h"
 #include "route/route.h"
 
 /* A bucket that the members of a host add up: does it go on up a tree of the hosts? Between two of
@@ -10,6 +11,7 @@ bool route_hosts_by_tree(const struct spotnik_core *core, const struct spotnik_b
 {
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
+    SPOTNIK_ASSERT(core->route->hosts.count >= 1);
     return core->route->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes
            && spotnik_choice_take(core->limits.choice, core->route->hosts.count, core->route->near,
                                   bytes)
@@ -18,6 +20,7 @@ bool route_hosts_by_tree(const struct spotnik_core *core, const struct spotnik_b
 
 static bool is_alone(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->route->hosts.members >= 1);
     return core->route->hosts.members == 1;
 }
 
@@ -31,6 +34,7 @@ static bool memory_takes(const struct spotnik_core *core, const struct spotnik_b
 
 static void memory_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(core->route->hosts.count > 1);
     route_memory_start(core, number, bucket,
                        core->route->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
 }
@@ -50,12 +54,14 @@ static struct spotnik_placement memory_place(const struct spotnik_core *core,
                     ? is_from_behind(core, bucket, rank)
                     : route_tree_of_hosts(core, rank) != SPOTNIK_NO_RANK;
 
+    SPOTNIK_ASSERT(rank < core->view.size);
     return route_verdict(ours ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
 }
 
 static bool memory_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                           uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return !bucket->complete
            && (!bucket->hosts || rank == core->route->hosts.previous
                || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
@@ -74,6 +80,7 @@ static bool ring_takes(const struct spotnik_core *core, const struct spotnik_buc
 
 static void ring_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(core->route->hosts.index < core->route->hosts.count);
     spotnik_transaction_start_hosts(&core->step, bucket, core->route->hosts.count,
                                     core->route->hosts.index, core->limits.chunk_bytes);
     route_ring_scale(core, number, bucket);
@@ -83,6 +90,7 @@ static struct spotnik_placement ring_place(const struct spotnik_core *core,
                                            const struct spotnik_bucket *bucket, uint32_t rank,
                                            const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return is_from_behind(core, bucket, rank) ? route_ring_place(bucket, header)
                                               : route_verdict(SPOTNIK_VERDICT_BAD);
 }
@@ -90,6 +98,7 @@ static struct spotnik_placement ring_place(const struct spotnik_core *core,
 static bool ring_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                         uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return !bucket->complete
            && (rank == core->route->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
 }
@@ -112,6 +121,7 @@ static bool tree_takes(const struct spotnik_core *core, const struct spotnik_buc
 
 static void tree_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(core->route->hosts.count > 2);
     route_tree_begin(core, bucket, true);
     route_tree_weigh(core, number, bucket);
 }
@@ -130,6 +140,8 @@ const struct way way_host_tree = {
 /* With the sum of our host, which is in out, whole. */
 static void go_up(struct spotnik_core *core, struct spotnik_bucket *bucket, uint64_t weight)
 {
+    SPOTNIK_ASSERT(core->route->hosts.place == 0);
+    SPOTNIK_ASSERT(bucket->way == WAY_HOST_MEMORY);
     bucket->way = WAY_HOST_TREE;
     route_tree_begin(core, bucket, true);
     bucket->summed = true;
@@ -138,6 +150,8 @@ static void go_up(struct spotnik_core *core, struct spotnik_bucket *bucket, uint
 
 static void go_round(struct spotnik_core *core, struct spotnik_bucket *bucket, uint64_t weight)
 {
+    SPOTNIK_ASSERT(core->route->hosts.place == 0);
+    SPOTNIK_ASSERT(bucket->way == WAY_HOST_MEMORY);
     bucket->way = WAY_HOST_RING;
     spotnik_transaction_start_summed(&core->step, bucket, core->route->hosts.count,
                                      core->route->hosts.index, core->limits.chunk_bytes, weight);
@@ -150,6 +164,7 @@ void route_hosts_summed(struct spotnik_core *core, struct spotnik_bucket *bucket
 {
     uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : done->weight;
 
+    SPOTNIK_ASSERT(bucket->used && bucket->hosts && !bucket->complete);
     if (bucket->way == WAY_HOST_MEMORY && route_hosts_by_tree(core, bucket)) {
         go_up(core, bucket, weight);
         return;

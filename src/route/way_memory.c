@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In memory that all members of the view share (docs/design/0007-fast-path.md): the driver reduces
  * it. flat.c decides when a view does. */
+#include "base/assert.h"
 #include "route/route.h"
 
 static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
@@ -12,6 +13,8 @@ static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *
 void route_memory_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket,
                         enum spotnik_host_part part)
 {
+    SPOTNIK_ASSERT(core->route->flat.on);
+    SPOTNIK_ASSERT(core->view.size >= 2);
     spotnik_transaction_start_flat(&core->step, bucket);
     bucket->hosts = part == SPOTNIK_PART_HOLDER;
     struct spotnik_work *work =
@@ -41,6 +44,7 @@ static struct spotnik_placement place(const struct spotnik_core *core,
 static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                    uint32_t rank)
 {
+    SPOTNIK_ASSERT(bucket->flat);
     (void)core, (void)rank;
     return !bucket->complete;
 }

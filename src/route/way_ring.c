@@ -19,6 +19,7 @@ static bool takes(const struct spotnik_core *core, const struct spotnik_bucket *
 void route_ring_scale(struct spotnik_core *core, uint32_t number,
                       const struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(bucket->used);
     struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
     bool alone = core->view.size == 1;
     if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
@@ -37,6 +38,7 @@ void route_ring_scale(struct spotnik_core *core, uint32_t number,
 
 static void start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(core->rank < core->view.size);
     spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank,
                               core->limits.chunk_bytes);
     route_ring_scale(core, number, bucket);
@@ -49,6 +51,7 @@ void route_ring_next(const struct spotnik_core *core, const struct spotnik_bucke
     struct spotnik_ring_chunk chunk = spotnik_ring_sent(&bucket->ring, ret->header.sequence);
     bool scaled = bucket->summed || (route_is_weighted(bucket->op) && bucket->weight > 1);
 
+    SPOTNIK_ASSERT(ret->header.sequence < spotnik_ring_total(&bucket->ring));
     ret->header.weight =
         chunk.hop == 0
             ? bucket->ring_weight
@@ -64,6 +67,7 @@ void route_ring_next(const struct spotnik_core *core, const struct spotnik_bucke
 struct spotnik_placement route_ring_place(const struct spotnik_bucket *bucket,
                                           const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(bucket->used);
     if (header->sequence != bucket->received
         || bucket->received >= spotnik_ring_total(&bucket->ring))
         return route_verdict(SPOTNIK_VERDICT_BAD);
@@ -83,6 +87,7 @@ static struct spotnik_placement place(const struct spotnik_core *core,
                                       const struct spotnik_bucket *bucket, uint32_t rank,
                                       const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     if (rank != predecessor_rank(core))
         return route_verdict(SPOTNIK_VERDICT_BAD);
     return route_ring_place(bucket, header);
@@ -91,6 +96,7 @@ static struct spotnik_placement place(const struct spotnik_core *core,
 static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                    uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return !bucket->complete
            && (rank == predecessor_rank(core) || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
 }
@@ -100,6 +106,8 @@ void route_ring_receive(struct spotnik_core *core, struct spotnik_bucket *bucket
 {
     unsigned generation = header->step & 1;
 
+    SPOTNIK_ASSERT(bucket->received < spotnik_ring_total(&bucket->ring));
+    SPOTNIK_ASSERT(core->step.begun);
     if (header->sequence != bucket->received)
         return;
     struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);

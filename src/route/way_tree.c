@@ -2,6 +2,7 @@
 /* Small buckets of large views: sums go up a tree, and the result comes down
  * (docs/design/0013-tree.md), among all members; or among hosts, for way_hosts.c. Decides the
  * tree, the place of each member, and when to add. src/step/small.c has the open transfers. */
+#include "base/assert.h"
 #include "route/route.h"
 
 /* The first step of a view goes round the ring where members might agree by it to reduce in memory
@@ -14,6 +15,7 @@ static bool is_ready(const struct spotnik_core *core)
 
 static struct spotnik_tree tree_of(const struct spotnik_core *core, bool hosts)
 {
+    SPOTNIK_ASSERT(core->view.size >= 1);
     return (struct spotnik_tree){ .size = hosts ? core->route->hosts.count : core->view.size,
                                   .place = hosts ? core->route->hosts.index : core->rank,
                                   .fan = core->limits.fan };
@@ -22,6 +24,7 @@ static struct spotnik_tree tree_of(const struct spotnik_core *core, bool hosts)
 static uint32_t rank_at(const struct spotnik_core *core, const struct spotnik_tree *tree,
                         bool hosts, uint32_t slot)
 {
+    SPOTNIK_ASSERT(slot <= spotnik_tree_children(tree));
     uint32_t place = spotnik_tree_at(tree, slot);
     return hosts ? core->route->holder[place] : place;
 }
@@ -31,6 +34,7 @@ uint32_t route_tree_of_hosts(const struct spotnik_core *core, uint32_t rank)
 {
     struct spotnik_tree tree = tree_of(core, true);
 
+    SPOTNIK_ASSERT(rank < core->view.size);
     for (uint32_t slot = tree.place == 0; slot <= spotnik_tree_children(&tree); slot++)
         if (rank_at(core, &tree, true, slot) == rank)
             return spotnik_tree_at(&tree, slot);
@@ -41,11 +45,13 @@ uint32_t route_tree_of_hosts(const struct spotnik_core *core, uint32_t rank)
 static uint32_t place_of(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                          uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return bucket->hosts ? route_tree_of_hosts(core, rank) : rank;
 }
 
 static bool is_linked(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     uint32_t ahead = (rank + core->view.size - core->rank) % core->view.size,
              back = core->view.size - ahead;
     return ahead <= core->limits.warm_count || back <= core->limits.warm_count;
@@ -57,6 +63,7 @@ static void expect_lanes(struct spotnik_core *core, bool hosts)
 {
     struct spotnik_tree tree = tree_of(core, hosts);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->route->tree_epoch[hosts] == core->view.epoch)
         return;
     core->route->tree_epoch[hosts] = core->view.epoch;
@@ -73,6 +80,7 @@ static void expect_lanes(struct spotnik_core *core, bool hosts)
  * and those that it had are kept. */
 void flat_lanes_again(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->view.size < 2 || (core->route->tree_epoch[0] == 0 && core->route->tree_epoch[1] == 0))
         return;
     if (flat_by_hosts(core) ? flat_streams(core) && core->route->hosts.count > 2
@@ -85,6 +93,8 @@ static void gather(struct spotnik_core *core, uint32_t number, const struct spot
     struct spotnik_work *work =
         queue_work(core, SPOTNIK_ACTION_GATHER, number, core->step.committed + 1);
 
+    SPOTNIK_ASSERT(bucket->used);
+    SPOTNIK_ASSERT(core->step.begun);
     work->gather.children = spotnik_tree_children(&bucket->tree);
     work->gather.summed = bucket->summed;
     work->gather.finishes = bucket->rank == 0;
@@ -95,6 +105,7 @@ void route_tree_begin(struct spotnik_core *core, struct spotnik_bucket *bucket, 
 {
     struct spotnik_tree tree = tree_of(core, hosts);
 
+    SPOTNIK_ASSERT(bucket->used);
     spotnik_transaction_start_tree(&core->step, bucket, &tree);
     bucket->hosts = hosts;
     bucket->sharing = core->route->flat.ours;
@@ -105,6 +116,7 @@ void route_tree_begin(struct spotnik_core *core, struct spotnik_bucket *bucket, 
 void route_tree_weigh(struct spotnik_core *core, uint32_t number,
                       const struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(bucket->schedule == SPOTNIK_SCHEDULE_TREE);
     if (spotnik_tree_children(&bucket->tree) == 0 && bucket->op == SPOTNIK_MEAN
         && bucket->weight > 1)
         gather(core, number, bucket);
@@ -124,6 +136,7 @@ static void start(struct spotnik_core *core, uint32_t number, struct spotnik_buc
 /* Ours goes out as the caller put it in: nothing is added to it before, nor is it weighted. */
 static bool is_plain(const struct spotnik_bucket *bucket)
 {
+    SPOTNIK_ASSERT(bucket->schedule == SPOTNIK_SCHEDULE_TREE);
     return spotnik_tree_children(&bucket->tree) == 0 && !bucket->summed
            && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1);
 }
@@ -133,6 +146,7 @@ void route_tree_next(const struct spotnik_core *core, const struct spotnik_bucke
 {
     bool result = spotnik_transaction_is_result(bucket, ret->header.sequence);
 
+    SPOTNIK_ASSERT(bucket->schedule == SPOTNIK_SCHEDULE_TREE);
     (void)core;
     route_whole_next(bucket, result ? 0 : bucket->tree_weight, ret);
     ret->source = result || !is_plain(bucket) ? SPOTNIK_SOURCE_OUT : SPOTNIK_SOURCE_IN;
@@ -142,12 +156,14 @@ struct spotnik_placement route_tree_place(const struct spotnik_core *core,
                                           const struct spotnik_bucket *bucket, uint32_t rank,
                                           const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return route_whole_place(bucket, place_of(core, bucket, rank), header);
 }
 
 bool route_tree_awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                        uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_transaction_awaits(bucket, place_of(core, bucket, rank));
 }
 
@@ -155,6 +171,7 @@ bool route_tree_awaits(const struct spotnik_core *core, const struct spotnik_buc
 static void add_up(struct spotnik_core *core, struct spotnik_bucket *bucket,
                    const struct spotnik_chunk_header *header)
 {
+    SPOTNIK_ASSERT(!bucket->complete || bucket->rank == 0);
     bucket->tree_weight += header->weight;
     if (spotnik_transaction_gathered(bucket))
         gather(core, header->bucket, bucket);
@@ -166,6 +183,7 @@ void route_tree_receive(struct spotnik_core *core, struct spotnik_bucket *bucket
     bool result = spotnik_transaction_is_result(bucket, header->sequence);
     uint32_t from = spotnik_transaction_small_source(bucket, header->sequence);
 
+    SPOTNIK_ASSERT(bucket->used);
     if (!spotnik_transaction_awaits(bucket, from))
         return;
     bucket->sharing = result ? header->sharing : bucket->sharing && header->sharing;

@@ -10,6 +10,8 @@ static void fence(struct spotnik_core *core)
 {
     uint32_t next = 0;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         struct spotnik_id id = core->view.entry[rank].member.id;
         uint32_t at = spotnik_proposal_find_near(&core->vote->accepted, id, next);

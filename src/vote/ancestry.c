@@ -2,6 +2,7 @@
 /* Which lineage our views are of, and whether the next one is built on ours
  * (docs/design/0028-lineages.md). A view of an older member brings no chain: then we continue our
  * own. */
+#include "base/assert.h"
 #include "vote/vote.h"
 
 static bool follows(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
@@ -29,6 +30,7 @@ void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *
 {
     struct spotnik_proposal *chosen = &core->chosen;
 
+    SPOTNIK_ASSERT(core->view.epoch > 0 && core->chosen.epoch == core->view.epoch);
     if (!chosen->founding.id && next)
         chosen->founding = *founding;
     if (!chosen->chain && next && chain)
@@ -40,6 +42,7 @@ void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *
 
 void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_presence *ret)
 {
+    SPOTNIK_ASSERT(core->role != SPOTNIK_ROLE_MEMBER || core->view.epoch > 0);
     *ret = (struct spotnik_presence){ .step = core->step.committed };
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;

@@ -23,6 +23,8 @@ static void recovery_note(struct spotnik_core *core)
 
 void freeze(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!core->frozen || core->vote->frozen_ns <= core->now_ns);
     recovery_note(core);
     if (core->frozen)
         return;
@@ -36,6 +38,8 @@ void freeze(struct spotnik_core *core)
  * members that wake together do not outbid each other for ever. */
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(wait_ns > 0);
     uint64_t spread_ns = core->rank * core->limits.stagger_ns;
     uint32_t shift = core->vote->retries < 4 ? core->vote->retries : 4;
     wait_ns += core->view.size * SPOTNIK_MS; /* a pass is as long as the ring */
@@ -46,6 +50,8 @@ static void token_clear(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->vote->token;
 
+    SPOTNIK_ASSERT(core->vote->promised.round > 0);
+    SPOTNIK_ASSERT(core->frozen);
     token->ballot = core->vote->promised;
     token->parked = core->vote->parked;
     token->report_count = core->view.size;
@@ -108,6 +114,9 @@ void token_sign(struct spotnik_core *core)
     struct spotnik_token *token = &core->vote->token;
     uint32_t shares, share = step_share(core, &shares);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    SPOTNIK_ASSERT(token->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         struct spotnik_report *report = &token->report[rank];
         /* silent to us, but it has spoken */
@@ -144,6 +153,7 @@ void token_sign(struct spotnik_core *core)
 
 static bool lost(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_evidence_out(core->vote->token.report[rank].evidence)
            || core->vote->rumoured[rank];
 }
@@ -155,6 +165,8 @@ void token_forward(struct spotnik_core *core)
     struct spotnik_token *token = &core->vote->token;
     uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
     if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
         ballot_start(core);
         return;
@@ -179,6 +191,7 @@ void token_forward(struct spotnik_core *core)
  * member's old silence would outlive the cut. */
 void redial_silent(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         struct peer *peer = &core->vote->peer[i];
         if (peer->used && peer->linked && peer_rank(core, peer) == SPOTNIK_NO_RANK)
@@ -198,6 +211,8 @@ void redial_silent(struct spotnik_core *core)
 
 void ballot_park(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
     phase_set(core, PHASE_PARKED);
     core->vote->enter_until_ns = SPOTNIK_NEVER;
     core->vote->retries++;
@@ -212,6 +227,7 @@ void ballot_park(struct spotnik_core *core)
 /* Is a joiner one step too far behind to enter, though it is on its way? */
 static bool worth_waiting(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(is_self(core, core->vote->token.ballot.initiator));
     uint64_t settled = spotnik_proposal_settled(&core->vote->token);
     if (core->vote->token.accepted_ballot.round)
         return false;
@@ -226,6 +242,8 @@ static bool worth_waiting(const struct spotnik_core *core)
  * round again now and then. */
 static bool joiner_awaited(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
     if (core->vote->enter_limit_ns == SPOTNIK_NEVER) {
         uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
         core->vote->enter_limit_ns = shortest_ns > core->vote->patience_until_ns
@@ -246,6 +264,7 @@ static bool joiner_awaited(struct spotnik_core *core)
  * job. */
 static bool unserved(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->token.report[core->rank].promised);
     uint64_t settled = spotnik_proposal_settled(&core->vote->token);
     bool known = core->vote->token.ledger_step != SPOTNIK_NO_LEDGER
                  && core->vote->token.ledger_step >= settled;
@@ -255,6 +274,7 @@ static bool unserved(const struct spotnik_core *core)
 /* Is a member left, as far as any voter knows, that could still serve us? */
 static bool servant_left(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->frozen);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD)
             && core->vote->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
@@ -264,6 +284,7 @@ static bool servant_left(const struct spotnik_core *core)
 
 static bool may_decide(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->token.report_count == core->view.size);
     return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_names_us(core))
            || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
@@ -271,6 +292,9 @@ static bool may_decide(struct spotnik_core *core)
 /* The token holds every promise there is: decide (P1), or park. */
 void token_returned(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    SPOTNIK_ASSERT(core->vote->phase != PHASE_NONE);
     SPOTNIK_ASSERT(is_self(core, core->vote->token.ballot.initiator));
     core->vote->token_at = (struct spotnik_id){ 0 };
     evidence_learn(core, &core->vote->token);
@@ -317,6 +341,7 @@ bool ballot_is_outrun(const struct spotnik_core *core)
 {
     const struct spotnik_token *token = &core->vote->token;
 
+    SPOTNIK_ASSERT(!core->vote->promised.round || core->frozen);
     if (!core->frozen || !core->vote->promised.round
         || spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
         return false;

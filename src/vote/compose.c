@@ -7,6 +7,7 @@
 
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
+    SPOTNIK_ASSERT(kind < SPOTNIK_MESSAGE_KIND_COUNT);
     SPOTNIK_ASSERT(peer->linked);
     queue_action(core, SPOTNIK_ACTION_SEND)->send.to = peer->member;
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].message = kind;
@@ -17,6 +18,7 @@ void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_mes
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
                  uint64_t serial)
 {
+    SPOTNIK_ASSERT(kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE);
     send_message(core, peer, kind);
     core->status.messages_sent--;
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
@@ -35,6 +37,8 @@ void tell_view(struct spotnik_core *core, struct peer *peer)
 static const struct spotnik_message *compose(struct spotnik_core *core,
                                              enum spotnik_message_kind kind)
 {
+    SPOTNIK_ASSERT(kind < SPOTNIK_MESSAGE_KIND_COUNT);
+    SPOTNIK_ASSERT(kind != SPOTNIK_MESSAGE_RESTART || core->chosen.epoch == core->view.epoch);
     core->outgoing = (struct spotnik_message){ .kind = kind,
                                                .epoch = core->view.epoch,
                                                .committed = core->step.committed };
@@ -56,6 +60,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
  * its body is gone, and nobody waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
+    SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);
     bool pass =
         slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
     bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->vote->dispute.own.step == 0;
@@ -94,6 +99,7 @@ bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
     enum spotnik_message_kind kind = slot->message;
     struct spotnik_id to = slot->action.send.to.id;
 
+    SPOTNIK_ASSERT(ret->kind == SPOTNIK_ACTION_SEND);
     if (is_void(core, slot))
         return false;
     ret->send.message = compose(core, kind);

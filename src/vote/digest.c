@@ -4,6 +4,7 @@
  * its heartbeats carry the chain. Ring neighbours compare: one step that differs makes all later
  * links of the chain differ. Decides which of two neighbours that differ is the odd one, and ends
  * it: wrong weights are worse than a crash. */
+#include "base/assert.h"
 #include "vote/vote.h"
 
 static uint64_t link_of(uint64_t before, uint64_t digest)
@@ -18,6 +19,7 @@ static uint64_t link_of(uint64_t before, uint64_t digest)
  * of the view before is kept: what differed there may not have been compared yet. */
 void digest_view(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->view.epoch == core->chosen.epoch);
     struct digests *digests = &core->vote->digests;
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         core->vote->peer[i].compared[1] = core->vote->peer[i].compared[0];
@@ -33,6 +35,7 @@ void digest_view(struct spotnik_core *core)
  * the rest of the view goes unchecked. */
 static bool is_next(const struct chain *chain, uint64_t step)
 {
+    SPOTNIK_ASSERT(chain->last >= chain->base);
     return step == chain->last + 1 && !chain->torn;
 }
 
@@ -55,6 +58,7 @@ void on_result(struct spotnik_core *core, const struct spotnik_event_result *res
 
 static struct spotnik_digest_claim claim_of(const struct chain *chain)
 {
+    SPOTNIK_ASSERT(chain->last >= chain->base);
     if (chain->last == chain->base)
         return (struct spotnik_digest_claim){ 0 };
     return (struct spotnik_digest_claim){ .epoch = chain->epoch,
@@ -67,6 +71,7 @@ static struct spotnik_digest_claim claim_of(const struct chain *chain)
 void digest_claim(const struct spotnik_core *core, const struct peer *peer,
                   struct spotnik_message *message)
 {
+    SPOTNIK_ASSERT(message->kind == SPOTNIK_MESSAGE_HEARTBEAT);
     if (peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_DIGESTS)
         return;
     for (int i = 0; i < DIGEST_CHAINS; i++)
@@ -77,6 +82,7 @@ void digest_claim(const struct spotnik_core *core, const struct peer *peer,
 
 static bool is_kept(const struct chain *chain, uint64_t step)
 {
+    SPOTNIK_ASSERT(chain->last >= chain->base);
     return step > chain->base && step <= chain->last && chain->last - step < DIGESTS_KEPT;
 }
 
@@ -95,6 +101,8 @@ static void compare_one(const struct chain *chain, struct compared *with)
 
 static void diverge(struct spotnik_core *core, const struct peer *from, const struct compared *with)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(with->differs_step != 0);
     fail(core, SPOTNIK_ERR_DIVERGED);
     core->vote->digests.diverged = (struct spotnik_divergence){ .peer = from->member,
                                                                 .after_step = with->same_step,
@@ -104,6 +112,7 @@ static void diverge(struct spotnik_core *core, const struct peer *from, const st
 /* We differ from one neighbour and agree with the other, at that step or a later one. */
 static bool is_tied(const struct compared *differs, const struct compared *agrees)
 {
+    SPOTNIK_ASSERT(differs->differs_step != 0);
     return agrees->same_step >= differs->differs_step && agrees->differs_step == 0;
 }
 
@@ -116,6 +125,8 @@ static void judge(struct spotnik_core *core, int i, struct peer *const *neighbou
                     *second = &neighbour[count - 1]->compared[i];
     struct chain *chain = &core->vote->digests.chain[i];
 
+    SPOTNIK_ASSERT(count == 1 || count == 2);
+    SPOTNIK_ASSERT(i < DIGEST_CHAINS);
     if (first->differs_step == 0 && second->differs_step == 0)
         return;
     if (first->differs_step != 0 && second->differs_step != 0) {
@@ -132,6 +143,7 @@ static void judge(struct spotnik_core *core, int i, struct peer *const *neighbou
 /* For the status: how far both neighbours agree. */
 static void note_agreement(struct spotnik_core *core, struct peer *const *neighbour, uint32_t count)
 {
+    SPOTNIK_ASSERT(count == 1 || count == 2);
     uint64_t one = neighbour[0]->compared[0].same_step,
              other = neighbour[count - 1]->compared[0].same_step;
     core->status.compared_step = one < other ? one : other;
@@ -141,6 +153,7 @@ static uint32_t neighbours_find(struct spotnik_core *core, struct peer *neighbou
 {
     uint32_t ranks[2] = { successor_rank(core), predecessor_rank(core) }, count = 0;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t i = 0; i < 2 && core->view.size > i + 1; i++) {
         struct peer *peer = peer_find(core, core->view.entry[ranks[i]].member.id);
         if (!peer)
@@ -155,6 +168,7 @@ static void compare_all(struct spotnik_core *core)
     struct peer *neighbour[2];
     uint32_t count = neighbours_find(core, neighbour);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (int i = 0; i < DIGEST_CHAINS && count > 0 && core->role == SPOTNIK_ROLE_MEMBER; i++) {
         for (uint32_t k = 0; k < count; k++)
             compare_one(&core->vote->digests.chain[i], &neighbour[k]->compared[i]);
@@ -168,6 +182,8 @@ static void compare_all(struct spotnik_core *core)
  * void. */
 static void claim_take(struct peer *from, int i, const struct spotnik_digest_claim *claim)
 {
+    SPOTNIK_ASSERT(i < DIGEST_CHAINS);
+    SPOTNIK_ASSERT(claim->step != 0);
     if (from->compared[i].claim.epoch != claim->epoch)
         from->compared[i] = (struct compared){ 0 };
     from->compared[i].claim = *claim;

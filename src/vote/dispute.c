@@ -14,6 +14,7 @@
  * claims, the two that differ fail, as they did before there were any. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "vote/vote.h"
 
 _Static_assert(SPOTNIK_CLAIM_OF_NUMBER == SPOTNIK_BUCKETS_MAX, "no bucket has this number");
@@ -33,6 +34,7 @@ static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
 {
     uint64_t count = 0;
 
+    SPOTNIK_ASSERT(step == core->step.committed || step == core->step.committed + 1);
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
         count += spotnik_transaction_bucket(&core->step, step, i)->used;
     return count;
@@ -40,6 +42,7 @@ static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
 
 static void claim_fill(struct spotnik_core *core, struct spotnik_claim *claim)
 {
+    SPOTNIK_ASSERT(claim->bucket <= SPOTNIK_CLAIM_OF_NUMBER);
     if (claim->bucket == SPOTNIK_CLAIM_OF_NUMBER) {
         claim->kind = SPOTNIK_CLAIM_BUCKET;
         claim->count = buckets_of(core, claim->step);
@@ -61,6 +64,7 @@ static bool own_claim(struct spotnik_core *core, struct spotnik_claim *ret)
     uint64_t step = core->vote->dispute.step, running = core->step.committed + 1;
     struct spotnik_claim claim = { .step = step, .bucket = core->vote->dispute.bucket };
 
+    SPOTNIK_ASSERT(core->vote->dispute.step != 0);
     if ((step != running && step + 1 != running) || (step == running && !core->step.begun))
         return false;
     if (step + 1 == running && step == core->vote->copied_step)
@@ -82,6 +86,7 @@ static const struct spotnik_claim *claim_of(struct spotnik_core *core, uint32_t 
                                         : peer             ? &peer->claim
                                                            : NULL;
 
+    SPOTNIK_ASSERT(rank < core->view.size);
     return claim && is_about(core, claim) ? claim : NULL;
 }
 
@@ -90,6 +95,7 @@ static uint32_t agreeing_with(struct spotnik_core *core, const struct spotnik_cl
 {
     uint32_t count = 0;
 
+    SPOTNIK_ASSERT(is_about(core, claim));
     for (uint32_t rank = 0; rank < core->view.size && claim->kind != SPOTNIK_CLAIM_SILENT; rank++)
         count += is_same(claim_of(core, rank), claim);
     return count;
@@ -100,6 +106,8 @@ static void decide(struct spotnik_core *core, const struct spotnik_claim *best, 
 {
     bool majority = 2 * agreeing > speaking, unanimous = agreeing == speaking;
 
+    SPOTNIK_ASSERT(agreeing <= speaking);
+    SPOTNIK_ASSERT(speaking <= core->view.size);
     core->vote->dispute.found = *best;
     core->vote->dispute.agreeing = majority ? agreeing : 0;
     if (core->vote->dispute.own.kind != SPOTNIK_CLAIM_SILENT
@@ -113,6 +121,7 @@ static void judge(struct spotnik_core *core)
     const struct spotnik_claim *best = NULL, *other = NULL;
     uint32_t most = 0, speaking = 0;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (!claim_of(core, rank))
             return;
@@ -137,6 +146,7 @@ static void judge(struct spotnik_core *core)
  * have not. */
 static bool all_have_claims(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct peer *peer =
             rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
@@ -148,6 +158,7 @@ static bool all_have_claims(struct spotnik_core *core)
 
 static void say(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->dispute.step != 0);
     if (!all_have_claims(core)) { /* as before there were any */
         mismatch(core, core->vote->dispute.other);
         return;
@@ -193,6 +204,7 @@ void dispute_end(struct spotnik_core *core)
 
 void dispute_tick(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->vote->dispute.step == 0)
         return;
     say(core);
@@ -217,6 +229,7 @@ void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own,
                           struct spotnik_claim *ret_found, uint32_t *ret_agreeing)
 {
+    SPOTNIK_ASSERT(core->vote->dispute.agreeing <= core->view.size);
     if (core->vote->dispute.step == 0 || core->vote->dispute.found.step == 0)
         return false;
     *ret_own = core->vote->dispute.own;

@@ -25,6 +25,8 @@ static uint64_t patience_ns(const struct spotnik_core *core)
     uint64_t floor_ns = silence_floor(core, &core->view.entry[predecessor_rank(core)].member);
     uint64_t other_ns = silence_floor(core, &core->view.entry[successor_rank(core)].member);
 
+    SPOTNIK_ASSERT(core->view.size >= 2);
+    SPOTNIK_ASSERT(core->vote->doubt.again <= AGAIN_MAX);
     return spotnik_time_min(floor_ns, other_ns) / 2 << core->vote->doubt.again;
 }
 
@@ -33,6 +35,7 @@ static void arm(struct spotnik_core *core)
     uint64_t wait_ns =
         core->limits.retry_ns + core->view.size * SPOTNIK_MS + core->rank * core->limits.stagger_ns;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     core->vote->doubt.until_ns = spotnik_time_add(core->now_ns, wait_ns);
 }
 
@@ -40,6 +43,7 @@ static bool assured(struct spotnik_core *core)
 {
     uint32_t count = 0;
 
+    SPOTNIK_ASSERT(core->vote->doubt.on);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         core->vote->doubt.answer[rank].evidence = core->vote->book[rank].evidence;
         count += core->vote->doubt.answer[rank].promised;
@@ -50,6 +54,8 @@ static bool assured(struct spotnik_core *core)
 
 static void settle(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->vote->doubt.on);
     if (!assured(core))
         return;
     core->vote->doubt.on = false;
@@ -61,6 +67,8 @@ static void settle(struct spotnik_core *core)
 /* What was answered before counts no more. */
 static void forget_answers(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->rank < core->view.size);
+    SPOTNIK_ASSERT(core->vote->doubt.on);
     core->vote->doubt.serial++;
     core->vote->doubt.ask_due = true;
     memset(core->vote->doubt.answer, 0, core->view.size * sizeof(*core->vote->doubt.answer));
@@ -70,6 +78,7 @@ static void forget_answers(struct spotnik_core *core)
 /* At the end of an event, which may have been the end of a link. */
 void doubt_ask_all(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->doubt.ask_due);
     core->vote->doubt.ask_due = false;
     if (core->role != SPOTNIK_ROLE_MEMBER || !core->vote->doubt.on)
         return;
@@ -83,6 +92,7 @@ void doubt_ask_all(struct spotnik_core *core)
 
 void doubt_ask(struct spotnik_core *core, struct peer *peer)
 {
+    SPOTNIK_ASSERT(peer->used);
     if (core->vote->doubt.on && peer->linked && peer_rank(core, peer) != SPOTNIK_NO_RANK)
         send_serial(core, peer, SPOTNIK_MESSAGE_DOUBT, core->vote->doubt.serial);
 }
@@ -105,6 +115,7 @@ void doubt_begin(struct spotnik_core *core)
 /* Before every event, whatever it is: the first that we see after we were stopped shows it. */
 void doubt_if_late(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->heartbeat_ns < core->now_ns);
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2
         || core->vote->doubt.noticed_ns == core->vote->heartbeat_ns
         || spotnik_time_since(core->now_ns, core->vote->heartbeat_ns) < patience_ns(core))
@@ -117,6 +128,7 @@ void doubt_if_late(struct spotnik_core *core)
  * other may have been on its way to us. */
 bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
+    SPOTNIK_ASSERT(core->vote->doubt.since_ns <= core->now_ns);
     return core->vote->promised_ns >= core->vote->doubt.since_ns
            && spotnik_ballot_compare(core->vote->promised, proposal->ballot) == 0;
 }
@@ -124,6 +136,7 @@ bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_propo
 /* A view is installed. */
 void doubt_view(struct spotnik_core *core, bool ends)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (!core->vote->doubt.on)
         return;
     if (!ends) {
@@ -139,6 +152,7 @@ void doubt_view(struct spotnik_core *core, bool ends)
 /* No quorum has answered: a ballot is one way to reach everybody. */
 void doubt_tick(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->now_ns < core->vote->doubt.until_ns)
         return;
     arm(core);

@@ -21,6 +21,7 @@ enum {
 /* We are about to stand at the end of the ring: will we keep a link to this rank of the view? */
 static bool within_reach(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return rank < core->limits.warm_count || core->view.size - rank <= core->limits.warm_count;
 }
 
@@ -29,6 +30,7 @@ static bool within_reach(const struct spotnik_core *core, uint32_t rank)
  * died must be able to go on. */
 void enter_meet(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (within_reach(core, rank))
             peer_dial(core, peer_want(core, &core->view.entry[rank].member));
@@ -36,6 +38,7 @@ void enter_meet(struct spotnik_core *core)
 
 static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
     for (uint32_t i = 0; i < core->vote->peer_top; i++)
         if (core->vote->peer[i].used && core->vote->peer[i].dialling)
             return false;
@@ -64,6 +67,7 @@ void enter_send(struct spotnik_core *core)
 
 static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
     struct peer *peer = peer_want(core, sponsor);
     core->vote->sponsor = sponsor->id;
     core->vote->sponsor_until_ns =
@@ -128,6 +132,8 @@ static struct resting *resting_find(struct spotnik_core *core, struct spotnik_id
 /* One that replays no faster than we step will never come near while we go on. */
 static bool stalled(const struct spotnik_core *core, const struct joiner *joiner)
 {
+    SPOTNIK_ASSERT(joiner->nearest_step <= core->step.committed);
+    SPOTNIK_ASSERT(joiner->nearest_ns <= core->now_ns);
     return core->step.committed - joiner->nearest_step >= ENTER_STALLED
            && core->now_ns - joiner->nearest_ns >= 2 * core->limits.enter_wait_ns;
 }
@@ -150,6 +156,8 @@ static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
     const struct resting *resting = resting_find(core, joiner->enter.member.id);
     uint64_t behind = steps_behind(core, joiner);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!core->frozen);
     core->vote->patience_until_ns = 0;
     if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
         return false;
@@ -171,6 +179,7 @@ static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
  * for ever. */
 void enter_expire(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t i = core->vote->joiner_count; i-- > 0;)
         if (spotnik_time_since(core->now_ns, core->vote->joiner[i].heard_ns)
             > core->limits.silence_ceiling_ns)
@@ -193,6 +202,7 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
 {
     struct resting *resting = resting_find(core, id);
 
+    SPOTNIK_ASSERT(for_ns > 0);
     if (!resting) {
         resting = &core->vote->resting[core->vote->resting_next++ % RESTING_MAX];
         *resting = (struct resting){ .id = id };
@@ -211,6 +221,8 @@ void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *propos
     const struct spotnik_token *token = &core->vote->token;
     uint64_t took_ns = core->now_ns - core->vote->frozen_ns;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->vote->frozen_ns <= core->now_ns);
     if (core->status.last_lost || core->vote->parked || took_ns < core->limits.enter_wait_ns
         || !core->vote->promised.round
         || spotnik_ballot_compare(token->ballot, core->vote->promised) != 0)
@@ -232,6 +244,7 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
 {
     struct joiner *joiner = find(core, enter->member.id);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (!joiner && core->vote->joiner_count < SPOTNIK_JOINERS_MAX) {
         joiner = &core->vote->joiner[core->vote->joiner_count++];
         joiner->nearest = UINT64_MAX;
@@ -263,6 +276,7 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
 
 static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)
 {
+    SPOTNIK_ASSERT(token->joiner_count <= SPOTNIK_JOINERS_MAX);
     for (uint32_t i = 0; i < token->joiner_count; i++)
         if (spotnik_id_equal(token->joiner[i].member.id, id)) {
             token->joiner[i] = token->joiner[--token->joiner_count];

@@ -10,6 +10,7 @@
 
 static bool out(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_evidence_out(core->vote->book[rank].evidence);
 }
 
@@ -42,6 +43,8 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
  * the host, with the lost one. */
 static uint32_t witness_order(const struct spotnik_core *core, uint32_t lost)
 {
+    SPOTNIK_ASSERT(lost < core->view.size);
+    SPOTNIK_ASSERT(lost != core->rank);
     uint32_t size = core->view.size, nearer = 0;
     for (uint32_t back = 1; back < size; back++) {
         uint32_t rank = (lost + size - back) % size;
@@ -61,6 +64,7 @@ void evidence_schedule(struct spotnik_core *core)
 {
     uint64_t at_ns = SPOTNIK_NEVER;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         if (!out(core, rank) || core->vote->covered[rank])
             continue;
@@ -79,6 +83,7 @@ void evidence_schedule(struct spotnik_core *core)
  * before the next retry asks it anew. */
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return core->now_ns < core->vote->quiet_until_ns[rank];
 }
 
@@ -86,6 +91,7 @@ bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
 static void learn_silence(struct spotnik_core *core, uint32_t rank,
                           const struct spotnik_report *told, struct spotnik_id initiator)
 {
+    SPOTNIK_ASSERT(rank < core->view.size && rank != core->rank);
     if (told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised) {
         core->vote->quiet_until_ns[rank] =
             spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
@@ -102,6 +108,8 @@ static void learn_silence(struct spotnik_core *core, uint32_t rank,
  * own evidence. */
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(token->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct spotnik_report *told = &token->report[rank];
         struct spotnik_report *known = &core->vote->book[rank];
@@ -123,6 +131,7 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
  * which fenced us. */
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
 {
+    SPOTNIK_ASSERT(peer->used);
     return peer->fenced_epoch >= epoch || peer->first_epoch > epoch;
 }
 
@@ -131,6 +140,8 @@ bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
  * view is worth more as soon as we have moved on. */
 enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch)
 {
+    SPOTNIK_ASSERT(peer->used);
+    SPOTNIK_ASSERT(!peer->certified || peer->ended >= SPOTNIK_EVIDENCE_TAINTED);
     if (peer->ended == SPOTNIK_EVIDENCE_NONE)
         return SPOTNIK_EVIDENCE_NONE;
     if (peer->certified && peer->last_epoch <= epoch)
@@ -157,6 +168,7 @@ uint32_t spotnik_core_linked(const struct spotnik_core *core)
 
 static bool suspects_any(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_NONE)
             return true;
@@ -169,6 +181,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
 {
     uint32_t rank;
 
+    SPOTNIK_ASSERT(peer->used && peer->linked);
     spotnik_detector_hear(&peer->detector, core->now_ns, core->limits.silence_floor_ns);
     peer->heard = true;
     if (core->role != SPOTNIK_ROLE_MEMBER)

@@ -8,6 +8,7 @@
 
 void become(struct spotnik_core *core, enum spotnik_role role)
 {
+    SPOTNIK_ASSERT(role == SPOTNIK_ROLE_EXCLUDED || role == SPOTNIK_ROLE_LEFT);
     role_set(core, role);
     if (role == SPOTNIK_ROLE_EXCLUDED)
         queue_action(core, SPOTNIK_ACTION_EXCLUDED);
@@ -21,6 +22,7 @@ static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
     bool told =
         core->vote->token.ballot.round != 0 && core->vote->token.report_count == core->view.size;
 
+    SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_evidence_merge(core->vote->book[rank].evidence,
                                   told ? core->vote->token.report[rank].evidence
                                        : SPOTNIK_EVIDENCE_NONE);
@@ -29,6 +31,7 @@ static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 /* Members that went and came, for status; the view is still the old one. */
 static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0, near = 0;
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
@@ -63,6 +66,8 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
     struct spotnik_report *carried = core->vote->token.report;
     uint32_t size = 0, near = 0;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(proposal->epoch > core->view.epoch);
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
             continue;
@@ -80,6 +85,7 @@ static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotn
 {
     uint32_t rank = 0, at = spotnik_proposal_find(proposal, id);
 
+    SPOTNIK_ASSERT(proposal->entry_count <= proposal->entry_max);
     if (at == SPOTNIK_NO_RANK || !(proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER))
         return SPOTNIK_NO_RANK;
     for (uint32_t i = 0; i < at; i++)
@@ -107,6 +113,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 
 static void forget_decision(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->chosen.epoch == core->view.epoch);
     dispute_end(core);
     core->frozen = core->vote->parked = false;
     phase_set(core, PHASE_NONE);
@@ -132,6 +139,8 @@ static void forget_decision(struct spotnik_core *core)
 /* What the chosen proposal says of steps and samples becomes ours. */
 static void settle(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!core->frozen);
     if (core->step.committed == proposal->settled_step) {
         spotnik_ledger_copy(&core->ledger, &proposal->ledger);
         core->ledger_known = true;
@@ -169,6 +178,7 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
 static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal,
                  uint32_t at)
 {
+    SPOTNIK_ASSERT(at < proposal->entry_count);
     if (core->role == SPOTNIK_ROLE_MEMBER && (proposal->entry[at].flags & SPOTNIK_ENTRY_JOINER))
         /* we were left out in between, and are let in for what we had asked as a joiner, long
          * ago */

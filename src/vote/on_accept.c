@@ -7,6 +7,7 @@
 
 static bool votes(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
+    SPOTNIK_ASSERT(proposal->epoch == core->view.epoch + 1);
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     return at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_VOTER);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, LANE_DOWN: what the end of a connection proves, and what
  * it does not (src/member/evidence.h). */
+#include "base/assert.h"
 #include "vote/vote.h"
 
 /* Before anything else on a new link: hearing from it may start a ballot, whose token must not
@@ -9,6 +10,7 @@ static void say_fenced(struct spotnik_core *core, struct peer *peer)
 {
     uint32_t rank = peer_rank(core, peer);
 
+    SPOTNIK_ASSERT(peer->linked);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK && core->vote->fenced[rank])
         send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
 }
@@ -70,6 +72,7 @@ static void vanished(struct spotnik_core *core, struct peer *peer)
 {
     uint32_t rank = peer_rank(core, peer);
 
+    SPOTNIK_ASSERT(peer->used && !peer->linked);
     peer_dial(core, peer);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
         enter_forget(core, peer->member.id);

@@ -6,6 +6,8 @@
 
 static void promise(struct spotnik_core *core, const struct spotnik_token *token)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(spotnik_ballot_compare(token->ballot, core->vote->promised) > 0);
     core->vote->promised = token->ballot;
     core->vote->promised_ns = core->now_ns;
     phase_set(core, PHASE_NONE);
@@ -29,6 +31,7 @@ static bool is_stuck(const struct spotnik_core *core)
     uint32_t rank = spotnik_view_rank(&core->view, core->vote->token_at);
     bool voted = spotnik_ballot_compare(core->vote->accepted.ballot, core->vote->promised) == 0;
 
+    SPOTNIK_ASSERT(core->frozen);
     return rank != SPOTNIK_NO_RANK && !voted && evidence_is_quiet(core, rank);
 }
 
@@ -40,6 +43,7 @@ static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
 {
     bool stale = core->now_ns - core->vote->promised_ns > core->limits.retry_ns;
 
+    SPOTNIK_ASSERT(core->vote->promised.round > 0);
     evidence_learn(core, token);
     if (core->frozen
         && (core->vote->phase == PHASE_PARKED || (core->vote->parked && !token->parked) || stale
@@ -54,6 +58,7 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
 {
     bool visited = token->report[core->rank].evidence == SPOTNIK_EVIDENCE_SILENT;
 
+    SPOTNIK_ASSERT(token->report_count == core->view.size);
     promise(core, token);
     spotnik_token_copy(&core->vote->token, token);
     core->vote->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;

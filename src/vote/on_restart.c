@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RESTART arrives: a member has installed a view. It was chosen, so all its members install it,
  * whatever ballots are under way. */
+#include "base/assert.h"
 #include "vote/vote.h"
 
 /* A joiner that is not in it only learns the members of the job. */
 static void learn(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
     enter_meet(core);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TICK: heartbeats, silence, and the timers that keep the protocol moving when nobody speaks. */
+#include "base/assert.h"
 #include "base/time.h"
 #include "vote/vote.h"
 
@@ -9,6 +10,7 @@ static void forgive_lateness(struct spotnik_core *core)
 {
     uint64_t late_ns = spotnik_time_since(core->now_ns, core->vote->heartbeat_ns);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (late_ns < core->limits.heartbeat_ns)
         return;
     for (uint32_t i = 0; i < core->vote->peer_top; i++)
@@ -40,6 +42,7 @@ static uint64_t kernel_floor(const struct spotnik_core *core, const struct peer 
 {
     const struct spotnik_limits *limits = &core->limits;
 
+    SPOTNIK_ASSERT(peer->linked);
     if (peer->detector.longest_ns >= limits->silence_floor_ns / 3)
         return limits->silence_ceiling_ns;
     return spotnik_time_min(limits->silence_ceiling_ns, KERNEL_PATIENCE * limits->silence_floor_ns);
@@ -50,6 +53,7 @@ static bool silent(const struct spotnik_core *core, const struct peer *peer)
     uint64_t floor_ns = silence_floor(core, &peer->member),
              ceiling_ns = core->limits.silence_ceiling_ns;
 
+    SPOTNIK_ASSERT(peer->used && peer->active);
     if (!peer->linked)
         /* before the link is up there is nothing to hear: allow for the dialling */
         floor_ns = ceiling_ns;
@@ -77,6 +81,7 @@ bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint
 
 static void heartbeat(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         struct peer *peer = &core->vote->peer[i];
         if (peer->used && peer->active && peer->linked)
@@ -88,6 +93,7 @@ static void heartbeat(struct spotnik_core *core)
 /* One accusation may install a view and change the table under us: look again from the start. */
 static bool accuse_one(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         struct peer *peer = &core->vote->peer[i];
         if (!peer->used || !peer->active || !silent(core, peer))
@@ -114,6 +120,7 @@ static void settle_try(struct spotnik_core *core)
 
 static void tick_member(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->now_ns >= core->vote->heartbeat_ns) {
         forgive_lateness(core);
         heartbeat(core);

@@ -12,6 +12,9 @@ static const enum spotnik_message_kind message_of[PASS_COUNT] = {
 
 static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer *peer)
 {
+    SPOTNIK_ASSERT(pass < PASS_COUNT);
+    SPOTNIK_ASSERT(peer->linked);
+    SPOTNIK_ASSERT(core->frozen);
     core->vote->hop[pass] = (struct spotnik_id){ 0 };
     if (pass == PASS_RECONCILE)
         core->vote->token_at = peer->member.id;
@@ -27,6 +30,7 @@ void pass_cancel(struct spotnik_core *core, enum pass pass)
 {
     struct peer *peer = peer_find(core, core->vote->hop[pass]);
 
+    SPOTNIK_ASSERT(pass < PASS_COUNT);
     if (peer && peer->sought)
         peer->active = peer->sought = false;
     core->vote->hop[pass] = (struct spotnik_id){ 0 };
@@ -34,6 +38,8 @@ void pass_cancel(struct spotnik_core *core, enum pass pass)
 
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to)
 {
+    SPOTNIK_ASSERT(pass < PASS_COUNT);
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->frozen);
     struct peer *peer = peer_want(core, to);
     if (peer->linked) {
         pass_deliver(core, pass, peer);
@@ -49,6 +55,7 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
 /* A link came up: whatever waited for it goes out. */
 void pass_flush(struct spotnik_core *core, struct peer *peer)
 {
+    SPOTNIK_ASSERT(peer->linked);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         if (spotnik_id_equal(core->vote->hop[pass], peer->member.id))
             pass_deliver(core, (enum pass)pass, peer);
@@ -58,6 +65,7 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
  * reach every voter; the new evidence starts a new ballot instead. */
 void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     restart_reroute(core, failed->id);
     if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed->id)) {
         pass_cancel(core, PASS_RECONCILE);
@@ -73,6 +81,7 @@ void accept_forward(struct spotnik_core *core)
     const struct spotnik_proposal *proposal = &core->vote->accepted;
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
 
+    SPOTNIK_ASSERT(core->vote->accepted.epoch == core->view.epoch + 1);
     SPOTNIK_ASSERT(at != SPOTNIK_NO_RANK);
     for (uint32_t ahead = 1; ahead < proposal->entry_count; ahead++) {
         const struct spotnik_entry *entry = &proposal->entry[(at + ahead) % proposal->entry_count];

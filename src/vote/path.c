@@ -14,6 +14,7 @@
 
 static bool is_far(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     return core->view.entry[rank].member.host != core->self.host;
 }
 
@@ -29,6 +30,7 @@ static bool all_know(const struct spotnik_core *core)
 
 static bool are_enough(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     return flat_hosts(core) >= HOSTS_MIN && all_know(core);
 }
 
@@ -36,6 +38,7 @@ static bool are_enough(const struct spotnik_core *core)
  * again. */
 static bool is_forgiven(const struct spotnik_core *core, const struct peer *peer)
 {
+    SPOTNIK_ASSERT(peer->cuts <= PAUSES_MAX);
     return peer->cuts > 0
            && spotnik_time_since(core->now_ns, peer->cut_until_ns)
                   >= 8 * (PAUSE_NS << (peer->cuts - 1));
@@ -70,6 +73,7 @@ void on_path_down(struct spotnik_core *core, const struct spotnik_member *member
 /* Called silent by somebody on the way of the token, and not asked. */
 static bool is_passed_over(const struct spotnik_token *token, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < token->report_count);
     return token->report[rank].evidence == SPOTNIK_EVIDENCE_SILENT && !token->report[rank].promised;
 }
 
@@ -84,6 +88,7 @@ static bool calls_two_hosts(const struct spotnik_core *core, const struct spotni
 {
     uint32_t first = SPOTNIK_NO_RANK;
 
+    SPOTNIK_ASSERT(token->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         if (!is_called(called, rank) || !is_passed_over(token, rank))
             continue;
@@ -101,6 +106,7 @@ uint64_t path_sign(struct spotnik_core *core)
 {
     uint64_t bits = 0, silent = 0;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (!are_enough(core))
         return 0;
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
@@ -125,12 +131,14 @@ void path_learn(struct spotnik_core *core, const struct spotnik_token *token)
 {
     uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (origin != SPOTNIK_NO_RANK)
         core->vote->deaf[origin] = calls_two_hosts(core, token, token->report[origin].cut);
 }
 
 static bool is_fresh(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size);
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         const struct peer *peer = &core->vote->peer[i];
         if (peer->used && peer->linked
@@ -149,6 +157,7 @@ static uint32_t doubtful(const struct spotnik_core *core)
 {
     uint32_t origin = spotnik_view_rank(&core->view, core->vote->token.ballot.initiator);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (!are_enough(core) || origin == SPOTNIK_NO_RANK || core->vote->deaf[origin])
         return SPOTNIK_NO_RANK;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
@@ -165,6 +174,7 @@ static uint64_t visit_limit(struct spotnik_core *core, uint32_t rank)
     const struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
     uint64_t floor_ns = core->limits.silence_floor_ns;
 
+    SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_time_min(floor_ns, floor_ns / 4
                                           + (peer ? spotnik_time_since(peer->detector.longest_ns,
                                                                        floor_ns / 4)
@@ -178,6 +188,7 @@ bool path_visit(struct spotnik_core *core)
 {
     uint32_t rank = doubtful(core);
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->frozen);
     if (rank == SPOTNIK_NO_RANK
         || spotnik_ballot_compare(core->vote->visit.ballot, core->vote->token.ballot) == 0)
         return false;
@@ -191,6 +202,7 @@ bool path_visit(struct spotnik_core *core)
 /* Is the token of the visit all that has been seen of its ballot? */
 static bool is_out(const struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     return spotnik_ballot_compare(core->vote->visit.ballot, core->vote->promised) == 0
            && spotnik_ballot_compare(core->vote->accepted.ballot, core->vote->promised) != 0
            && (core->vote->phase == PHASE_NONE || core->vote->phase == PHASE_RECONCILE);
@@ -211,6 +223,7 @@ void path_return(struct spotnik_core *core, struct peer *visitor)
  * visitors pass it on twice. */
 bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (spotnik_ballot_compare(token->ballot, core->vote->visit.ballot) != 0
         || core->vote->visit.until_ns == SPOTNIK_NEVER || !is_out(core)
         || !token->report[core->vote->visit.rank].promised)
@@ -223,6 +236,7 @@ bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token
  * promised, and changes nothing. */
 void path_tick(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->now_ns < core->vote->visit.until_ns)
         return;
     core->vote->visit.until_ns = SPOTNIK_NEVER;
@@ -234,6 +248,7 @@ void path_tick(struct spotnik_core *core)
  * goes, as if it were silent. False: then nobody may decide. */
 bool path_makes_room(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->phase == PHASE_ACCEPT);
     while (!core->vote->token.accepted_ballot.round) {
         uint32_t rank = spotnik_detour_crossing(&core->vote->accepted, &core->view,
                                                 &core->vote->token, core->self.id);

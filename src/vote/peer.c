@@ -15,6 +15,7 @@ struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
 /* It stands where it stood, or a few places from there. */
 uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer)
 {
+    SPOTNIK_ASSERT(peer->used);
     return spotnik_view_rank_near(&core->view, peer->member.id, peer->rank);
 }
 
@@ -29,6 +30,7 @@ uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id)
 
 static struct peer *free_place(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->vote->peer_top <= core->vote->peer_max);
     for (uint32_t i = 0; i < core->vote->peer_top; i++)
         if (!core->vote->peer[i].used)
             return &core->vote->peer[i];
@@ -71,6 +73,7 @@ struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *m
 /* From now on silence counts, from now on at the earliest. */
 void peer_activate(struct spotnik_core *core, struct peer *peer)
 {
+    SPOTNIK_ASSERT(peer->used);
     peer->sought = false;
     if (peer->active)
         return;
@@ -80,6 +83,7 @@ void peer_activate(struct spotnik_core *core, struct peer *peer)
 
 void peer_dial(struct spotnik_core *core, struct peer *peer)
 {
+    SPOTNIK_ASSERT(peer->used);
     if (peer->linked || peer->dialling)
         return;
     peer->dialling = true;
@@ -90,6 +94,7 @@ void peer_dial(struct spotnik_core *core, struct peer *peer)
  * smaller id dials. */
 static bool we_dial(const struct spotnik_core *core, uint32_t rank)
 {
+    SPOTNIK_ASSERT(rank < core->view.size && rank != core->rank);
     uint32_t size = core->view.size;
     uint32_t ahead = (rank + size - core->rank) % size, back = size - ahead;
     if (ahead > core->limits.warm_count)
@@ -102,6 +107,7 @@ static bool we_dial(const struct spotnik_core *core, uint32_t rank)
  * silence that began before the view counts from its beginning. */
 static void forget_strangers(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         struct peer *peer = &core->vote->peer[i];
         if (!peer->used)
@@ -124,6 +130,7 @@ static void expect_lanes(struct spotnik_core *core)
         !core->view.detour && spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
     uint32_t size = core->view.size, last = direct ? size - 1 : 1;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t ahead = 1; ahead < size; ahead++) {
         uint32_t rank = (core->rank + ahead) % size;
         if (ahead <= last || (flat_streams_to(core, rank)))
@@ -138,6 +145,7 @@ void peers_after_view(struct spotnik_core *core)
 {
     uint32_t size = core->view.size;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     forget_strangers(core);
     for (uint32_t ahead = 1; ahead < size; ahead++) {
         uint32_t rank = (core->rank + ahead) % size;

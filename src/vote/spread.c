@@ -21,6 +21,8 @@ static struct tree tree_of(const struct spotnik_core *core)
     const struct spotnik_proposal *proposal = &core->chosen;
     uint32_t origin = spotnik_proposal_find(proposal, proposal->ballot.initiator);
 
+    SPOTNIK_ASSERT(core->limits.warm_count >= 1);
+    SPOTNIK_ASSERT(proposal->entry_count > 0);
     return (struct tree){ .proposal = proposal,
                           .origin = origin == SPOTNIK_NO_RANK ? 0 : origin,
                           .block = core->limits.warm_count };
@@ -35,17 +37,20 @@ static uint32_t place_of(const struct tree *tree, struct spotnik_id id)
 
 static const struct spotnik_member *member_at(const struct tree *tree, uint32_t place)
 {
+    SPOTNIK_ASSERT(place < tree->proposal->entry_count);
     return &tree->proposal->entry[(tree->origin + place) % tree->proposal->entry_count].member;
 }
 
 static uint32_t parent_of(const struct tree *tree, uint32_t place)
 {
+    SPOTNIK_ASSERT(place > 0);
     uint32_t within = place % tree->block;
     return within == 0 ? place - tree->block : place - within + (within - 1) / 2;
 }
 
 static bool known_out(const struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
+    SPOTNIK_ASSERT(place < tree->proposal->entry_count);
     uint32_t at = (tree->origin + place) % tree->proposal->entry_count;
     uint32_t rank = spotnik_view_rank_near(&core->view, tree->proposal->entry[at].member.id, at);
     return rank != SPOTNIK_NO_RANK
@@ -58,6 +63,7 @@ static void tell_below(struct spotnik_core *core, const struct tree *tree, uint3
 {
     uint32_t within = place % tree->block, head = place - within;
 
+    SPOTNIK_ASSERT(place < tree->proposal->entry_count);
     if (within == 0)
         tell_subtree(core, tree, place + tree->block);
     for (uint32_t child = 2 * within + 1; child <= 2 * within + 2 && child < tree->block; child++)
@@ -101,6 +107,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed)
     struct tree tree = tree_of(core);
     uint32_t ours = place_of(&tree, core->self.id), place = place_of(&tree, failed), up = place;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->chosen.epoch != core->view.epoch || core->step.committed > core->view.settled_step
         || ours == SPOTNIK_NO_RANK || place == SPOTNIK_NO_RANK)
         return;

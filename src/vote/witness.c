@@ -3,12 +3,14 @@
  * say, a thing that one member at most can have for an epoch (docs/design/0024-exact-ties.md). The
  * initiator asks for it and decides by its own word alone: others of its half need not know. What
  * it was told once in an epoch stays true in it. */
+#include "base/assert.h"
 #include "vote/vote.h"
 
 /* A member of an older version goes by the smallest id. While there may be one in the view, a half
  * needs both, and no two halves have that. */
 static bool all_know(struct spotnik_core *core)
 {
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct peer *peer =
             rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
@@ -22,6 +24,7 @@ bool witness_names_us(struct spotnik_core *core)
 {
     bool named = core->view.epoch != 0 && core->vote->witness.named_epoch == core->view.epoch;
 
+    SPOTNIK_ASSERT(core->vote->witness.named_epoch <= core->view.epoch);
     if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
         return core->vote->witness.named_epoch != 0;
     return named
@@ -35,6 +38,8 @@ bool witness_is_awaited(struct spotnik_core *core)
 {
     bool first = core->vote->witness.asked_epoch != core->view.epoch;
 
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
     if (!spotnik_lineage_is_tied(&core->view, core->vote->token.report))
         return false;
     core->vote->witness.asked_epoch = core->view.epoch;
