@@ -211,6 +211,8 @@ static bool play_action(struct player *player, const struct spotnik_record *reco
     enum spotnik_action_kind kind = (enum spotnik_action_kind)record->kind;
     struct spotnik_action action;
 
+    if (record->kind >= SPOTNIK_ACTION_KINDS)
+        return differ(player, "a record is damaged: there is no action %u", (unsigned)record->kind);
     if (!spotnik_core_poll(player->core, &action))
         return differ(player, "the core wanted \"%s\", and this one nothing",
                       spotnik_action_name(kind));
@@ -229,6 +231,16 @@ static bool play_action(struct player *player, const struct spotnik_record *reco
     return true;
 }
 
+static bool play_placed(struct player *player, const struct spotnik_record *record)
+{
+    if (record->bytes < sizeof *record + sizeof(struct spotnik_chunk_header))
+        return differ(player, "a record is damaged: it has no frame");
+    const struct spotnik_chunk_header *header = (const struct spotnik_chunk_header *)(record + 1);
+    return spotnik_core_place(player->core, record->peer, header).verdict
+               == (enum spotnik_verdict)record->kind
+           || differ(player, "a frame from %u is judged otherwise", name_of(player, record->peer));
+}
+
 static bool play(struct player *player, const struct spotnik_record *record)
 {
     struct spotnik_transfer transfer;
@@ -239,13 +251,7 @@ static bool play(struct player *player, const struct spotnik_record *record)
     case SPOTNIK_RECORD_ACTION:
         return play_action(player, record);
     case SPOTNIK_RECORD_PLACED:
-        if (spotnik_core_place(player->core, record->peer,
-                               (const struct spotnik_chunk_header *)(record + 1))
-                .verdict
-            != (enum spotnik_verdict)record->kind)
-            return differ(player, "a frame from %u is judged otherwise",
-                          name_of(player, record->peer));
-        return true;
+        return play_placed(player, record);
     case SPOTNIK_RECORD_SENT:
         return spotnik_core_send_next(player->core, record->peer, &transfer)
                || differ(player, "this core has nothing to send to %u",

@@ -58,6 +58,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_FAILED, /* error */
 };
 
+#define SPOTNIK_ACTION_KINDS (SPOTNIK_ACTION_FAILED + 1)
+
 /* Our part in the reduction on a host. */
 enum spotnik_host_part {
     SPOTNIK_PART_ALL,    /* one of all members of the view */

@@ -84,6 +84,12 @@ def spoilt(path: str) -> None:
     changed[action + 5] ^= 1  # its kind
     cut.write_bytes(bytes(changed))
     assert "goes another way" in ask("replay", "--check", str(cut), status=1)
+    changed[action + 5] = 200
+    cut.write_bytes(bytes(changed))
+    assert "a record is damaged: there is no action 200" in ask("replay", "--check", str(cut), status=1)
+    changed[action + 4] = 3  # a frame that was placed, and no frame follows
+    cut.write_bytes(bytes(changed))
+    assert "a record is damaged: it has no frame" in ask("replay", "--check", str(cut), status=1)
 
 
 def excluded() -> None:
