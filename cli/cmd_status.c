@@ -186,7 +186,7 @@ static void print_checkpoints(const json_t *checkpoint)
     printf("%s%s\n", message && *message ? ": " : "", message ? message : "");
 }
 
-/* What each member has found last, and does about it: no member finds the faults of others' paths. */
+/* What each member has found last, and does about it: nobody finds the faults of others' paths. */
 static void print_paths(const json_t *paths)
 {
     const json_t *told;

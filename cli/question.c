@@ -98,8 +98,8 @@ json_t *question_first(const struct spotnik_credentials *credentials,
 
 /* ---- paths ---- */
 
-/* One member that is asked by a thread of its own: those at the far end of a broken path are silent,
- * and take as long as we wait. */
+/* One member that is asked by a thread of its own: those behind a broken path are silent, and take
+ * as long as we wait. */
 struct path_asked {
     const struct spotnik_credentials *credentials;
     struct spotnik_member member;

@@ -99,7 +99,6 @@ small()
     holds "4 members, witness, 2|2, 1 decision" "-DN=4 -DCRASHES=0 -DCUT=3 -DWITNESS $one"
     holds "3 members, link breaks, GOODBYE" "-DN=3 -DCRASHES=1 -DDOWNS=1 $one -DFAREWELL -DNO_END"
     holds "3 members, a voter sits out"    "-DMUTE -DN=3 -DCRASHES=2 -DHASTE=1 $one -DNO_END"
-    holds "3 members, a voter sits out, partition" "-DMUTE -DN=3 -DCRASHES=1 -DHASTE=1 -DCUT=1 $one -DNO_END"
     holds "4 members, a voter sits out"    "-DMUTE -DN=4 -DCRASHES=2 $one"
 }
 

@@ -108,7 +108,7 @@ static void the_lease_follows_the_directory(void **state)
     assert_int_equal(rename(moved, directory), 0);
     while (spotnik_engine_is_barred(member.engine))
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    /* others may have founded meanwhile, and their genesis may be away: it is back in three looks */
+    /* others may have founded, and their genesis may be away: it is back in three looks */
     assert_true(spotnik_peers_clock_ns() - back_ns
                 >= SPOTNIK_PEERS_BACK_REFRESHES * member.peers->times.refresh_ns);
     seeker_close(&member);
