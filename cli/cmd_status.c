@@ -21,7 +21,8 @@ static const char help[] =
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
-    "      --json            one JSON object a job, as the member sent it\n"
+    "      --json            one JSON object a job, as the member sent it, with the paths that "
+    "members tell of\n"
     "Exit status: 0; 1: no member answered; 2: the command is wrong; 3: a member answered, and its "
     "checkpoints fail (one could\n"
     "not be written, or two in a row were left out).\n\n"
@@ -185,10 +186,22 @@ static void print_checkpoints(const json_t *checkpoint)
     printf("%s%s\n", message && *message ? ": " : "", message ? message : "");
 }
 
+/* What each member has found last, and does about it: nobody finds the faults of others' paths. */
+static void print_paths(const json_t *paths)
+{
+    const json_t *told;
+    size_t index;
+
+    json_array_foreach(paths, index, told)
+    {
+        printf("path: %s, by %s (%.0f s ago)\n", json_words(told, "path"),
+               json_words(told, "address"), json_part(told, "path_age_ns") / 1e9);
+    }
+}
+
 static void show(const json_t *answer)
 {
     const char *warning = json_string_value(json_object_get(answer, "warning"));
-    const char *path = json_string_value(json_object_get(answer, "path"));
     const char *state = json_is_true(json_object_get(answer, "parked"))
                             ? ", PARKED: cut off from the majority, waiting"
                         : json_is_true(json_object_get(answer, "noticed"))
@@ -211,9 +224,7 @@ static void show(const json_t *answer)
         printf("warning: %s\n", warning);
     if (*json_words(json_object_get(answer, "lineage"), "met"))
         printf("lineage: %s\n", json_words(json_object_get(answer, "lineage"), "met"));
-    if (path)
-        printf("path: %s (%.0f s ago)\n", path,
-               json_number_value(json_object_get(answer, "path_age_ns")) / 1e9);
+    print_paths(json_object_get(answer, "paths"));
     print_members(answer);
     print_lanes(answer);
     print_recoveries(answer);
@@ -237,6 +248,7 @@ static int ask_job(const struct job_at *at, bool as_json)
                 count ? ": " : "; none is listed at ", count ? spotnik_last_error() : at->peers);
         return 1;
     }
+    json_object_set_new(answer, "paths", question_paths(&credentials, answer));
     if (as_json)
         json_dumpf(answer, stdout, JSON_COMPACT), putchar('\n');
     else

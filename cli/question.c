@@ -2,6 +2,7 @@
 /* Questions to members. */
 #include "question.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,60 @@ json_t *question_first(const struct spotnik_credentials *credentials,
             kept = answer;
     }
     return kept;
+}
+
+/* ---- paths ---- */
+
+/* One member that is asked by a thread of its own: those behind a broken path are silent, and take
+ * as long as we wait. */
+struct path_asked {
+    const struct spotnik_credentials *credentials;
+    struct spotnik_member member;
+    pthread_t thread;
+    json_t *answer;
+};
+
+static void *path_ask(void *context)
+{
+    struct path_asked *asked = context;
+
+    asked->answer = question_ask(asked->credentials, &asked->member, SPOTNIK_S);
+    return NULL;
+}
+
+static void path_add(json_t *paths, const json_t *answer, const struct spotnik_member *member)
+{
+    char address[SPOTNIK_ADDRESS_TEXT];
+
+    if (!*json_words(answer, "path"))
+        return;
+    spotnik_address_format(address, member->address, member->port);
+    json_array_append_new(paths, json_pack("{s:s, s:s, s:I}", "address", address, "path",
+                                           json_words(answer, "path"), "path_age_ns",
+                                           (json_int_t)json_whole(answer, "path_age_ns")));
+}
+
+json_t *question_paths(const struct spotnik_credentials *credentials, const json_t *answer)
+{
+    struct path_asked asked[QUESTION_PATHS_MAX] = { { .credentials = NULL } };
+    struct spotnik_member member[QUESTION_PATHS_MAX];
+    uint32_t count = question_named(answer, member, QUESTION_PATHS_MAX);
+    json_t *paths = json_array();
+
+    for (uint32_t i = 0; i < count; i++) {
+        asked[i] = (struct path_asked){ .credentials = credentials, .member = member[i] };
+        if (i != (uint32_t)json_whole(answer, "rank")
+            && pthread_create(&asked[i].thread, NULL, path_ask, &asked[i]))
+            asked[i].credentials = NULL; /* no thread for it */
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bool answers = i == (uint32_t)json_whole(answer, "rank");
+        if (!answers && asked[i].credentials)
+            pthread_join(asked[i].thread, NULL);
+        path_add(paths, answers ? answer : asked[i].answer, &member[i]);
+        json_decref(asked[i].answer);
+    }
+    return paths;
 }
 
 uint32_t question_named(const json_t *answer, struct spotnik_member *ret, uint32_t max)

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 
 #define QUESTION_MEMBERS_MAX 1024
+#define QUESTION_PATHS_MAX 64
 
 /* Where a job is, and what opens it. */
 struct job_at {
@@ -34,6 +35,11 @@ json_t *question_ask(const struct spotnik_credentials *credentials,
  * joining. */
 json_t *question_first(const struct spotnik_credentials *credentials,
                        const struct spotnik_member *member, uint32_t count);
+
+/* The faults of paths that members tell of: of `answer`, and of the others it names, of which up to
+ * QUESTION_PATHS_MAX are asked at one time. An array of {"address", "path", "path_age_ns"}; a member
+ * that does not answer within a second is left out. The caller owns it. */
+json_t *question_paths(const struct spotnik_credentials *credentials, const json_t *answer);
 
 /* The members that an answer names. */
 uint32_t question_named(const json_t *answer, struct spotnik_member *ret, uint32_t max);

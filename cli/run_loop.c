@@ -345,20 +345,19 @@ static void look_for_company(struct run *run)
     ask_to_end(run);
 }
 
-/* A member looks for the job, and a process that does not answer may be in it. */
+/* A member looks for the job, and somebody who cannot be reached may be in it. */
 static void look_at_waiting(struct run *run)
 {
     const struct spotnik_slots *slots = run->agent.slots;
-    uint64_t ms = __atomic_load_n(&slots->waiting_ms, __ATOMIC_ACQUIRE);
-    uint64_t of_ms = __atomic_load_n(&slots->waiting_of_ms, __ATOMIC_RELAXED);
+    uint64_t ms, of_ms;
 
-    if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
+    if (!spotnik_slots_wait(slots, &ms, &of_ms)
+        || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
         return;
     run->told_waiting_ns = now_ns();
     run_say(run,
-            "looking for the job: a process that does not answer may be in it; so far it has been "
-            "silent for %.0f of %.0f s "
-            "(which: spotnik status)",
+            "looking for the job: somebody who cannot be reached may be in it; waited for %.0f of "
+            "%.0f s (for whom: spotnik status)",
             (double)ms / 1e3, (double)of_ms / 1e3);
 }
 

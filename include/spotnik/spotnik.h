@@ -466,8 +466,8 @@ SPOTNIK_API void spotnik_helper_shield(void);
 /**
  * Leave the job: wait until all members that need the last committed step have it, say goodbye,
  * free the job. When every member leaves, the job is over. Always frees @p job. Returns 0;
- * SPOTNIK_ERR_PARKED if it had to go without agreement; SPOTNIK_ERR_MISMATCH if another member runs
- * another program and could not finish the last step with it.
+ * SPOTNIK_ERR_PARKED if it had to go without agreement, SPOTNIK_ERR_LEAVING if so after a notice;
+ * SPOTNIK_ERR_MISMATCH if another member's program differs and could not finish the last step.
  */
 SPOTNIK_API int spotnik_leave(spotnik_job *job);
 

@@ -58,7 +58,8 @@ class Membership:
     def leave(self) -> None:
         """Leave the job: wait until all members that need the last committed step have it, say goodbye.
 
-        Does nothing when the job has ended before. Raises ParkedError when it had to go without agreement.
+        Does nothing when the job has ended before. Raises ParkedError when it had to go without agreement, and
+        LeavingError when so after a notice: uncaught, that ends the program with 75, as a notice does.
         """
         if self._forked or self._handle is None:
             return

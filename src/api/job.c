@@ -213,6 +213,16 @@ static void save_if_too_few_stay(struct spotnik_job *job)
         spotnik_checkpoint_farewell(job->checkpoint);
 }
 
+/* Told to go, and cut off: as from step_commit, so that a program ends as after any notice. */
+static int leave_end(struct spotnik_job *job, int rc)
+{
+    if (rc != SPOTNIK_ERR_PARKED || !spotnik_job_is_noticed(job))
+        return rc;
+    return spotnik_error_return(SPOTNIK_ERR_LEAVING,
+                                "a notice came to this member, which is cut off from the majority: "
+                                "it has gone without agreement");
+}
+
 int spotnik_leave(spotnik_job *job)
 {
     int rc = job ? spotnik_job_usable(job) : 0;
@@ -230,7 +240,7 @@ int spotnik_leave(spotnik_job *job)
     if (is_member && !job->begun && job->checkpoint && !spotnik_engine_is_noticed(job->engine))
         spotnik_checkpoint_parting(job->checkpoint, job->committed);
     if (is_member && !job->begun)
-        rc = spotnik_engine_leave(job->engine, patience_ns);
+        rc = leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun,
                                   FINISH_TIMEOUT_NS);

@@ -149,6 +149,7 @@ struct spotnik_core_status {
      * count */
     uint64_t cuts;
     struct spotnik_member last_cut;
+    bool detour; /* the view goes round a broken path, between whomever it is */
     /* of the lost: those whose process or host is known to have ended; those that fell silent. The
      * rest: others have said so, without a reason */
     uint32_t last_ended, last_silent;

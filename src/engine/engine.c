@@ -17,6 +17,8 @@
 #include "link/auth.h"
 
 #define CORE_ALIGNMENT 64u
+/* what we find ourselves comes before the view that goes round it, by less than this */
+#define PATH_NEWS_NS (10 * SPOTNIK_S)
 
 static void *aligned_new(size_t bytes)
 {
@@ -443,10 +445,19 @@ uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane
     return count;
 }
 
+/* What we have found ourselves; or, where that is no news, that others have found something. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)
 {
+    struct spotnik_core_status status;
     spotnik_engine_lock(engine);
     uint64_t found_ns = spotnik_carriage_path(engine->carriage, text, size);
+    spotnik_core_status(engine->core, &status);
+    if (status.detour && spotnik_time_add(found_ns, PATH_NEWS_NS) < status.restarted_ns) {
+        snprintf(text, size,
+                 "others do not reach each other, though they live; the view goes "
+                 "round their path");
+        found_ns = status.restarted_ns;
+    }
     uint64_t age_ns = found_ns == 0 ? 0 : spotnik_time_since(spotnik_clock_ns(), found_ns);
     spotnik_engine_unlock(engine);
     return age_ns;

@@ -355,10 +355,8 @@ void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64
 {
     struct spotnik_slots *slots = death != NULL && death->own != NULL ? death->slots : NULL;
 
-    if (slots == NULL)
-        return;
-    __atomic_store_n(&slots->waiting_of_ms, of_ms, __ATOMIC_RELAXED);
-    __atomic_store_n(&slots->waiting_ms, ms, __ATOMIC_RELEASE);
+    if (slots != NULL)
+        spotnik_slots_wait_set(slots, ms, of_ms);
 }
 
 void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value,

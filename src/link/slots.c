@@ -108,6 +108,21 @@ void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index)
     syscall(SYS_futex, &slot->leave_request, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+bool spotnik_slots_wait(const struct spotnik_slots *slots, uint64_t *ret_ms, uint64_t *ret_of_ms)
+{
+    uint64_t both = __atomic_load_n(&slots->waiting, __ATOMIC_SEQ_CST);
+
+    *ret_ms = both & UINT32_MAX;
+    *ret_of_ms = both >> 32;
+    return both != 0;
+}
+
+/* T is a day at most, so 32 bits hold it. */
+void spotnik_slots_wait_set(struct spotnik_slots *slots, uint64_t ms, uint64_t of_ms)
+{
+    __atomic_store_n(&slots->waiting, of_ms << 32 | (ms & UINT32_MAX), __ATOMIC_SEQ_CST);
+}
+
 bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
                           struct spotnik_id *ret_id)
 {

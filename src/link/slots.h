@@ -52,9 +52,10 @@ struct spotnik_slots {
     /* 1: that many have been there, or the job had begun: no member waits for `start` any more */
     uint32_t gathered;
     uint32_t unused;
-    /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0:
-     * nothing. For the agent's log. */
-    uint64_t waiting_ms, waiting_of_ms;
+    /* How long the member that told last has waited in its search for the job, and of how long, in
+     * ms: spotnik_slots_wait(). One word, since several tell at once. 0: it waits for nothing. */
+    uint64_t waiting;
+    uint64_t unused_waiting;
     uint8_t spare[24];
     struct spotnik_slot slot[];
 };
@@ -81,6 +82,10 @@ void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index);
 /* The member in slot `index`; false while it is free. */
 bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
                           struct spotnik_id *ret_id);
+
+/* For the log of the agent: a member has waited for *ret_ms of *ret_of_ms. False: nobody waits. */
+bool spotnik_slots_wait(const struct spotnik_slots *slots, uint64_t *ret_ms, uint64_t *ret_of_ms);
+void spotnik_slots_wait_set(struct spotnik_slots *slots, uint64_t ms, uint64_t of_ms);
 
 /* The slot of member `id`, or UINT32_MAX. */
 uint32_t spotnik_slots_find(const struct spotnik_slots *slots, struct spotnik_id id);

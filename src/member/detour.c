@@ -184,3 +184,59 @@ uint32_t spotnik_detour_crossing(const struct spotnik_proposal *proposal,
         spotnik_id_equal(y, self) || (!spotnik_id_equal(x, self) && spotnik_id_compare(x, y) > 0);
     return spotnik_view_rank(view, first ? x : y);
 }
+
+/* ---- the way of ACCEPT ---- */
+
+static bool votes(const struct spotnik_entry *entry, uint64_t without)
+{
+    return (entry->flags & SPOTNIK_ENTRY_VOTER) && (!without || entry->member.host != without);
+}
+
+/* Voters that do not reach the next one, when those of one host do not vote (0: all do). *ret_pair:
+ * the hosts of the last such two. */
+static uint32_t gaps(const struct spotnik_proposal *proposal, const struct pairs *pairs,
+                     uint64_t without, uint64_t ret_pair[2])
+{
+    const struct spotnik_entry *before = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        before = votes(&proposal->entry[i], without) ? &proposal->entry[i] : before;
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        const struct spotnik_entry *entry = &proposal->entry[i];
+        if (!votes(entry, without))
+            continue;
+        if (is_pair(pairs, before, entry)) {
+            ret_pair[0] = before->member.host;
+            ret_pair[1] = entry->member.host;
+            count++;
+        }
+        before = entry;
+    }
+    return count;
+}
+
+static uint32_t rank_on(const struct spotnik_view *view, uint64_t host)
+{
+    for (uint32_t rank = 0; rank < view->size; rank++)
+        if (view->entry[rank].member.host == host)
+            return rank;
+    return SPOTNIK_NO_RANK;
+}
+
+uint32_t spotnik_detour_mute(const struct spotnik_proposal *proposal,
+                             const struct spotnik_view *view, const struct spotnik_token *token,
+                             struct spotnik_id self)
+{
+    struct pairs pairs = pairs_of(view, token);
+    uint32_t rank = spotnik_view_rank(view, self);
+    uint64_t pair[2] = { 0, 0 }, ignored[2];
+    uint64_t own = rank == SPOTNIK_NO_RANK ? 0 : view->entry[rank].member.host;
+
+    if (pairs.count == 0 || gaps(proposal, &pairs, 0, pair) == 0)
+        return SPOTNIK_NO_RANK;
+    uint32_t left[2] = { gaps(proposal, &pairs, pair[0], ignored),
+                         gaps(proposal, &pairs, pair[1], ignored) };
+    bool second = pair[0] == own || (pair[1] != own && left[1] < left[0]);
+    return rank_on(view, pair[second]);
+}

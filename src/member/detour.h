@@ -21,4 +21,12 @@ uint32_t spotnik_detour_crossing(const struct spotnik_proposal *proposal,
                                  const struct spotnik_view *view, const struct spotnik_token *token,
                                  struct spotnik_id self);
 
+/* ACCEPT goes round the voters in the order of the entries, and the order of a value that was
+ * accepted before stands. A rank of `view` whose host need not vote, so that fewer voters come
+ * after one that they do not reach; never on the host of `self`. SPOTNIK_NO_RANK: each reaches the
+ * next. */
+uint32_t spotnik_detour_mute(const struct spotnik_proposal *proposal,
+                             const struct spotnik_view *view, const struct spotnik_token *token,
+                             struct spotnik_id self);
+
 #endif

@@ -122,11 +122,14 @@ static void refusal_note(struct spotnik_peers_search *search,
              question->name != NULL ? question->name : "of nobody");
 }
 
-static void hope(struct spotnik_peers_search *search, uint64_t for_ns)
+/* It takes `for_ns` more, of `of_ns`. */
+static void hope(struct spotnik_peers_search *search, uint64_t for_ns, uint64_t of_ns)
 {
     uint64_t until_ns = spotnik_peers_clock_ns() + for_ns + 20 * SPOTNIK_PEERS_AGAIN_NS;
-    if (for_ns > search->remaining_ns)
+    if (for_ns > search->remaining_ns) {
         search->remaining_ns = for_ns;
+        search->whole_ns = of_ns;
+    }
     if (for_ns != 0 && until_ns > search->hope_ns)
         search->hope_ns = until_ns;
 }
@@ -160,7 +163,7 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
     const struct spotnik_sighting *entry = &search->watch.entry[i];
     const struct spotnik_question *question = &findings->question[i];
     char why[400];
-    uint64_t hope_ns;
+    uint64_t hope_ns, stale_ns = search->peers->times.stale_ns;
     if (entry->reading == SPOTNIK_READING_RECORD
         && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
@@ -177,11 +180,11 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
         findings->free = false;
         search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
         spotnik_peers_say(search, "%s", why);
-        hope(search, seems_dead(search, entry) ? hope_ns : 0);
+        hope(search, seems_dead(search, entry) ? hope_ns : 0, stale_ns);
         /* it goes on by itself when nobody else can be alive */
         if (verdict == SPOTNIK_PEERS_VERDICT_PARKED)
-            hope(search, spotnik_time_since(search->peers->times.stale_ns + PARKED_NS,
-                                            search->watch.watched_ns));
+            hope(search, spotnik_time_since(stale_ns + PARKED_NS, search->watch.watched_ns),
+                 stale_ns + PARKED_NS);
     }
 }
 
@@ -232,7 +235,7 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
         return;
     findings->free = false;
     spotnik_peers_say(search, "%s", why);
-    hope(search, hope_ns);
+    hope(search, hope_ns, search->peers->times.stale_ns);
 }
 
 /* The newest view that any record tells of had more members than there are records of its lineage:
@@ -334,7 +337,7 @@ static bool has_vanished(struct spotnik_peers_search *search)
     if (watch->kept_ns >= watch->watched_ns || watch->kept_ns >= stale_ns)
         return false;
     spotnik_peers_say(search, "a record is gone, and nobody can know whether its member is");
-    hope(search, stale_ns - watch->kept_ns);
+    hope(search, stale_ns - watch->kept_ns, stale_ns);
     return true;
 }
 
@@ -356,7 +359,7 @@ static bool has_watched(struct spotnik_peers_search *search, const struct findin
         : watch->generation > 0
             ? "the founder has left no record; watching for members that put theirs back"
             : "nobody has founded the job here; watching for members that put their genesis back");
-    hope(search, wanted_ns - watch->settled_ns);
+    hope(search, wanted_ns - watch->settled_ns, wanted_ns);
     return false;
 }
 
@@ -377,7 +380,7 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search,
     bool quiet = findings->free && has_watched(search, findings);
     search->quiet = quiet ? search->quiet + 1 : 0;
     if (quiet)
-        hope(search, SPOTNIK_PEERS_AGAIN_NS);
+        hope(search, SPOTNIK_PEERS_AGAIN_NS, SPOTNIK_PEERS_AGAIN_NS);
     if (!quiet || (search->quiet < SPOTNIK_PEERS_QUIET_ROUNDS && !search->heir))
         return SPOTNIK_PEERS_AGAIN;
     return found(search);

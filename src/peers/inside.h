@@ -107,8 +107,9 @@ struct spotnik_peers_search {
     struct spotnik_lookout watch;
     uint64_t begun_ns;
     uint64_t hope_ns; /* until then it is known what we wait for; 0: nothing */
-    /* more or less, of T, for the record that takes longest; 0: no record is waited for */
+    /* more or less, of the wait that takes longest; 0: no known time is waited for */
     uint64_t remaining_ns;
+    uint64_t whole_ns;  /* that wait, from its beginning to its end */
     uint32_t undecided; /* processes that may yet be the job, beside those that refuse us */
     /* by a process that has not proved the key: reported when the patience ends */
     int refusal;

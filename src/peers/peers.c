@@ -237,11 +237,10 @@ static void waiting_tell(struct spotnik_peers_search *search, bool over)
 {
     struct spotnik_peers *peers = search->peers;
     uint64_t spent_ns = spotnik_time_since(spotnik_peers_clock_ns(), search->begun_ns);
-    uint64_t stale_ns = peers->times.stale_ns;
     bool long_wait = !over && search->remaining_ns > SPOTNIK_PEERS_AGAIN_NS;
-    spotnik_engine_tell_waiting(peers->engine,
-                                long_wait ? spotnik_time_since(stale_ns, search->remaining_ns) : 0,
-                                long_wait ? stale_ns : 0);
+    uint64_t whole_ns = long_wait ? search->whole_ns : 0;
+    spotnik_engine_tell_waiting(peers->engine, spotnik_time_since(whole_ns, search->remaining_ns),
+                                whole_ns);
     pthread_mutex_lock(&peers->lock);
     peers->waiting[0] = '\0';
     if (!over && search->said[0] != '\0')
@@ -274,7 +273,7 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns,
         if (peers->spec.name_count > 0)
             spotnik_dns_resolve(&peers->spec, search->self.self.address, search->said,
                                 sizeof search->said);
-        search->hope_ns = search->remaining_ns = 0;
+        search->hope_ns = search->remaining_ns = search->whole_ns = 0;
         search->refusal = 0;
         search->undecided = 0;
         enum spotnik_peers_round round = peers->spec.is_directory

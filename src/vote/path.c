@@ -244,11 +244,56 @@ void path_tick(struct spotnik_core *core)
         token_forward(core);
 }
 
+/* The members of a host need not vote in this ballot. As with the silent: they are told that we
+ * vote without them. */
+static void mute(struct spotnik_core *core, uint32_t of)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_report *report = &core->vote->token.report[rank];
+        if (spotnik_hosts_mate(&core->view, of, rank) && spotnik_lineage_voter(report))
+            report->evidence = SPOTNIK_EVIDENCE_SILENT;
+    }
+}
+
+/* Nobody that has promised in this ballot is silent to its initiator, but by mute(). */
+static void unmute(struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_report *report = &core->vote->token.report[rank];
+        if (report->promised && report->evidence == SPOTNIK_EVIDENCE_SILENT)
+            report->evidence = SPOTNIK_EVIDENCE_NONE;
+    }
+}
+
+/* A value that was accepted before stands, and so does its order. A path may have broken since
+ * between a voter and the next: ACCEPT would wait there until it works. Any voters that the lineage
+ * rule allows may choose the value, so those at one end of the path do not vote, and learn of the
+ * view as a member that missed ACCEPT does. Where too few would be left all vote, and wait. */
+static void path_spares(struct spotnik_core *core)
+{
+    struct spotnik_proposal *accepted = &core->vote->accepted;
+    struct spotnik_token *token = &core->vote->token;
+    uint32_t rank;
+
+    while ((rank = spotnik_detour_mute(accepted, &core->view, token, core->self.id))
+           != SPOTNIK_NO_RANK) {
+        mute(core, rank);
+        bool allowed = spotnik_lineage_allows(&core->view, token->report, witness_names_us(core));
+        if (!allowed)
+            unmute(core);
+        spotnik_proposal_make(accepted, &core->view, token, core->limits.members_max);
+        if (!allowed)
+            return;
+    }
+}
+
 /* The proposal has been made. Where there is no order in which all reach their neighbours, somebody
  * goes, as if it were silent. False: then nobody may decide. */
 bool path_makes_room(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->phase == PHASE_ACCEPT);
+    if (core->vote->token.accepted_ballot.round)
+        path_spares(core);
     while (!core->vote->token.accepted_ballot.round) {
         uint32_t rank = spotnik_detour_crossing(&core->vote->accepted, &core->view,
                                                 &core->vote->token, core->self.id);

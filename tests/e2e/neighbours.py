@@ -26,6 +26,10 @@ In all of them no step has two results. Claims:
               nobody is excluded
   oneway      of four hosts, one does not hear one other: nobody is excluded
   five        of five hosts one pair does not reach each other: nobody is excluded
+  five_disjoint  of five hosts two pairs do not reach each other, the second a moment after the
+              first: nobody is excluded, and steps go on while both are broken
+  named       of four hosts one pair does not reach each other: every member tells, wherever it is asked
+  slow        a member whose caller takes seconds for a step, with large buckets: nobody accuses it
   refused     of four hosts, firewalls refuse what goes between one pair: nobody is excluded
   hole        a newcomer on a path that swallows large packets copies a large state, and is in
   hole_apart  two hosts under ASP, which push and fetch by connections of their own, get on over such a path
@@ -53,7 +57,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
-from neighbours_paths import disjoint, five, hole, hole_apart, oneway, refused
+from neighbours_paths import disjoint, five, five_disjoint, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
 
@@ -493,6 +497,9 @@ SCENARIOS = (
     crowd,
     oneway,
     five,
+    five_disjoint,
+    named,
+    slow,
     refused,
     hole,
     hole_apart,

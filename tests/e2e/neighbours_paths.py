@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import subprocess
 import time
 from collections.abc import Callable
 
-from jobs_on_hosts import Worker, World
+from jobs_on_hosts import SPOTNIK, Worker, World
 
 # A path that broke is taken for broken for 2 s; with two at once there may be no ring (docs/design/0025).
 REMEMBERED_S = 2.5
@@ -59,6 +60,57 @@ def five(world: World) -> None:
     for a, b in ((0, 1), (1, 2), (2, 4), (0, 3)):
         cut = functools.partial(lambda a, b: [world.hosts.drop(a, b), world.hosts.drop(b, a)], a, b)
         through(world, members, f"no path between {a} and {b}", cut)
+
+
+def five_disjoint(world: World) -> None:
+    """The second path breaks while the view that avoids the first is found, accepted, or used."""
+    members = [world.start(host) for host in range(5)]
+    for after_s, (a, b), (c, d) in ((0.0, (0, 1), (2, 3)), (0.25, (1, 2), (3, 4)), (0.3, (0, 2), (1, 3))):
+
+        def cut(after_s: float = after_s, a: int = a, b: int = b, c: int = c, d: int = d) -> list[Rule]:
+            first = [world.hosts.drop(a, b), world.hosts.drop(b, a)]
+            time.sleep(after_s)
+            return [*first, world.hosts.drop(c, d), world.hosts.drop(d, c)]
+
+        through(world, members, f"no path between {a} and {b}, nor, {after_s} s later, between {c} and {d}", cut)
+
+
+def status(world: World, host: int, *options: str) -> str:
+    words = [SPOTNIK, "status", "--peers", world.spec, "--key-file", str(world.root / "key"), "--job", "neighbours"]
+    return subprocess.run(
+        world.hosts.on(host, *words, *options), check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+def named(world: World) -> None:
+    """Wherever `spotnik status` is asked: it names the path, and each member says that the view goes round it."""
+    members = [world.start(host) for host in range(4)]
+    world.go_on(members, 50)
+    ends = [world.hosts.address(host) for host in (0, 1)]
+    rules = [world.hosts.drop(0, 1), world.hosts.drop(1, 0)]
+    world.until("the path to be named", lambda: "path: lane to" in status(world, 2))
+    world.go_on(members, 20)
+    for host in range(4):
+        said = [line for line in status(world, host).splitlines() if line.startswith("path: lane to")]
+        if not any(any(end in line for end in ends) and "nothing gets through" in line for line in said):
+            world.fail(f"the status at host {host} does not name the path: {said}")
+    told = json.loads(status(world, 3, "--json"))["paths"]
+    if len(told) != len(members):
+        world.fail(f"not every member tells of the path: {told}")
+    print(f"    each of four hosts names it: {told[0]['path']}, by {told[0]['address']}")
+    world.hosts.undo(rules)
+
+
+def slow(world: World) -> None:
+    """Its caller is late by seconds and takes no data meanwhile: windows close, and its kernel acknowledges."""
+    world.command = [*world.command, "-c", "4000000"]
+    members = [world.start(host) for host in range(3)]
+    world.command = [*world.command, "-u", "12000000"]  # of which a fourth is its share
+    members.append(world.start(3))
+    took = world.go_on(members, 4)
+    if world.exclusions() or any("path:" in status(world, host) for host in range(4)):
+        world.fail("a slow caller was taken for a broken path")
+    print(f"    4 steps with a caller that takes 3 s each: {took:.1f} s, nobody accused")
 
 
 def refused(world: World) -> None:

@@ -416,7 +416,7 @@ static int run(struct worker *worker)
     int left = spotnik_leave(worker->job);
 
     /* told to go, it goes without agreement, too */
-    if (left && !(rc == SPOTNIK_ERR_LEAVING && left == SPOTNIK_ERR_PARKED))
+    if (left && left != SPOTNIK_ERR_LEAVING)
         return fail(worker, left, "leave");
     tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step,
          last);

@@ -8,6 +8,8 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include "link/slots.h"
+
 /* ---- a genesis that is gone ---- */
 
 /* A cleaner takes it away beside a live job: the job puts it back, and a newcomer that comes in
@@ -422,6 +424,88 @@ static void a_stranger_decides_nothing(void **state)
     spotnik_engine_free(stranger.engine, true);
 }
 
+/* ---- what is told of it ---- */
+
+/* What the agent of a searching member reads, from the first word to the last. */
+struct told {
+    struct spotnik_slots *slots;
+    int fd;
+    bool stop; /* __atomic */
+    uint64_t whole_ms, first_ms, last_ms;
+    bool other, too_long, back; /* of another wait; beyond its end; less than before */
+    pthread_t thread;
+};
+
+static void *told_listen(void *context)
+{
+    struct told *told = context;
+    uint64_t ms, of_ms;
+    while (!__atomic_load_n(&told->stop, __ATOMIC_SEQ_CST)) {
+        if (spotnik_slots_wait(told->slots, &ms, &of_ms)) {
+            told->first_ms = told->whole_ms == 0 ? ms : told->first_ms;
+            told->other |= told->whole_ms != 0 && told->whole_ms != of_ms;
+            told->too_long |= ms > of_ms;
+            told->back |= ms < told->last_ms;
+            told->whole_ms = of_ms;
+            told->last_ms = ms;
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    return NULL;
+}
+
+static void told_begin(struct told *told)
+{
+    char text[16];
+    *told = (struct told){ .fd = -1 };
+    assert_int_equal(spotnik_slots_new(1, &told->fd, &told->slots), 0);
+    snprintf(text, sizeof text, "%d", told->fd);
+    setenv("SPOTNIK_SLOTS_FD", text, 1);
+    setenv("SPOTNIK_SLOT", "0", 1);
+    assert_int_equal(pthread_create(&told->thread, NULL, told_listen, told), 0);
+}
+
+static void told_end(struct told *told)
+{
+    uint64_t ms, of_ms;
+    __atomic_store_n(&told->stop, true, __ATOMIC_SEQ_CST);
+    pthread_join(told->thread, NULL);
+    assert_false(spotnik_slots_wait(told->slots, &ms, &of_ms)); /* it is over */
+    unsetenv("SPOTNIK_SLOTS_FD");
+    unsetenv("SPOTNIK_SLOT");
+    spotnik_slots_unmap(told->slots);
+    close(told->fd);
+    assert_false(told->other || told->too_long || told->back);
+}
+
+/* A wait is told by its own length, from nothing to its end: three refreshes where nobody has
+ * founded, T where a record may belong to somebody alive. */
+static void a_wait_is_told_by_its_own_length(void **state)
+{
+    (void)state;
+    struct spotnik_record record = stranger_make(50);
+    struct seeker first, second;
+    struct told told;
+    told_begin(&told);
+    seek(&first, 1, 10 * SECOND);
+    told_end(&told);
+    assert_true(first.rc == 0 && first.found);
+    assert_int_equal(told.whole_ms,
+                     SPOTNIK_PEERS_BACK_REFRESHES * first.peers->times.refresh_ns / SPOTNIK_MS);
+    seeker_close(&first);
+    directory_clear(state);
+    directory_make(state);
+    record_put(&record);
+    genesis_put(&record);
+    told_begin(&told);
+    seek(&second, 2, SECOND);
+    told_end(&told);
+    assert_true(second.rc == 0 && second.found);
+    assert_int_equal(told.whole_ms, STALE_MS);
+    assert_true(told.first_ms < told.last_ms);
+    seeker_close(&second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +536,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_member_among_thousands_is_found, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(hundreds_of_silent_members_take_no_longer, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_wait_is_told_by_its_own_length, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_stranger_decides_nothing, directory_make,
                                         directory_clear),
