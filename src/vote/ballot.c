@@ -102,9 +102,11 @@ static void sign_joiners(struct spotnik_core *core)
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
             token->joiner[token->joiner_count++] = core->vote->joiner[i].enter;
-        } else if (token->joiner[at].committed < core->vote->joiner[i].enter.committed) {
-            token->joiner[at].committed = core->vote->joiner[i].enter.committed;
+            continue;
         }
+        token->joiner[at].sharing |= core->vote->joiner[i].enter.sharing;
+        if (token->joiner[at].committed < core->vote->joiner[i].enter.committed)
+            token->joiner[at].committed = core->vote->joiner[i].enter.committed;
     }
 }
 

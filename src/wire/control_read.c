@@ -36,10 +36,11 @@ static int listener_read(struct spotnik_reader *reader, struct spotnik_member *r
 
 static int enter_read(struct spotnik_reader *reader, struct spotnik_enter *ret)
 {
-    int rc = listener_read(reader, &ret->member);
+    bool good = spotnik_wire_marked_member_read(reader, &ret->member, &ret->sharing)
+                && ret->member.port != 0;
 
     ret->committed = spotnik_reader_u64(reader);
-    return reader->failed ? SPOTNIK_ERR_ARGUMENT : rc;
+    return good && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
 static bool report_is_valid(const struct spotnik_report *report)
