@@ -14,7 +14,7 @@ A ratio compares the blocks of one round, half a second apart. Printed is the me
 95 % of the bootstrap, which draws jobs first and then rounds of each: what differs between jobs widens the interval. After that
 the ratio of each job. A mode costs at most 1 % if the upper end is below 1.01.
 
-A trace grows by 2 kB a step: with buckets of a few KiB leave that mode out. On a machine that is busy with other things it says
+On a machine that is busy with other things it says
 nothing.
 """
 
@@ -49,7 +49,7 @@ def job(size: int, way: str, options: argparse.Namespace) -> Blocks:
                               capture_output=True, text=True, check=False)
         if told.returncode != 0:
             raise SystemExit(f"recording: the job failed: {told.stderr.strip()}")
-        if "trace" in options.modes and sum(path.stat().st_size for path in Path(folder).glob("*.json")) < 1 << 16:
+        if "trace" in options.modes and sum(path.stat().st_size for path in Path(folder).glob("*.trace")) < 1 << 16:
             raise SystemExit("recording: no trace was written")
     names = {letter: mode for mode, letter in MODES.items()}
     blocks: Blocks = defaultdict(list)
