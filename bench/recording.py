@@ -68,12 +68,15 @@ def interval(jobs: list[list[float]]) -> tuple[float, float, float]:
 
 
 def report(size: int, way: str, found: list[Blocks], options: argparse.Namespace) -> None:
-    for mode in [mode for mode in options.modes if mode != "off"]:
-        jobs = [[a / b for a, b in zip(blocks[mode], blocks["off"])] for blocks in found]
+    """Against no recorder; and what SPOTNIK_TRACE adds to a job, which keeps the recorder without it, too."""
+    pairs = [(mode, "off") for mode in options.modes if mode != "off"]
+    pairs += [("trace", "recorder")] if {"trace", "recorder"} <= set(options.modes) else []
+    for mode, base in pairs:
+        jobs = [[a / b for a, b in zip(blocks[mode], blocks[base])] for blocks in found]
         middle, low, high = interval(jobs)
         each = ", ".join(f"{statistics.median(of):.4f}" for of in jobs)
-        off = statistics.median(ms for blocks in found for ms in blocks["off"])
-        print(f"{size:>9} bytes, {way}, {off:.4f} ms: {mode:<8} / off: {middle:.4f} (95 %: {low:.4f} to {high:.4f}; jobs: {each})", flush=True)
+        base_ms = statistics.median(ms for blocks in found for ms in blocks[base])
+        print(f"{size:>9} bytes, {way}, {base_ms:.4f} ms: {mode:<8} / {base}: {middle:.4f} (95 %: {low:.4f} to {high:.4f}; jobs: {each})", flush=True)
 
 
 def parse() -> argparse.Namespace:
