@@ -106,13 +106,18 @@ def lives_drawn(number, every_s):
 def lives_traced(path, speed, number):
     """Those of one node of the trace, over and over."""
     rows = sorted((float(at) / 1e3 / speed, what, node) for at, what, node in csv.reader(path.open()))
-    node = list(dict.fromkeys(row[2] for row in rows))[number]
+    nodes = list(dict.fromkeys(row[2] for row in rows))
+    if number >= len(nodes):
+        raise ValueError(f"{path} has {len(nodes)} machines: name no more of them with --machines")
+    node = nodes[number]
     spans, since = [], None
     for at, what, _ in [row for row in rows if row[2] == node] + [(rows[-1][0], "remove", node)]:
         if what == "add" and since is None:
             since = at
         elif what == "remove" and since is not None:
             spans, since = [*spans, (since, at)], None
+    if not spans:
+        raise ValueError(f"{path}: {node} never lives")
     end = 0.0
     while True:
         for since, until in spans:
@@ -126,9 +131,25 @@ class Machines:
 
     def __init__(self, given, bag, calm=False):
         self.given, self.bag, self.calm, self.over, self.lives = given, bag, calm, threading.Event(), []
-        self.threads = [threading.Thread(target=self.live, args=(i,)) for i in range(given.machines)]
+        self.failed = None  # what a thread died of: nobody else would hear of it
+        self.threads = [threading.Thread(target=self.watch, args=(i,)) for i in range(given.machines)]
         for thread in self.threads:
             thread.start()
+
+    def watch(self, number):
+        try:
+            self.live(number)
+        except Exception as error:
+            self.failed = error
+
+    def stay(self, worker, there_s):
+        """Until the life is over, or the worker has ended by itself: the bag may be done."""
+        end = None if there_s is None else time.monotonic() + there_s
+        while worker.poll() is None and not self.over.is_set() and (end is None or time.monotonic() < end):
+            left_s = 0.1 if end is None else max(end - time.monotonic(), 0)
+            self.over.wait(min(left_s, 0.1))  # between two looks at the worker
+        if worker.poll():
+            raise RuntimeError(f"a worker ended with {worker.returncode}")
 
     def live(self, number):
         given = self.given
@@ -138,9 +159,11 @@ class Machines:
             self.over.wait(away_s)
             since = time.monotonic()
             worker = subprocess.Popen([given.spotnik, "bag", "join", str(self.bag), "-q", "--wait", "--notice", "off"])
-            self.over.wait(there_s)
-            worker.kill()
-            worker.wait()
+            try:
+                self.stay(worker, there_s)
+            finally:
+                worker.kill()
+                worker.wait()
             self.lives.append((number, since, time.monotonic()))
 
     def end(self):
@@ -157,7 +180,7 @@ class Bag:
 
     def __init__(self, given, name, points, steps):
         self.given, self.folder, self.points, self.steps = given, given.folder / name, points, steps
-        self.bag, self.known, self.dropped = self.folder / "jobs.bag", {}, set()
+        self.bag, self.known, self.dropped, self.machines = self.folder / "jobs.bag", {}, set(), None
         self.folder.mkdir(parents=True)
         self.write(self.folder / "jobs.csv", points, 0)
         words = [given.spotnik, "bag", str(self.folder / "jobs.csv"), "-q", "--notice", "off", *command(given)]
@@ -180,6 +203,8 @@ class Bag:
     def until(self, what):
         end = time.monotonic() + PATIENCE_S
         while not what():
+            if self.machines and self.machines.failed:
+                sys.exit(f"study: a machine of {self.bag} failed: {self.machines.failed}")
             if time.monotonic() > end:
                 sys.exit(f"study: nothing comes any more in {self.bag}; see {self.bag}/logs")
             time.sleep(0.05)
@@ -208,8 +233,12 @@ class Bag:
         """Wait until at most that number of jobs is left."""
         self.until(lambda: self.done() is not None and len(self.open()) <= left)
 
+    def start(self, calm):
+        self.machines = Machines(self.given, self.bag, calm)
+        return self.machines
+
     def run(self, calm):
-        machines = Machines(self.given, self.bag, calm)
+        machines = self.start(calm)
         try:
             self.wait(0)
         finally:
@@ -282,7 +311,7 @@ def drop_idle(bag, process, pool, best):
 def actively(given, judge, name, calm):
     """The surrogate trains on what is there while the rest of what it has asked for still runs."""
     pool, curve, bag = even(POOL, 5), [], Bag(given, name, even(START, 3), given.steps)
-    machines = Machines(given, bag.bag, calm)
+    machines = bag.start(calm)
     try:
         while True:
             full = len(bag.known) + len(bag.open()) >= given.runs
