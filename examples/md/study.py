@@ -7,8 +7,8 @@ it surer than any others.
     study.py --folder study [--lmp LMP] [--runs 64] [--trace TRACE.csv --speed 1000 | --kill-every 5]
 
 A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run
-on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. Members of the training are
-killed every so often. As many runs that fill the space evenly, and grids, meet the same machines. The same study on
+on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. The training has a member on
+each of them, which is killed when its machine vanishes; time runs slower for them meanwhile (--slower). As many runs that fill the space evenly, and grids, meet the same machines. The same study on
 calm machines and runs that only judge stand beside them. Pictures: profiles with error bars, the error against core
 seconds, the machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
 
@@ -47,6 +47,7 @@ def options():
     parser.add_argument("--trace", type=pathlib.Path, help="machines live as in it")
     parser.add_argument("--speed", type=float, default=1000, help="of the trace")
     parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; without a trace")
+    parser.add_argument("--slower", type=float, default=10, help="lives while the surrogate trains: Python starts no faster")
     parser.add_argument("--no-pictures", action="store_true")
     return parser.parse_args()
 
@@ -126,11 +127,34 @@ def lives_traced(path, speed, number):
         end -= rows[-1][0]  # until the trace begins anew
 
 
+def lives(given, number):
+    """Of one machine, from the study's beginning on."""
+    return lives_traced(given.trace, given.speed, number) if given.trace else lives_drawn(number, given.kill_every)
+
+
+def coming_write(path, given, since_s):
+    """What the machines do from now on, for `spotnik run --churn`: `since_s` after they began, and slower."""
+    rows = []
+    for number in range(given.machines):
+        at_s, end_ms = -since_s, 0
+        for away_s, there_s in lives(given, number):
+            begin_s, at_s = at_s + away_s, at_s + away_s + there_s
+            if at_s > 0:
+                begin_ms = max(round(1e3 * given.slower * begin_s), end_ms)
+                end_ms = max(round(1e3 * given.slower * at_s), begin_ms + 1)
+                rows += [(begin_ms, "add", number), (end_ms, "remove", number)]
+            if at_s * given.slower > PATIENCE_S:
+                break
+    rows.sort(key=lambda row: (row[0], row[1] == "add"))  # the next life may begin when one ends
+    path.write_text("".join(f"{at_ms},{what},m{number}\n" for at_ms, what, number in rows))
+
+
 class Machines:
     """Workers of the bag that are killed and come again. Calm ones stay."""
 
     def __init__(self, given, bag, calm=False):
         self.given, self.bag, self.calm, self.over, self.lives = given, bag, calm, threading.Event(), []
+        self.begun = time.monotonic()
         self.failed = None  # what a thread died of: nobody else would hear of it
         self.threads = [threading.Thread(target=self.watch, args=(i,)) for i in range(given.machines)]
         for thread in self.threads:
@@ -153,9 +177,9 @@ class Machines:
 
     def live(self, number):
         given = self.given
-        lives = lives_traced(given.trace, given.speed, number) if given.trace else lives_drawn(number, given.kill_every)
+        coming = lives(given, number)
         while not self.over.is_set():
-            away_s, there_s = (0, None) if self.calm else next(lives)
+            away_s, there_s = (0, None) if self.calm else next(coming)
             self.over.wait(away_s)
             since = time.monotonic()
             worker = subprocess.Popen([given.spotnik, "bag", "join", str(self.bag), "-q", "--wait", "--notice", "off"])
@@ -268,8 +292,12 @@ def learn(given, bag, jobs, calm):
     data, learned = bag.folder / "data.pt", bag.folder / "surrogate.pt"
     learned.unlink(missing_ok=True)
     torch.save({"x": x, "y": y}, data)
-    kill = [] if calm else ["--respawn", "--kill-every", f"{max(given.kill_every, 1):g}s"]
-    words = [given.spotnik, "run", "-n", "2", *kill, "--", sys.executable, HERE / "train.py", data, learned]
+    where = ["-n", "2"]
+    if not calm:  # members live and die with the machines
+        churn = bag.folder / "churn.csv"
+        coming_write(churn, given, time.monotonic() - bag.machines.begun)
+        where = ["-n", f"1:{given.machines}", "--churn", churn]
+    words = [given.spotnik, "run", *where, "--", sys.executable, HERE / "train.py", data, learned]
     with open(bag.folder / "train.log", "a") as log:
         subprocess.run(words, check=True, stdout=log, stderr=log)
     process = Process(len(NAMES))
