@@ -6,11 +6,12 @@ it surer than any others.
 
     study.py --folder study [--lmp LMP] [--runs 64] [--trace TRACE.csv --speed 1000 | --kill-every 5]
 
-A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run
-on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. The training has a member on
-each of them, which is killed when its machine vanishes; time runs slower for them meanwhile (--slower). As many runs that fill the space evenly, and grids, meet the same machines. The same study on
-calm machines and runs that only judge stand beside them. Pictures: profiles with error bars, the error against core
-seconds, the machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
+A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag
+run on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. The training has a
+member on each of them, which is killed when its machine vanishes; time runs slower for them meanwhile (--slower). As
+many runs that fill the space evenly, and grids, meet the same machines. The same study on calm machines and runs that
+only judge stand beside them. Pictures: profiles with error bars, the error against core seconds, the machines' time
+line. Without --lmp a made-up fluid takes the place of LAMMPS."""
 
 import argparse
 import csv
@@ -47,7 +48,7 @@ def options():
     parser.add_argument("--trace", type=pathlib.Path, help="machines live as in it")
     parser.add_argument("--speed", type=float, default=1000, help="of the trace")
     parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; without a trace")
-    parser.add_argument("--slower", type=float, default=10, help="lives while the surrogate trains: Python starts no faster")
+    parser.add_argument("--slower", type=float, default=10, help="lives while it trains: Python starts no faster")
     parser.add_argument("--no-pictures", action="store_true")
     return parser.parse_args()
 
