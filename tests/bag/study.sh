@@ -23,7 +23,7 @@ if python "$root/examples/md/study.py" --folder "$folder/failed" --runs 20 --tes
     exit 1
 fi
 grep -q "a machine of .* failed: .*trace.csv has 1 machines" "$folder/failed.txt" || { cat "$folder/failed.txt" >&2; exit 1; }
-python "$root/examples/md/study.py" --folder "$folder/study" --runs 20 --tests 4 --grids 2 --no-pictures --kill-every 3
+python "$root/examples/md/study.py" --folder "$folder/study" --runs 20 --tests 4 --grids 2 --no-pictures --kill-every 3 --slower 40
 grep -q "m[01] comes" "$folder/study/asked/train.log" || { cat "$folder/study/asked/train.log" >&2; exit 1; }
 python - "$folder/study/study.json" <<'END'
 import json, sys
