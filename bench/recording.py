@@ -14,7 +14,7 @@ A ratio compares the blocks of one round, half a second apart. Printed is the me
 95 % of the bootstrap, which draws jobs first and then rounds of each: what differs between jobs widens the interval. After that
 the ratio of each job. A mode costs at most 1 % if the upper end is below 1.01.
 
-A trace grows by 2 kB a step: with buckets of a few KiB leave that mode out. On a machine that is busy with other things it says
+On a machine that is busy with other things it says
 nothing.
 """
 
@@ -49,7 +49,7 @@ def job(size: int, way: str, options: argparse.Namespace) -> Blocks:
                               capture_output=True, text=True, check=False)
         if told.returncode != 0:
             raise SystemExit(f"recording: the job failed: {told.stderr.strip()}")
-        if "trace" in options.modes and sum(path.stat().st_size for path in Path(folder).glob("*.json")) < 1 << 16:
+        if "trace" in options.modes and sum(path.stat().st_size for path in Path(folder).glob("*.trace")) < 1 << 16:
             raise SystemExit("recording: no trace was written")
     names = {letter: mode for mode, letter in MODES.items()}
     blocks: Blocks = defaultdict(list)
@@ -68,12 +68,15 @@ def interval(jobs: list[list[float]]) -> tuple[float, float, float]:
 
 
 def report(size: int, way: str, found: list[Blocks], options: argparse.Namespace) -> None:
-    for mode in [mode for mode in options.modes if mode != "off"]:
-        jobs = [[a / b for a, b in zip(blocks[mode], blocks["off"])] for blocks in found]
+    """Against no recorder; and what SPOTNIK_TRACE adds to a job, which keeps the recorder without it, too."""
+    pairs = [(mode, "off") for mode in options.modes if mode != "off"]
+    pairs += [("trace", "recorder")] if {"trace", "recorder"} <= set(options.modes) else []
+    for mode, base in pairs:
+        jobs = [[a / b for a, b in zip(blocks[mode], blocks[base])] for blocks in found]
         middle, low, high = interval(jobs)
         each = ", ".join(f"{statistics.median(of):.4f}" for of in jobs)
-        off = statistics.median(ms for blocks in found for ms in blocks["off"])
-        print(f"{size:>9} bytes, {way}, {off:.4f} ms: {mode:<8} / off: {middle:.4f} (95 %: {low:.4f} to {high:.4f}; jobs: {each})", flush=True)
+        base_ms = statistics.median(ms for blocks in found for ms in blocks[base])
+        print(f"{size:>9} bytes, {way}, {base_ms:.4f} ms: {mode:<8} / {base}: {middle:.4f} (95 %: {low:.4f} to {high:.4f}; jobs: {each})", flush=True)
 
 
 def parse() -> argparse.Namespace:

@@ -5,9 +5,11 @@
   spotnik trace merge DIR|FILE... [-o OUT] [--torch FILE...]   one file for ui.perfetto.dev or chrome://tracing
   spotnik trace why STEP DIR|FILE...                           what made step STEP longer than its neighbours
 
-The files are those that members write into the folder SPOTNIK_TRACE. Members of one host share a clock. Between hosts the offset of
-two clocks is bounded by the steps that both took: nobody has the result of a step before everybody has put something in. The middle of
-these bounds is taken, and half of their distance is the error that is printed. --torch puts a trace of torch.profiler beside them.
+The files are the *.trace that members write into the folder SPOTNIK_TRACE. No viewer opens one; of one or
+many `merge` makes a file that viewers open. Members of one host share a clock. Between hosts the offset of two
+clocks is bounded by the steps that both took: nobody has the result of a step before everybody has put something in.
+The middle of these bounds is taken, and half of their distance is the error that is printed. --torch puts a trace of
+torch.profiler beside them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
-Event = dict[str, Any]
+from trace_file import Event, events_of
+
 NEIGHBOURS = 50  # steps before and after that a step is compared with
 REPORT_US = 1e6  # the death that a recovery is for may be certified a little later
 NOTABLE = 0.1  # of the excess: less is not named
@@ -48,22 +51,8 @@ class Member:
 
 # ---- reading ----
 
-
-def lines_of(path: Path) -> list[Event]:
-    """A file may end anywhere: its writer may have been killed."""
-    events = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        line = line.strip().rstrip(",")
-        if line.startswith("{"):
-            try:
-                events.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-    return events
-
-
 def member_of(path: Path) -> Optional[Member]:
-    events = lines_of(path)
+    events = events_of(path)
     heads = [event["args"] for event in events if event["ph"] == "M" and event["name"] == "spotnik"]
     if not heads:
         return None
@@ -85,7 +74,7 @@ def read(names: Iterable[str]) -> list[Member]:
     paths = []
     for name in names:
         path = Path(name)
-        paths += sorted(path.glob("*.trace.json")) if path.is_dir() else [path]
+        paths += sorted(path.glob("*.trace")) if path.is_dir() else [path]
     members = [member for member in map(member_of, paths) if member]
     if not members:
         sys.exit("spotnik trace: no trace of a member is there; run the job with SPOTNIK_TRACE=DIR, and name DIR")

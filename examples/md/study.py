@@ -6,11 +6,12 @@ it surer than any others.
 
     study.py --folder study [--lmp LMP] [--runs 64] [--trace TRACE.csv --speed 1000 | --kill-every 5]
 
-A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run
-on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. Members of the training are
-killed every so often. As many runs that fill the space evenly, and grids, meet the same machines. The same study on
-calm machines and runs that only judge stand beside them. Pictures: profiles with error bars, the error against core
-seconds, the machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
+A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag
+run on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. The training has a
+member on each of them, which is killed when its machine vanishes; time runs slower for them meanwhile (--slower). As
+many runs that fill the space evenly, and grids, meet the same machines. The same study on calm machines and runs that
+only judge stand beside them. Pictures: profiles with error bars, the error against core seconds, the machines' time
+line. Without --lmp a made-up fluid takes the place of LAMMPS."""
 
 import argparse
 import csv
@@ -47,6 +48,7 @@ def options():
     parser.add_argument("--trace", type=pathlib.Path, help="machines live as in it")
     parser.add_argument("--speed", type=float, default=1000, help="of the trace")
     parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; without a trace")
+    parser.add_argument("--slower", type=float, default=10, help="lives while it trains: Python starts no faster")
     parser.add_argument("--no-pictures", action="store_true")
     return parser.parse_args()
 
@@ -106,13 +108,18 @@ def lives_drawn(number, every_s):
 def lives_traced(path, speed, number):
     """Those of one node of the trace, over and over."""
     rows = sorted((float(at) / 1e3 / speed, what, node) for at, what, node in csv.reader(path.open()))
-    node = list(dict.fromkeys(row[2] for row in rows))[number]
+    nodes = list(dict.fromkeys(row[2] for row in rows))
+    if number >= len(nodes):
+        raise ValueError(f"{path} has {len(nodes)} machines: name no more of them with --machines")
+    node = nodes[number]
     spans, since = [], None
     for at, what, _ in [row for row in rows if row[2] == node] + [(rows[-1][0], "remove", node)]:
         if what == "add" and since is None:
             since = at
         elif what == "remove" and since is not None:
             spans, since = [*spans, (since, at)], None
+    if not spans:
+        raise ValueError(f"{path}: {node} never lives")
     end = 0.0
     while True:
         for since, until in spans:
@@ -121,26 +128,67 @@ def lives_traced(path, speed, number):
         end -= rows[-1][0]  # until the trace begins anew
 
 
+def lives(given, number):
+    """Of one machine, from the study's beginning on."""
+    return lives_traced(given.trace, given.speed, number) if given.trace else lives_drawn(number, given.kill_every)
+
+
+def coming_write(path, given, since_s):
+    """What the machines do from now on, for `spotnik run --churn`: `since_s` after they began, and slower."""
+    rows = []
+    for number in range(given.machines):
+        at_s, end_ms = -since_s, 0
+        for away_s, there_s in lives(given, number):
+            begin_s, at_s = at_s + away_s, at_s + away_s + there_s
+            if at_s > 0:
+                begin_ms = max(round(1e3 * given.slower * begin_s), end_ms)
+                end_ms = max(round(1e3 * given.slower * at_s), begin_ms + 1)
+                rows += [(begin_ms, "add", number), (end_ms, "remove", number)]
+            if at_s * given.slower > PATIENCE_S:
+                break
+    rows.sort(key=lambda row: (row[0], row[1] == "add"))  # the next life may begin when one ends
+    path.write_text("".join(f"{at_ms},{what},m{number}\n" for at_ms, what, number in rows))
+
+
 class Machines:
     """Workers of the bag that are killed and come again. Calm ones stay."""
 
     def __init__(self, given, bag, calm=False):
         self.given, self.bag, self.calm, self.over, self.lives = given, bag, calm, threading.Event(), []
-        self.threads = [threading.Thread(target=self.live, args=(i,)) for i in range(given.machines)]
+        self.begun = time.monotonic()
+        self.failed = None  # what a thread died of: nobody else would hear of it
+        self.threads = [threading.Thread(target=self.watch, args=(i,)) for i in range(given.machines)]
         for thread in self.threads:
             thread.start()
 
+    def watch(self, number):
+        try:
+            self.live(number)
+        except Exception as error:
+            self.failed = error
+
+    def stay(self, worker, there_s):
+        """Until the life is over, or the worker has ended by itself: the bag may be done."""
+        end = None if there_s is None else time.monotonic() + there_s
+        while worker.poll() is None and not self.over.is_set() and (end is None or time.monotonic() < end):
+            left_s = 0.1 if end is None else max(end - time.monotonic(), 0)
+            self.over.wait(min(left_s, 0.1))  # between two looks at the worker
+        if worker.poll():
+            raise RuntimeError(f"a worker ended with {worker.returncode}")
+
     def live(self, number):
         given = self.given
-        lives = lives_traced(given.trace, given.speed, number) if given.trace else lives_drawn(number, given.kill_every)
+        coming = lives(given, number)
         while not self.over.is_set():
-            away_s, there_s = (0, None) if self.calm else next(lives)
+            away_s, there_s = (0, None) if self.calm else next(coming)
             self.over.wait(away_s)
             since = time.monotonic()
             worker = subprocess.Popen([given.spotnik, "bag", "join", str(self.bag), "-q", "--wait", "--notice", "off"])
-            self.over.wait(there_s)
-            worker.kill()
-            worker.wait()
+            try:
+                self.stay(worker, there_s)
+            finally:
+                worker.kill()
+                worker.wait()
             self.lives.append((number, since, time.monotonic()))
 
     def end(self):
@@ -157,7 +205,7 @@ class Bag:
 
     def __init__(self, given, name, points, steps):
         self.given, self.folder, self.points, self.steps = given, given.folder / name, points, steps
-        self.bag, self.known, self.dropped = self.folder / "jobs.bag", {}, set()
+        self.bag, self.known, self.dropped, self.machines = self.folder / "jobs.bag", {}, set(), None
         self.folder.mkdir(parents=True)
         self.write(self.folder / "jobs.csv", points, 0)
         words = [given.spotnik, "bag", str(self.folder / "jobs.csv"), "-q", "--notice", "off", *command(given)]
@@ -180,6 +228,8 @@ class Bag:
     def until(self, what):
         end = time.monotonic() + PATIENCE_S
         while not what():
+            if self.machines and self.machines.failed:
+                sys.exit(f"study: a machine of {self.bag} failed: {self.machines.failed}")
             if time.monotonic() > end:
                 sys.exit(f"study: nothing comes any more in {self.bag}; see {self.bag}/logs")
             time.sleep(0.05)
@@ -208,8 +258,12 @@ class Bag:
         """Wait until at most that number of jobs is left."""
         self.until(lambda: self.done() is not None and len(self.open()) <= left)
 
+    def start(self, calm):
+        self.machines = Machines(self.given, self.bag, calm)
+        return self.machines
+
     def run(self, calm):
-        machines = Machines(self.given, self.bag, calm)
+        machines = self.start(calm)
         try:
             self.wait(0)
         finally:
@@ -239,8 +293,12 @@ def learn(given, bag, jobs, calm):
     data, learned = bag.folder / "data.pt", bag.folder / "surrogate.pt"
     learned.unlink(missing_ok=True)
     torch.save({"x": x, "y": y}, data)
-    kill = [] if calm else ["--respawn", "--kill-every", f"{max(given.kill_every, 1):g}s"]
-    words = [given.spotnik, "run", "-n", "2", *kill, "--", sys.executable, HERE / "train.py", data, learned]
+    where = ["-n", "2"]
+    if not calm:  # members live and die with the machines
+        churn = bag.folder / "churn.csv"
+        coming_write(churn, given, time.monotonic() - bag.machines.begun)
+        where = ["-n", f"1:{given.machines}", "--churn", churn]
+    words = [given.spotnik, "run", *where, "--", sys.executable, HERE / "train.py", data, learned]
     with open(bag.folder / "train.log", "a") as log:
         subprocess.run(words, check=True, stdout=log, stderr=log)
     process = Process(len(NAMES))
@@ -282,7 +340,7 @@ def drop_idle(bag, process, pool, best):
 def actively(given, judge, name, calm):
     """The surrogate trains on what is there while the rest of what it has asked for still runs."""
     pool, curve, bag = even(POOL, 5), [], Bag(given, name, even(START, 3), given.steps)
-    machines = Machines(given, bag.bag, calm)
+    machines = bag.start(calm)
     try:
         while True:
             full = len(bag.known) + len(bag.open()) >= given.runs

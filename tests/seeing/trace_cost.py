@@ -20,7 +20,7 @@ from pathlib import Path
 from lib import skip
 
 SHORT, LONG = 500, 2500
-MOST_INSTRUCTIONS, MOST_BYTES = 4500, 900
+MOST_INSTRUCTIONS, MOST_BYTES = 800, 150
 PROGRAM = os.path.abspath(sys.argv[1])
 
 
@@ -34,7 +34,7 @@ def run(steps: int, trace: bool) -> tuple[int, int]:
                               capture_output=True, text=True, check=False)
         counted = re.search(r"Collected : (\d+)", done.stderr)
         assert done.returncode == 0 and counted, done.stderr[-2000:]
-        return int(counted.group(1)), sum(path.stat().st_size for path in Path(folder).glob("trace/*.trace.json"))
+        return int(counted.group(1)), sum(path.stat().st_size for path in Path(folder).glob("trace/*.trace"))
 
 
 def a_step(trace: bool) -> tuple[float, float]:

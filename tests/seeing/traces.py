@@ -8,10 +8,12 @@ why` names the loss, and the member that was held up.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,9 @@ from typing import Any
 from lib import Job, wait_for
 
 SPOTNIK, CHARLM = map(os.path.abspath, sys.argv[1:3])
-OFF_US = 5_000_000.0
+sys.path.insert(0, os.path.dirname(SPOTNIK))
+trace_file = importlib.import_module("trace_file")  # of `spotnik trace`, beside the command
+OFF_NS = 5_000_000_000
 
 
 def ask(*command: str) -> str:
@@ -33,8 +37,7 @@ def ask(*command: str) -> str:
 
 
 def events(path: Path) -> list[dict[str, Any]]:
-    lines = [line.rstrip(",\n") for line in path.read_text().splitlines()[1:]]
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    return trace_file.events_of(path)
 
 
 def spans(path: Path, name: str) -> list[dict[str, Any]]:
@@ -49,19 +52,19 @@ def names(path: Path) -> list[str]:
 def run(folder: Path) -> str:
     """Three workers; one is held up for a moment, another one is killed. Returns the name of the first."""
     with Job(SPOTNIK, ["-n", "1:3"], [CHARLM, "--steps", "0", "--quiet"], {"SPOTNIK_TRACE": str(folder), "SPOTNIK_HTTP": ""}) as job:
-        wait_for("three traces with steps", lambda: len([path for path in folder.glob("*.json") if len(spans(path, "commit")) > 60]) == 3)
+        wait_for("three traces with steps", lambda: len([path for path in folder.glob("*.trace") if len(spans(path, "commit")) > 60]) == 3)
         held, killed = job.workers()[:2]
         os.kill(held, signal.SIGSTOP)
         time.sleep(0.15)  # this is what is measured, not a wait for something
         os.kill(held, signal.SIGCONT)
-        others = [path for path in folder.glob("*.json") if f"-{killed}." not in path.name]
+        others = [path for path in folder.glob("*.trace") if f"-{killed}." not in path.name]
         before = len(spans(others[0], "commit"))
         wait_for("steps after it", lambda: len(spans(others[0], "commit")) > before + 60)
         os.kill(killed, signal.SIGKILL)
         wait_for("the recovery", lambda: all(any(span["args"]["lost"] for span in spans(path, "first commit")) for path in others))
         before = len(spans(others[0], "commit"))
         wait_for("steps after the loss", lambda: len(spans(others[0], "commit")) > before + 60)
-    path = next(folder.glob(f"*-{held}.trace.json"))
+    path = next(folder.glob(f"*-{held}.trace"))
     return names(path)[-1]
 
 
@@ -78,30 +81,40 @@ def merge(folder: Path) -> None:
     assert set(spans_of.values()) == {1}, "two members have a span of one id: chrome://tracing would join them"
 
 
+def later(data: bytes) -> bytes:
+    """Marks as src/record/tracer_file.h has them, with every time moved."""
+    moved, at = b"", 0
+    while at + 16 <= len(data):
+        begin, what = struct.unpack_from("=QQ", data, at)
+        kind, size = what & 15, 16 if what & 15 in (trace_file.START, trace_file.TURN) else 48
+        mark = bytearray(data[at : at + size])
+        struct.pack_into("=Q", mark, 0, begin + OFF_NS)
+        if kind in (trace_file.BUCKET, trace_file.PHASE):
+            struct.pack_into("=Q", mark, 16, struct.unpack_from("=Q", mark, 16)[0] + OFF_NS)
+        moved, at = moved + mark, at + size
+    return moved
+
+
 def shifted(folder: Path) -> None:
     """One member says that it is of another host, whose clock is ahead."""
-    path = max(folder.glob("*.trace.json"), key=lambda path: len(spans(path, "commit")))
-    changed = events(path)
-    for event in changed:
-        if "ts" in event:
-            event["ts"] += OFF_US
-        if event["name"] == "spotnik":
-            event["args"]["host"] = "0" * 16
-    path.write_text("[\n" + "".join(json.dumps(event) + ",\n" for event in changed))
+    path = max(folder.glob("*.trace"), key=lambda path: len(spans(path, "commit")))
+    line, _, marks = path.read_bytes().partition(b"\n")
+    head = {**json.loads(line), "host": "0" * 16}
+    path.write_bytes(json.dumps(head).encode() + b"\n" + later(marks))
     said = ask("merge", str(folder), "-o", str(folder / "all"))
     found = [(abs(float(at)), float(error)) for at, error in re.findall(r"clock ([+-][\d.]+) ms ± ([\d.]+) ms", said)]
     off = [(at, error) for at, error in found if error > 0]
-    assert off and all(abs(at - OFF_US / 1e3) <= error < 1000 for at, error in off), said
+    assert off and all(abs(at - OFF_NS / 1e6) <= error < 1000 for at, error in off), said
 
 
 def why(folder: Path, held: str) -> None:
-    path = next(path for path in folder.glob("*.trace.json") if held in names(path))
+    path = next(path for path in folder.glob("*.trace") if held in names(path))
     slow = max((span for span in spans(path, "compute") + spans(path, "commit")), key=lambda span: span["dur"] if span["dur"] < 1e6 else 0)
     said = ask("why", str(slow["args"]["step"]), str(folder))
     assert "because" in said and (held in said or slow["name"] == "commit"), said
-    losses = [span for path in folder.glob("*.json") for span in spans(path, "first commit") if span["args"]["lost"]]
+    losses = [span for path in folder.glob("*.trace") for span in spans(path, "first commit") if span["args"]["lost"]]
     after = losses[0]["ts"] + losses[0]["dur"]
-    other = next(path for path in folder.glob("*.json") if losses[0] in spans(path, "first commit"))
+    other = next(path for path in folder.glob("*.trace") if losses[0] in spans(path, "first commit"))
     step = min((span for span in spans(other, "commit")), key=lambda span: abs(span["ts"] + span["dur"] - after))["args"]["step"]
     told = ask("why", str(step), str(folder))
     assert "1 lost" in told or "no slower" in told, told
