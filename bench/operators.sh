@@ -21,6 +21,7 @@ check() {
 
 check "a thousand notices" python3 tests/notice/thousand.py "$spotnik" "$worker" 1000
 check "the clouds" python3 tests/notice/watch.py "$spotnik"
+check "the start of the watcher" python3 tests/notice/start.py "$spotnik" "$build/tests/notice/prompt.so"
 check "moto" tests/fleet/mocks.sh "$build" moto.server tests/notice/second_opinion.py "$spotnik"
 check "one machine" python3 tests/notice/job.py "$spotnik" "$worker"
 check "systemd" python3 tests/notice/systemd.py "$spotnik" "$worker" docs/guide/notices.md
@@ -31,7 +32,11 @@ check "Slurm: the page" python3 tests/slurm/page.py "$spotnik" "$worker"
 check "Slurm: the time limit" python3 tests/slurm/page.py "$spotnik" "$worker" limit
 check "Slurm: steps" python3 tests/slurm/steps.py "$spotnik" "$worker"
 check "Slurm: a fleet" python3 tests/slurm/fleet.py "$spotnik" "$worker"
-check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" examples/kubernetes/indexed-job.yaml
+check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" "$build/tests/bag/bag-sim" examples/kubernetes
+check "the lines of the pages" python3 tests/engines/lines.py "$build" docs/guide
+check "the failure pages" python3 tests/engines/failures.py "$build" docs/guide
+check "Slurm: a bag" python3 tests/slurm/bag.py "$spotnik" "$build/tests/bag/bag-sim"
+check "Kubernetes: schemas" sh tests/kubernetes/schemas.sh "$build" tests/kubernetes/schemas.py examples/kubernetes
 for starter in pages ssh torchrun mpirun; do
     check "$starter" python3 tests/engines/starters.py "$starter" "$build" docs/guide/engines.md
 done

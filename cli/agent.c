@@ -281,14 +281,31 @@ void agent_read(const struct agent *agent, struct agent_worker *worker, struct a
     }
 }
 
-static enum agent_end judge(struct agent *agent, int status, char *text, size_t size)
+static bool has_left(const struct agent *agent, const struct agent_worker *worker)
 {
-    if (WIFSIGNALED(status)) {
-        snprintf(text, size, "lost (SIG%s)",
-                 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
-        return AGENT_LOST;
-    }
+    return __atomic_load_n(&agent->slots->slot[worker - agent->worker].left, __ATOMIC_ACQUIRE);
+}
+
+static enum agent_end judge_signal(int number, bool left, char *text, size_t size)
+{
+    const char *name = sigabbrev_np(number);
+
+    snprintf(text, size, left ? "left, and was ended by SIG%s" : "lost (SIG%s)", name ? name : "?");
+    return left ? AGENT_INTERRUPTED : AGENT_LOST;
+}
+
+/* A member that has left is no loss, whatever its process does afterwards: an interpreter that
+ * takes down a large program may need longer than our patience. */
+static enum agent_end judge(struct agent *agent, const struct agent_worker *worker, int status,
+                            char *text, size_t size)
+{
+    if (WIFSIGNALED(status))
+        return judge_signal(WTERMSIG(status), has_left(agent, worker), text, size);
     int code = WEXITSTATUS(status);
+    if (code != 0 && code != 75 && worker->leaving && has_left(agent, worker)) {
+        snprintf(text, size, "left, and ended with exit status %d", code);
+        return AGENT_INTERRUPTED;
+    }
     if (code == 0) {
         snprintf(text, size, "done");
         return AGENT_DONE;
@@ -306,7 +323,7 @@ static enum agent_end judge(struct agent *agent, int status, char *text, size_t 
 enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status,
                             char *text, size_t size)
 {
-    enum agent_end end = judge(agent, status, text, size);
+    enum agent_end end = judge(agent, worker, status, text, size);
 
     agent_read(agent, worker, &worker->out);
     agent_read(agent, worker, &worker->err);

@@ -197,16 +197,31 @@ static void finish(struct notice_http *http, CURL *easy, CURLcode result)
     call_free(call);
 }
 
+/* False: no call has ended. */
+static bool finish_all(struct notice_http *http)
+{
+    bool any = false;
+    CURLMsg *message;
+    int left;
+
+    while ((message = lib.curl_multi_info_read(http->multi, &left)))
+        if (message->msg == CURLMSG_DONE) {
+            finish(http, message->easy_handle, message->data.result);
+            any = true;
+        }
+    return any;
+}
+
+/* An answer may be complete before we wait: nothing would then wake us for it. */
 void notice_http_turn(struct notice_http *http, int fd, int timeout_ms)
 {
     struct curl_waitfd wait = { .fd = fd, .events = CURL_WAIT_POLLIN };
-    int running, left;
-    CURLMsg *message;
+    int running;
 
     lib.curl_multi_perform(http->multi, &running);
+    if (finish_all(http))
+        return;
     lib.curl_multi_poll(http->multi, &wait, fd >= 0, timeout_ms, NULL);
     lib.curl_multi_perform(http->multi, &running);
-    while ((message = lib.curl_multi_info_read(http->multi, &left)))
-        if (message->msg == CURLMSG_DONE)
-            finish(http, message->easy_handle, message->data.result);
+    finish_all(http);
 }

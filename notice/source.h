@@ -37,16 +37,19 @@ struct notice_source {
     char told[200], risk[200];
     char base[300]; /* of URLs */
     void *own;
+    bool reaching; /* reach.c: a connection is under way, by this descriptor */
+    int reach;
 };
 
 struct notice_watch {
-    struct notice_http *http;
+    struct notice_http *http; /* made for the first question; NULL: not yet, or not possible */
     int epoll;
     uint32_t count;
     struct notice_source source[NOTICE_SOURCES_MAX + 1];
     /* the one behind them, host.c; NULL: this watch asks for itself alone */
     struct notice_source *host;
-    bool asleep; /* another process asks what the shared sources would */
+    bool asleep;       /* another process asks what the shared sources would */
+    uint64_t begun_ns; /* before anything else was done */
     uint64_t interval_ns;
     notice_teller *tell;
     void *context;
@@ -62,6 +65,13 @@ bool notice_host_open(struct notice_source *self);
 
 /* Other processes of this host hear it from us, if we are the one that asks. */
 void notice_host_tell(const struct notice_source *source, const struct notice *notice);
+
+/* ---- reach.c ---- */
+
+/* The source is due. True: it looks for its cloud, and whether anybody is there at all is not known
+ * yet, or nobody is: it must not ask now. */
+bool notice_reach(struct notice_source *source);
+void notice_reach_stop(struct notice_source *source);
 
 /* ---- watch.c ---- */
 uint64_t notice_clock_ns(void);

@@ -125,11 +125,19 @@ void notice_source_found(struct notice_source *source)
     source->presence = NOTICE_PRESENT;
 }
 
+static struct notice_http *http_of(struct notice_watch *watch)
+{
+    if (!watch->http)
+        watch->http = notice_http_new();
+    return watch->http;
+}
+
 void notice_source_ask(struct notice_source *source, const struct notice_question *question,
                        notice_answered *answered)
 {
     source->due_ns = NOTICE_NEVER;
-    if (!source->watch->http || !notice_http_ask(source->watch->http, question, answered, source))
+    if (!http_of(source->watch)
+        || !notice_http_ask(source->watch->http, question, answered, source))
         notice_source_missing(source);
 }
 
@@ -236,11 +244,9 @@ static const char *add_named(struct notice_watch *watch, const char *from)
                                       : "too many sources";
     if (!is_auto && strcmp(from, "aws") && strcmp(from, "gcp") && strcmp(from, "azure"))
         return "a source is auto, aws, gcp, azure, exec:COMMAND or file:PATH";
-    if (!watch->http)
-        return is_auto ? NULL
-                       : "libcurl.so.4 is not there, or spotnik was built without its headers: no "
-                         "metadata "
-                         "service can be asked; exec: and file: work";
+    if (!is_auto && !http_of(watch))
+        return "libcurl.so.4 is not there, or spotnik was built without its headers: no metadata "
+               "service can be asked; exec: and file: work";
     if (is_auto || !strcmp(from, "aws"))
         fine = add_aws(watch, !is_auto);
     if (fine && (is_auto || !strcmp(from, "gcp")))
@@ -258,7 +264,7 @@ struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, u
     *ret_error = "no memory";
     if (!watch)
         return NULL;
-    *watch = (struct notice_watch){ .http = notice_http_new(),
+    *watch = (struct notice_watch){ .begun_ns = notice_clock_ns(),
                                     .epoll = epoll_create1(EPOLL_CLOEXEC),
                                     .interval_ns = interval_ns,
                                     .tell = teller,
@@ -277,9 +283,11 @@ void notice_watch_free(struct notice_watch *watch)
 {
     if (!watch)
         return;
-    for (uint32_t i = 0; i < watch->count; i++)
+    for (uint32_t i = 0; i < watch->count; i++) {
+        notice_reach_stop(&watch->source[i]);
         if (watch->source[i].free)
             watch->source[i].free(&watch->source[i]);
+    }
     notice_http_free(watch->http);
     close(watch->epoll);
     free(watch);
@@ -315,7 +323,8 @@ static void do_due(struct notice_watch *watch)
         if (is_idle(source) || source->due_ns > notice_clock_ns())
             continue;
         source->due_ns = NOTICE_NEVER;
-        source->due(source);
+        if (!notice_reach(source))
+            source->due(source);
     }
 }
 
@@ -351,6 +360,7 @@ bool notice_watch_turn(struct notice_watch *watch, int timeout_ms)
         wait = 0;
     }
     read_pipes(watch, wait);
+    do_due(watch); /* a look that has lasted long enough ends here, not after the next wait */
     for (uint32_t i = 0; i < watch->count; i++)
         any |= &watch->source[i] != watch->host && watch->source[i].presence != NOTICE_ABSENT;
     return any;

@@ -37,6 +37,16 @@ bool doctor_probe_write(const char *folder, const char *name, const char *text);
 /* doctor_there.c: another host on which spotnik doctor --serve runs. */
 void doctor_look_there(struct doctor *doctor, const char *where);
 
+/* doctor_clock.c: what one question and its answer say of a clock. */
+struct doctor_ping {
+    uint64_t took_ns;           /* from the question to the answer */
+    int64_t theirs_ms, ours_ms; /* the other host's clock as it answered; ours at the answer */
+};
+
+/* How far the other host's clock is ahead of ours, give or take `*ret_doubt_ms`. */
+int64_t doctor_clock_apart_ms(const struct doctor_ping *ping, uint32_t count,
+                              int64_t *ret_doubt_ms);
+
 /* doctor_serve.c: be that host, until a signal comes. Returns the exit status. */
 int doctor_serve(struct doctor *doctor);
 

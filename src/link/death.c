@@ -254,6 +254,7 @@ void spotnik_death_renew(struct spotnik_death *death, struct spotnik_id self)
         return;
     __atomic_store_n(&death->own->id_high, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->epoch, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&death->own->left, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->id_low, self.low, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->id_high, self.high, __ATOMIC_SEQ_CST);
 }
@@ -399,6 +400,12 @@ void spotnik_death_over(struct spotnik_death *death)
 {
     if (death != NULL && death->own != NULL)
         __atomic_store_n(&death->own->done, 1, __ATOMIC_RELEASE);
+}
+
+void spotnik_death_left(struct spotnik_death *death)
+{
+    if (death != NULL && death->own != NULL)
+        __atomic_store_n(&death->own->left, 1, __ATOMIC_RELEASE);
 }
 
 void spotnik_death_yielded(struct spotnik_death *death)

@@ -60,6 +60,8 @@ void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t ne
 void spotnik_death_over(struct spotnik_death *death);
 /* For the agent: our rank in the step that the program begins, or SPOTNIK_NO_RANK. */
 void spotnik_death_rank(struct spotnik_death *death, uint32_t rank);
+/* For the agent: we have left. Whatever our process does from here on, nobody loses a member. */
+void spotnik_death_left(struct spotnik_death *death);
 /* For the agent: our lineage has yielded. */
 void spotnik_death_yielded(struct spotnik_death *death);
 

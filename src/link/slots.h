@@ -43,7 +43,8 @@ struct spotnik_slot {
     uint32_t yielded;
     /* its rank in the step it has begun last, plus 1; 0: it has begun none */
     uint32_t place;
-    uint8_t spare[36];
+    uint32_t left; /* 1: the view without this member is committed, at its own wish */
+    uint8_t spare[32];
 };
 
 struct spotnik_slots {

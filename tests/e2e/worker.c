@@ -485,6 +485,8 @@ int main(int argc, char **argv)
 #endif
     int status = run(&worker);
 
+    while (getenv("WORKER_LINGERS")) /* as an interpreter that takes down a large program */
+        pause();
     all_kinds_free(worker.all);
     apart_free(worker.apart);
     free(worker.w);

@@ -10,15 +10,15 @@ mpirun: the ranks meet; one that is killed costs the others nothing.
 
     starters.py pages|ssh|torchrun|mpirun BUILD PAGE"""
 
-import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+from place import end_all, fail, kill, skip, within_namespace, words
 
 WHICH, BUILD, PAGE = sys.argv[1], os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
 SPOTNIK = f"{BUILD}/cli/spotnik"
@@ -46,31 +46,6 @@ with spotnik.init(samples=100_000, batch=96) as job:
             w += g
             print(f"commit {{step.number}} {{int(w[0])}} 0 {{step.size}} 0 {{time.monotonic_ns()}}", file=lives)
 """
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
-
-
-def within_namespace():
-    """The rest runs where the hosts' addresses are nobody else's, and no process stays behind."""
-    if os.environ.get("SPOTNIK_STARTERS"):
-        return
-    if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
-        skip("only root can make a network namespace, with unshare and ip")
-    up = "ip link set lo up && ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up"
-    up += "".join(f" && ip addr add {NETWORK}.{host}/24 dev d0" for host in range(1, 6))
-    up += " && ip route add default dev d0"
-    space = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if subprocess.run([*space, "sh", "-c", up], capture_output=True).returncode:
-        skip("no network namespace can be made here")
-    os.environ["SPOTNIK_STARTERS"] = "1"
-    os.execvp("unshare", [*space, "sh", "-c", f'{up} && exec "$@"', "sh", sys.executable, *sys.argv])
 
 
 class Lives:
@@ -113,11 +88,7 @@ class Lives:
 
 
 def page(pattern):
-    with open(PAGE) as file:
-        found = re.search(pattern, file.read(), re.S | re.M)
-    if not found:
-        fail(f"the page has no {pattern}")
-    return found.group(1)
+    return words(PAGE, pattern)
 
 
 class Bench:
@@ -168,21 +139,6 @@ def parent(pid):
             return above if "spotnik\0run" in file.read() else 0
     except (FileNotFoundError, ProcessLookupError):
         return 0
-
-
-def kill(pid):
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def end_all():
-    """Every other process of the namespace is killed and has ended: none writes to the folder any more."""
-    if os.getpid() != 1:
-        fail("this process is not the first of a namespace")
-    kill(-1)
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.wait()
 
 
 def host_lost(bench, pid):
@@ -323,7 +279,9 @@ def mpirun(bench):
 
 
 def main():
-    within_namespace()
+    hosts = "".join(f" && ip addr add {NETWORK}.{host}/24 dev d0" for host in range(1, 6))
+    devices = "ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up"
+    within_namespace(f"ip link set lo up && {devices}{hosts} && ip route add default dev d0")
     with tempfile.TemporaryDirectory(prefix="spotnik-start-") as folder:
         try:
             {"pages": pages, "ssh": ssh, "torchrun": torchrun, "mpirun": mpirun}[WHICH](Bench(folder))

@@ -7,7 +7,11 @@ preempted leaves within its grace and comes back under its name with another add
 without a word costs its member and comes back; a name server that is away disturbs nobody; all pods deleted
 and made anew go on at the very next step.
 
-    pods.py SPOTNIK WORKER MANIFEST"""
+Pods run the container's command, environment and paths as the manifest has them: the secret is mounted at /etc/spotnik, the claim at
+/data, and `python train.py` is a worker of the tests. Those of jobset.yaml and trainer-runtime.yaml meet, too, and leave when they
+are deleted. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
+
+    pods.py SPOTNIK WORKER SIM FOLDER"""
 
 import contextlib
 import json
@@ -20,7 +24,7 @@ import sys
 import tempfile
 import time
 
-SPOTNIK, WORKER, MANIFEST = (os.path.abspath(path) for path in sys.argv[1:4])
+SPOTNIK, WORKER, SIM, FOLDER = (os.path.abspath(path) for path in sys.argv[1:5])
 PATIENCE_S = 60
 PODS = 4
 
@@ -34,12 +38,27 @@ def skip(why):
     sys.exit(77)
 
 
-def command():
-    """What the manifest has the container run, with a worker of the tests in place of python train.py."""
-    with open(MANIFEST) as file:
-        words = json.loads(re.search(r"^ *command: (\[.*\])$", file.read(), re.M)[1])
-    at = words.index("--")
-    return words[1 : at + 1] + [WORKER, "-u", "10000", "-n", "100000", "-b", "96", "-c", "500"]
+MOUNTS = {"/etc/spotnik": "secret", "/data": "data"}  # as the manifests have them; folders of the cluster
+TRAIN = [WORKER, "-u", "10000", "-n", "100000", "-b", "96", "-c", "500"]
+LMP = f"""while [ $# -gt 0 ]; do case $1 in -var) eval "$2=$3"; shift 3;; *) shift;; esac; done
+exec {SIM} "$T" 400 20000 20 $file"""
+
+
+class Manifest:
+    """What a container of it runs, and in which environment."""
+
+    def __init__(self, name):
+        with open(f"{FOLDER}/{name}") as file:
+            text = file.read()
+        self.name, self.jobset = name, "train"
+        self.words = self.list_of(text, "command") + (self.list_of(text, "args") if "$(JOBSET)" in text else [])
+        self.env = dict(re.findall(r"^ *- name: (\w+)\n *value: (\S+)$", text, re.M))
+        self.host = "train-node-0-{}" if "replicatedJobs" in text else "train-{}"
+        self.folder = "".join(re.findall(r"^ *workingDir: (\S+)$", text, re.M)) or "/"
+
+    def list_of(self, text, field):
+        found = re.search(rf"^ *{field}: (\[.*?\])$", text, re.M | re.S)
+        return [word.replace("$(JOBSET)", self.jobset) for word in json.loads(found[1])]
 
 
 def second_address(address):
@@ -57,7 +76,7 @@ class Pod:
     def ip(self, text):
         subprocess.run(["ip", "-n", self.netns, *text.split()], check=True, capture_output=True)
 
-    def start(self, key):
+    def start(self):
         """A new pod under the same name: with an address of its own, which then gets into the DNS."""
         self.address = self.cluster.new_address()
         self.ip("addr flush dev eth0")
@@ -65,19 +84,21 @@ class Pod:
         self.ip(f"addr add {second_address(self.address)}/64 dev eth0 nodad")
         self.ip("link set eth0 up")
         self.logs.append(f"{self.cluster.folder}/pod-{self.index}-{len(self.logs)}.log")
-        words = [word.replace("/etc/spotnik/key", key) for word in command()]
-        if self.cluster.majority:
-            words = [word.replace("dns://", "majority:dns://") for word in words]
+        manifest = self.cluster.manifest
+        words = [word.replace("dns://", "majority:dns://") if self.cluster.majority else word for word in manifest.words]
+        mounts = " && ".join(f"mount --bind {self.cluster.folder}/{folder} {point}" for point, folder in MOUNTS.items())
         env = {
             **os.environ,
+            **manifest.env,
+            "PATH": f"{self.cluster.folder}/bin:{os.environ['PATH']}",
             "POD_IP": self.address,
-            "SPOTNIK_CHECKPOINT": f"{self.cluster.folder}/checkpoints",
             "SPOTNIK_CHECKPOINT_S": "3600",
             "KUBERNETES_SERVICE_HOST": "10.96.0.1",
         }
+        shell = ["sh", "-c", f'{mounts} && cd {manifest.folder} && exec "$@"', "sh"]
         with open(self.logs[-1], "w") as log:
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", self.netns, SPOTNIK, *words], stdout=log, stderr=log, env=env
+                ["ip", "netns", "exec", self.netns, *shell, *words], stdout=log, stderr=log, env=env
             )
         self.cluster.publish()
 
@@ -124,8 +145,9 @@ class Pod:
 class Cluster:
     """A bridge in a namespace of its own, on which the name server listens, and a namespace for each pod."""
 
-    def __init__(self, folder, missing):
+    def __init__(self, folder, missing, manifest="indexed-job.yaml"):
         self.folder, self.missing, self.majority = folder, missing, missing == "NXDOMAIN"
+        self.manifest, self.made = Manifest(manifest), []
         self.name = f"spotnik-k8s-{os.getpid()}"
         self.switch = f"{self.name}-sw"
         self.pods = [Pod(self, i) for i in range(PODS)]
@@ -142,11 +164,31 @@ class Cluster:
         if os.geteuid() != 0:
             skip("only root can make network namespaces")
         try:
+            self.furnish()
             self.network()
         except subprocess.CalledProcessError as error:
             self.__exit__()
             skip(f"no network namespaces here: {error} {error.stderr}")
         return self
+
+    def furnish(self):
+        """The secret, the claim, and what the image has. Each pod mounts them where nobody else sees it."""
+        for point, folder in MOUNTS.items():
+            os.mkdir(f"{self.folder}/{folder}")
+            if not os.path.isdir(point):
+                os.mkdir(point)
+                self.made.append(point)
+        subprocess.run([SPOTNIK, "key", f"{self.folder}/secret/key"], check=True)
+        os.mkdir(f"{self.folder}/data/checkpoints")
+        os.mkdir(f"{self.folder}/bin")
+        os.symlink(SPOTNIK, f"{self.folder}/bin/spotnik")
+        self.tool("python", f'[ "$*" = train.py ] && exec {" ".join(TRAIN)}')
+        self.tool("lmp", LMP)
+
+    def tool(self, name, text):
+        with open(f"{self.folder}/bin/{name}", "w") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(f"{self.folder}/bin/{name}", 0o755)
 
     def network(self):
         commands = [
@@ -206,9 +248,8 @@ class Cluster:
             for pod in self.pods:
                 if pod.address:
                     for address in (pod.address, second_address(pod.address)):
-                        file.write(
-                            f"{address} train-{pod.index}.train train-{pod.index}.train.default.svc.cluster.local\n"
-                        )
+                        host = self.manifest.host.format(pod.index)
+                        file.write(f"{address} {host}.train {host}.train.default.svc.cluster.local\n")
         os.rename(f"{self.folder}/hosts.new", f"{self.folder}/hosts")
         if self.server:
             self.server.send_signal(signal.SIGHUP)
@@ -237,21 +278,23 @@ class Cluster:
                     os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
             shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+        for point in self.made:
+            os.rmdir(point)
 
 
-def live(cluster, key):
+def live(cluster):
     pods = cluster.pods
     for i in (2, 0, 3):
-        pods[i].start(key)
+        pods[i].start()
     if cluster.majority:
         cluster.until("three of four pods to meet", lambda: cluster.is_whole(0, 2, 3))
-    pods[1].start(key)
+    pods[1].start()
     cluster.until("all four to be in", lambda: cluster.is_whole(0, 1, 2, 3))
     print(f"names without an address are {cluster.missing}: {'three pods met, the fourth joined' if cluster.majority else 'four pods met'}")
 
     took_s = pods[0].delete(grace_s=15)
     cluster.until("the others to go on", lambda: cluster.is_whole(1, 2, 3))
-    pods[0].start(key)
+    pods[0].start()
     cluster.until("the pod to come back", lambda: cluster.is_whole(0, 1, 2, 3))
     print(
         f"preempted with 15 s of grace: gone in good order after {took_s * 1000:.0f} ms, and back with another address"
@@ -264,12 +307,12 @@ def live(cluster, key):
     before = pods[0].commits()[-1][0]
     cluster.until("steps without a name server", lambda: pods[0].commits()[-1][0] > before + 20)
     cluster.serve()
-    pods[2].start(key)
+    pods[2].start()
     cluster.until("the vanished pod to come back", lambda: cluster.is_whole(0, 1, 2, 3))
     print("a pod vanished, and the name server for a while: the others went on, the pod came back")
 
 
-def delete_all(cluster, key):
+def delete_all(cluster):
     pods = cluster.pods
     for pod in pods:
         pod.process.send_signal(signal.SIGTERM)
@@ -277,7 +320,7 @@ def delete_all(cluster, key):
         pod.delete()
     last = max(pod.commits()[-1][0] for pod in pods)
     for pod in pods:
-        pod.start(key)
+        pod.start()
     cluster.until("all to meet again", lambda: cluster.is_whole(0, 1, 2, 3))
     first = min(pod.commits()[0][0] for pod in pods)
     if first != last + 1:
@@ -326,7 +369,7 @@ def hosts_file(cluster, key, way):
                         "--key-file",
                         key,
                         "--",
-                        *command()[-9:],
+                        *TRAIN,
                     ],
                     stdout=log,
                     stderr=log,
@@ -355,16 +398,60 @@ def hosts_file(cluster, key, way):
     print(f"{way}: three hosts met, the fourth was added to the file and joined")
 
 
+def others(name):
+    """The pods of another manifest meet, and are deleted."""
+    with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, "REFUSED", name) as cluster:
+        for pod in cluster.pods:
+            pod.start()
+        cluster.until(f"the pods of {name} to meet", lambda: cluster.is_whole(0, 1, 2, 3))
+        for pod in cluster.pods:
+            pod.process.send_signal(signal.SIGTERM)
+        for pod in cluster.pods:
+            pod.delete()
+    print(f"{name}: four pods met; deleted, all left in good order")
+
+
+def bag():
+    """A pod that has not got a network: those of a bag meet in the folder alone."""
+    jobs = 24
+    with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, "REFUSED", "bag.yaml") as cluster:
+        for name, text in {"in.lj": "\n", "in.again": "\n", "jobs.csv": "job,T,seed\n" + "".join(f"j{i},0.{100 + i},{i}\n" for i in range(jobs))}.items():
+            with open(f"{folder}/data/{name}", "w") as file:
+                file.write(text)
+        pods = cluster.pods[:3]
+        for pod in pods:
+            pod.start()
+
+        def names(kind):
+            there = f"{folder}/data/lj.bag/{kind}"
+            return os.listdir(there) if os.path.isdir(there) else []
+
+        cluster.until("jobs to be saved", lambda: len(names("saves")) >= 4)
+        pods[0].delete(grace_s=25)
+        pods[0].start()
+        cluster.until("the bag to be done", lambda: len(names("results")) == jobs)
+        for pod in pods:
+            if pod.process.wait(PATIENCE_S) != 0:
+                fail(f"a pod of the bag ended with {pod.process.returncode}: {pod.tail()}")
+            pod.process = None
+        ends = names("claims")
+        if any(end.endswith(".failed") for end in ends) or not any(end.endswith(".returned") for end in ends):
+            fail(f"claims: {sorted(ends)}")
+    print(f"bag.yaml: {jobs} jobs on three pods; one was deleted and gave its jobs back, all were done")
+
+
 def main():
+    for name in ("jobset.yaml", "trainer-runtime.yaml"):
+        others(name)
+    bag()
     files_before = os.listdir("/tmp")
     for missing in ("REFUSED", "NXDOMAIN"):
         with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, missing) as cluster:
-            subprocess.run([SPOTNIK, "key", f"{folder}/key"], check=True)
-            live(cluster, f"{folder}/key")
+            live(cluster)
             if missing == "NXDOMAIN":
-                delete_all(cluster, f"{folder}/key")
+                delete_all(cluster)
                 for way in ("hosts:", "exec:cat "):
-                    hosts_file(cluster, f"{folder}/key", way)
+                    hosts_file(cluster, f"{folder}/secret/key", way)
                 cluster.until(
                     "the agents' files of hosts to be gone",
                     lambda: (

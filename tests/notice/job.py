@@ -3,7 +3,8 @@
 """A job whose only machine gets notices. Claims: all workers leave in good order, the last step is saved, and
 when the notice is taken back, or its deadline passes and nothing happens, the job goes on at the next step;
 risks move nobody; one process asks the cloud for all three workers; the user's command hears of each notice;
-SIGUSR1 and three SIGTERM at once, as batch systems send them, are a planned leave, also where each worker gets them, too.
+SIGUSR1 and three SIGTERM at once, as batch systems send them, are a planned leave, also where each worker gets them, too;
+a member that has left is counted as left, whatever ends its process.
 
     job.py SPOTNIK WORKER"""
 
@@ -192,6 +193,23 @@ def everybody(folder):
     print("SIGUSR1 and SIGTERM to the agent and to its workers, as batch systems send them: planned leaves")
 
 
+def lingers(folder):
+    """Members that have left, and whose processes go on: they are killed, and nobody counts them as lost."""
+    job = run(folder, None, "--grace", "600s", WORKER_LINGERS="1")
+    job.until(ALL_THREE)
+    workers = members(job.process.pid)
+    job.process.terminate()
+    for _ in workers:
+        job.until(" leaving ")
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    if job.rest() != 75:
+        fail(f"members that had left were killed: the agent ended with {job.process.returncode}, not 75")
+    if len(workers) != 3 or sum("left, and was ended by SIGKILL" in line for line in job.kept) != 3 or " 0 lost, 3 left," not in job.kept[-1]:
+        fail("three have left: " + " | ".join(job.kept[-6:]))
+    print("three had left, and their processes did not end: killed, they were left, not lost")
+
+
 def insisted():
     """A step takes ten minutes: Ctrl-C asks the worker to leave, a second one ends it."""
     env = {**os.environ, "WORKER_DEAF": "1", "SPOTNIK_IMDS_ENDPOINT": "http://127.0.0.1:9"}
@@ -206,6 +224,8 @@ def insisted():
 
 
 insisted()
+with tempfile.TemporaryDirectory(prefix="spotnik-job-") as four:
+    lingers(four)
 with tempfile.TemporaryDirectory(prefix="spotnik-job-") as three:
     everybody(three)
 with tempfile.TemporaryDirectory(prefix="spotnik-job-") as one:

@@ -305,4 +305,5 @@ def main():
         own_sources(folder)
 
 
-main()
+if __name__ == "__main__":
+    main()
