@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The loop closed: a job on spot machines of a trace, at 1000 times speed, that is planned for again while it runs.
-Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [docs/results] [--clock X] [--starts N] [--follow 15m].
+Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [docs/results] [--clock X] [--starts N] [--follow 15m] [--busy].
 
 Each start is run twice: `spotnik fleet` follows plans that `spotnik plan --from-status` makes anew, or keeps the first
 one. Machines are processes (plan_loop_worker); the market here starts and kills them as the trace says, and keeps the
@@ -254,15 +254,22 @@ def paid(with_plans, without):
     return f"{without['cost_usd'] - with_plans['cost_usd']:+.2f} $"
 
 
+def command(kept):
+    """What made the table."""
+    return " ".join(["bench/plan_loop.py BUILD", *([f"--clock {kept['clock']:g}"] if kept["clock"] != 1000 else []),
+                     *([f"--follow {kept['follow']}"] if kept.get("follow") else []), *(["--busy"] if kept.get("busy") else [])])
+
+
 def section(_planner, out, folder):
     """Appends what was measured last to the list of lines `out`."""
     with open(os.path.join(folder, "plan_loop.json")) as source:
         kept = json.load(source)
+    follow = f" --follow {kept['follow']}" if kept.get("follow") else ""
     rows, anew, first = kept["rows"], [row[2] for row in kept["rows"]], [row[3] for row in kept["rows"]]
-    out += [TITLE, "", f"`bench/plan_loop.py BUILD`: a job on processes of one host, at {kept['clock']:g} times speed. {kept['work']:g} h of work for "
+    out += [TITLE, "", f"`{command(kept)}`: a job on processes of one host, at {kept['clock']:g} times speed. {kept['work']:g} h of work for "
             f"{MACHINES} machines, {kept['deadline']:g} h to the deadline, spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. Machines come "
             "and go as traces of February 2023 say; regimes are of October 2022. A start is run twice: `spotnik fleet` has plans made anew every "
-            "quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status`); or the first plan is kept, and "
+            "quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status" + f"{follow}`); or the first plan is kept, and "
             "only the chance of what runs is stated anew. The last chance is the last one before the end, or before the deadline."
             + (" Others used the host meanwhile." if kept.get("busy") else ""), "",
             "| place, day | plans | fleet changed | chance, new plans: first | half-way | last | in time | h | $ | "
@@ -330,6 +337,7 @@ def main():
     options.add_argument("--work", type=float, default=9)
     options.add_argument("--deadline", type=float, default=14)
     options.add_argument("--follow", help="plans made anew know that they are followed by others, after this time at most")
+    options.add_argument("--busy", action="store_true", help="others use the host meanwhile; the page says so")
     given = options.parse_args()
     data = os.environ["SPOTNIK_DATA"]
     rows = []
@@ -343,7 +351,7 @@ def main():
             print(f"{name} {begin / 24 / HOUR:.1f}: {'anew' if row['replans'] else 'kept'}, in time {row['in_time']}, {row['took_h']:.2f} h, "
                   f"${row['cost_usd']:.2f}, {row['lost']} lost, chances {[round(point['chance'], 2) for point in row['points']]}", flush=True)
     with open(os.path.join(given.results, "plan_loop.json"), "w") as out:
-        json.dump({"work": given.work, "deadline": given.deadline, "clock": given.clock, "rows": rows}, out, separators=(",", ":"))
+        json.dump({"work": given.work, "deadline": given.deadline, "clock": given.clock, "follow": given.follow, "busy": given.busy, "rows": rows}, out, separators=(",", ":"))
     report(given.results)
     draw(rows, given.deadline, given.results)
 

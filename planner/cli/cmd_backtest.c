@@ -76,7 +76,6 @@ static const char usage[] =
 
 #define FILES_MAX 64
 #define PAIR_SPEED 1.8
-#define MOVE_S_PER_GB 8 /* 1 Gbit/s between regions */
 #define EGRESS_USD_PER_GB 0.02
 #define CALIBRATION_STARTUP_S 360
 
@@ -375,7 +374,7 @@ static int moves_price(struct call *call, struct spotnik_fault *fault)
         return spotnik_fault_set(
             fault, "--state-gb needs --spot-usd, the price of an hour of spot (or --spot-prices)");
     call->terms.move_cost = usd > 0 ? usd / unit : 0;
-    call->terms.move_s = call->move_given ? call->move_s : call->state_gb * MOVE_S_PER_GB;
+    call->terms.move_s = call->move_given ? call->move_s : call->state_gb * SPOTNIK_MOVE_S_PER_GB;
     return 0;
 }
 

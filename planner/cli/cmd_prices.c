@@ -30,7 +30,9 @@ static const char usage[] =
     "plan`, which refuses\n"
     "prices older than a week, and asks servers for changes only. A page that is broken changes "
     "nothing. show tells\n"
-    "their age; accelerators has memory, rates and other names of all that can be rented.\n"
+    "their age; accelerators has memory, rates and other names of all that can be rented. "
+    "SPOTNIK_PRICES_MIRROR\n"
+    "stands for --mirror.\n"
     "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
 
 struct call {
@@ -137,11 +139,29 @@ static int still_there(const char *path, struct spotnik_fault *fault)
     return -1;
 }
 
+/* Whoever sits behind a firewall says it once. */
+static int mirror_take(struct spotnik_price_update *update, struct spotnik_fault *fault)
+{
+    const char *mirror = getenv("SPOTNIK_PRICES_MIRROR");
+
+    if (update->mirror || update->source_count || !mirror || !*mirror)
+        return 0;
+    update->mirror = mirror;
+    return spotnik_source_is_page(mirror)
+               ? 0
+               : spotnik_fault_set(fault,
+                                   "SPOTNIK_PRICES_MIRROR is https://, file:// or http:// of this "
+                                   "machine, not '%s'",
+                                   mirror);
+}
+
 static int update(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_catalog catalog = { 0 };
     char path[1024];
 
+    if (mirror_take(&call->update, fault))
+        return -1;
     if (call->into)
         snprintf(path, sizeof(path), "%s", call->into);
     else if (spotnik_price_cache_path(path, sizeof(path), true, fault))

@@ -3,13 +3,30 @@
  * library is loaded by the first fetch: with all that it needs in its turn it would take every
  * other command, and every worker that one starts, 5 ms of a processor. */
 #include "fetch.h"
+#include "gunzip.h"
 #include "plan/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* http:// of this machine: nobody between can change the page. */
+static bool is_local(const char *where)
+{
+    static const char *const hosts[] = { "127.0.0.1", "localhost", "[::1]" };
+
+    if (strncmp(where, "http://", 7) || memchr(where + 7, '@', strcspn(where + 7, "/?#")))
+        return false; /* before an @ stands a user, not the host */
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(*hosts); i++) {
+        size_t length = strlen(hosts[i]);
+        if (!strncmp(where + 7, hosts[i], length) && strchr(":/", where[7 + length]))
+            return true;
+    }
+    return false;
+}
+
 #ifdef SPOTNIK_HAVE_CURL
+#define HOPS_MOST 5u
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -68,17 +85,15 @@ static size_t page_add(char *bytes, size_t one, size_t count, void *context)
     return size;
 }
 
-/* Prices are worth money: nothing unencrypted comes from elsewhere, whatever a server redirects
- * to. */
+/* Redirections are followed by hand (page_follow), for libcurl cannot be told which hosts may go
+ * without encryption. Nor does it decode: it takes a gzip stream that breaks off for a whole
+ * one. */
 static void set_up(CURL *curl, const char *url, char *error, struct spotnik_page *page)
 {
     lib.curl_easy_setopt(curl, CURLOPT_URL, url);
     lib.curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http,file");
-    lib.curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "https");
-    lib.curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    lib.curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
     lib.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 20L);
     lib.curl_easy_setopt(curl, CURLOPT_TIMEOUT, 600L);
     lib.curl_easy_setopt(curl, CURLOPT_USERAGENT, "spotnik");
@@ -92,22 +107,22 @@ static void set_up(CURL *curl, const char *url, char *error, struct spotnik_page
  * list. */
 static struct curl_slist *set_kept(CURL *curl, const struct spotnik_page *kept)
 {
+    struct curl_slist *list = lib.curl_slist_append(NULL, "Accept-Encoding: gzip");
     char header[300];
 
     if (kept && *kept->etag) {
         snprintf(header, sizeof(header), "If-None-Match: %s", kept->etag);
-        struct curl_slist *list = lib.curl_slist_append(NULL, header);
-        lib.curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
-        return list;
-    }
-    if (kept && kept->modified_s > 0) {
+        struct curl_slist *longer = lib.curl_slist_append(list, header);
+        list = longer ? longer : list;
+    } else if (kept && kept->modified_s > 0) {
         lib.curl_easy_setopt(curl, CURLOPT_TIMECONDITION, (long)CURL_TIMECOND_IFMODSINCE);
         lib.curl_easy_setopt(curl, CURLOPT_TIMEVALUE_LARGE, (curl_off_t)kept->modified_s);
     }
-    return NULL;
+    lib.curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
+    return list;
 }
 
-static void facts_take(CURL *curl, struct spotnik_page *page)
+static void facts_take(CURL *curl, bool asked, struct spotnik_page *page)
 {
     struct curl_header *etag;
     curl_off_t modified_s = -1;
@@ -120,7 +135,7 @@ static void facts_take(CURL *curl, struct spotnik_page *page)
     lib.curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     lib.curl_easy_getinfo(curl, CURLINFO_CONDITION_UNMET, &unmet);
     page->modified_s = modified_s > 0 ? (double)modified_s : 0;
-    page->unchanged = status == 304 || unmet;
+    page->unchanged = asked && (status == 304 || unmet);
 }
 
 static int page_fault(const char *url, CURLcode code, const char *error,
@@ -147,6 +162,54 @@ static int page_fault(const char *url, CURLcode code, const char *error,
     }
 }
 
+static void page_clear(struct spotnik_page *page)
+{
+    free(page->bytes);
+    page->bytes = NULL;
+    page->size = 0;
+}
+
+/* Prices are worth money: nothing unencrypted comes from elsewhere, whatever a server redirects
+ * to. */
+static bool may_follow(const char *from, const char *to, char *error)
+{
+    if (!strncmp(to, "https://", 8) || (is_local(from) && is_local(to)))
+        return true;
+    snprintf(error, CURL_ERROR_SIZE, "it redirects to %.120s, which is not https://", to);
+    return false;
+}
+
+static CURLcode page_follow(CURL *curl, const char *url, char *error, struct spotnik_page *page)
+{
+    char *to = NULL;
+
+    for (unsigned hop = 0; hop < HOPS_MOST; hop++) {
+        CURLcode code = lib.curl_easy_perform(curl);
+        if (code != CURLE_OK || lib.curl_easy_getinfo(curl, CURLINFO_REDIRECT_URL, &to) || !to)
+            return code;
+        page_clear(page);
+        if (!may_follow(url, to, error))
+            return CURLE_UNSUPPORTED_PROTOCOL;
+        lib.curl_easy_setopt(curl, CURLOPT_URL, to);
+    }
+    snprintf(error, CURL_ERROR_SIZE, "it redirects more than %u times", HOPS_MOST);
+    return CURLE_TOO_MANY_REDIRECTS;
+}
+
+/* What came, without compression. */
+static int page_plain(const char *url, struct spotnik_page *page, struct spotnik_fault *fault)
+{
+    if (!spotnik_gunzip(&page->bytes, &page->size)) {
+        page->size = spotnik_text_mark_drop(page->bytes, page->size);
+        return 0;
+    }
+    page_clear(page);
+    return spotnik_fault_set(
+        fault,
+        "%s: the compressed page is cut short, damaged, or larger than %u MiB; try again later",
+        url, SPOTNIK_TABLE_BYTES_MAX >> 20);
+}
+
 static int page_get(const char *url, const struct spotnik_page *kept, struct spotnik_page *page,
                     struct spotnik_fault *fault)
 {
@@ -162,14 +225,15 @@ static int page_get(const char *url, const struct spotnik_page *kept, struct spo
         return spotnik_fault_set(fault, "%s: libcurl does not start", url);
     set_up(curl, url, error, page);
     struct curl_slist *headers = set_kept(curl, kept);
-    CURLcode code = lib.curl_easy_perform(curl);
-    facts_take(curl, page);
+    CURLcode code = page_follow(curl, url, error, page);
+    facts_take(curl, kept != NULL, page);
     lib.curl_easy_cleanup(curl);
     lib.curl_slist_free_all(headers);
-    if (code == CURLE_OK && (page->bytes || page->unchanged))
+    if (code == CURLE_OK && page->unchanged)
         return 0;
-    free(page->bytes);
-    page->bytes = NULL;
+    if (code == CURLE_OK && page->bytes)
+        return page_plain(url, page, fault);
+    page_clear(page);
     return page_fault(url, code, error, fault);
 }
 #else
@@ -185,21 +249,6 @@ static int page_get(const char *url, const struct spotnik_page *kept, struct spo
         url);
 }
 #endif
-
-/* http:// of this machine: nobody between can change the page. */
-static bool is_local(const char *where)
-{
-    static const char *const hosts[] = { "127.0.0.1", "localhost", "[::1]" };
-
-    if (strncmp(where, "http://", 7))
-        return false;
-    for (size_t i = 0; i < sizeof(hosts) / sizeof(*hosts); i++) {
-        size_t length = strlen(hosts[i]);
-        if (!strncmp(where + 7, hosts[i], length) && strchr(":/", where[7 + length]))
-            return true;
-    }
-    return false;
-}
 
 bool spotnik_source_is_page(const char *where)
 {

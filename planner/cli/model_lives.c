@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define GROUPS_MAX 256
 
@@ -26,7 +27,7 @@ struct lives {
 
 double spotnik_life_unit_s(const char *column)
 {
-    return !strcmp(column, "lifetime_h") ? 3600 : !strcmp(column, "lifetime_min") ? 60 : 1;
+    return !strcasecmp(column, "lifetime_h") ? 3600 : !strcasecmp(column, "lifetime_min") ? 60 : 1;
 }
 
 int spotnik_life_column(const struct spotnik_table *table, struct spotnik_fault *fault)

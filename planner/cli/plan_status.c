@@ -63,6 +63,8 @@ static int keep(const struct job *job, const struct kind *kind)
                                  SPOTNIK_RUNNING_MAX);
     standing->places[standing->place_count++] =
         (struct spotnik_place){ offer, kind->spot, (unsigned)kind->there, (unsigned)kind->wanted };
+    if (!job->wish->work.state_region && kind->there >= 1)
+        job->wish->work.state_region = offer->region;
     if (kind->wanted >= 1)
         job->wish->kept[job->wish->kept_count++] =
             (struct spotnik_group){ offer, spotnik_profile_device(job->profile, offer->accelerator),

@@ -17,6 +17,7 @@
 #define LINK_BYTES_PER_S_MOST 1e12
 
 #define ERROR_LEAST 0.01
+#define ERROR_MOST 1 /* more is no profile that a plan would read */
 
 struct grid {
     const struct spotnik_profile_order *order;
@@ -224,7 +225,7 @@ int spotnik_profile_measure(const struct spotnik_profile_order *order,
         p.join_s = grid.loss.join_s;
     }
     if (order->rounds > 1)
-        p.error = fmax(ERROR_LEAST, grid.error);
+        p.error = fmin(fmax(ERROR_LEAST, grid.error), ERROR_MOST);
     points_keep(&grid, &p);
     *profile_out = p;
     return 0;

@@ -55,10 +55,18 @@ static void columns_find(const struct spotnik_table *table, int columns[COLUMNS]
         columns[INSTANCE] = spotnik_table_find(table, "instance");
 }
 
-static void text_take(const struct spotnik_table *table, size_t row, int column, char *to,
+/* Names go into commands, into files for other systems and into the kept list: what would not come
+ * out as it went in is no name. False: it was not taken. */
+static bool name_take(const struct spotnik_table *table, size_t row, int column, char *to,
                       size_t size)
 {
-    snprintf(to, size, "%s", column < 0 ? "" : spotnik_table_text(table, row, column));
+    const char *text = column < 0 ? "" : spotnik_table_text(table, row, column);
+    bool plain = strlen(text) < size;
+
+    for (const char *at = text; *at && plain; at++)
+        plain = *at >= ' ' && *at <= '~' && !strchr(",\"'\\`$", *at);
+    snprintf(to, size, "%s", plain ? text : "");
+    return plain;
 }
 
 /* A number, or `otherwise` when the column or the field is not there. */
@@ -98,14 +106,15 @@ static int price_take(const struct spotnik_table *table, size_t row, int column,
 }
 
 static int offer_read(const struct spotnik_table *table, size_t row, const int columns[COLUMNS],
-                      struct spotnik_offer *offer, struct spotnik_fault *fault)
+                      struct spotnik_offer *offer, bool *named_out, struct spotnik_fault *fault)
 {
     *offer = (struct spotnik_offer){ .losses_per_h = NAN, .link_gbps = NAN };
-    text_take(table, row, columns[INSTANCE], offer->instance, sizeof(offer->instance));
-    text_take(table, row, columns[REGION], offer->region, sizeof(offer->region));
-    text_take(table, row, columns[ZONE], offer->zone, sizeof(offer->zone));
-    text_take(table, row, columns[ZONE_ID], offer->zone_id, sizeof(offer->zone_id));
-    text_take(table, row, columns[ACCELERATOR], offer->accelerator, sizeof(offer->accelerator));
+    *named_out = name_take(table, row, columns[INSTANCE], offer->instance, sizeof(offer->instance))
+                 && name_take(table, row, columns[REGION], offer->region, sizeof(offer->region))
+                 && name_take(table, row, columns[ZONE], offer->zone, sizeof(offer->zone))
+                 && name_take(table, row, columns[ZONE_ID], offer->zone_id, sizeof(offer->zone_id))
+                 && name_take(table, row, columns[ACCELERATOR], offer->accelerator,
+                              sizeof(offer->accelerator));
     if (is_zone_id(offer->zone)) {
         snprintf(offer->zone_id, sizeof(offer->zone_id), "%.23s", offer->zone);
         *offer->zone = '\0';
@@ -127,16 +136,20 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
 
 /* Without a price there is nothing to rent; without a name, only GCP's accelerators are
  * something. */
-static bool offer_is_one(struct spotnik_catalog *catalog, const struct spotnik_offer *offer)
+static bool offer_is_one(struct spotnik_catalog *catalog, const struct spotnik_offer *offer,
+                         bool named)
 {
     bool priced = !isnan(offer->on_demand_usd_per_h) || !isnan(offer->spot_usd_per_h);
 
-    if (!priced)
+    if (!named)
+        spotnik_catalog_drop(catalog, *offer->instance ? offer->instance : "an odd one",
+                             "rows with a name that is too long, or not of plain letters");
+    else if (!priced)
         spotnik_catalog_drop(catalog, *offer->instance ? offer->instance : offer->accelerator,
                              "rows without a price");
     else if (!*offer->instance && !*offer->accelerator)
         spotnik_catalog_drop(catalog, offer->region, "rows without a machine or an accelerator");
-    return priced && (*offer->instance || *offer->accelerator);
+    return named && priced && (*offer->instance || *offer->accelerator);
 }
 
 static void source_add(struct spotnik_catalog *catalog, const char *path)
@@ -154,7 +167,7 @@ int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_t
 {
     size_t rows = spotnik_table_rows(table), kept = 0;
     int columns[COLUMNS], rc = 0;
-    bool gcp = false;
+    bool gcp = false, named;
 
     columns_find(table, columns);
     if (columns[INSTANCE] < 0)
@@ -165,8 +178,8 @@ int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_t
     if (!offers)
         return spotnik_fault_set(fault, "out of memory for the catalog");
     for (size_t row = 0; !rc && row < rows; row++) {
-        rc = offer_read(table, row, columns, &offers[kept], fault);
-        if (rc || !offer_is_one(catalog, &offers[kept]))
+        rc = offer_read(table, row, columns, &offers[kept], &named, fault);
+        if (rc || !offer_is_one(catalog, &offers[kept], named))
             continue;
         gcp = gcp || !*offers[kept].instance || !strcmp(offers[kept].instance, "TPU-VM");
         kept++;

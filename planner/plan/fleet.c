@@ -153,21 +153,40 @@ static double startup_of(const struct spotnik_profile *profile, const struct spo
     return waiting ? profile->startup_s + profile->join_s : 0;
 }
 
+/* How many regions of the fleet are not `home`. */
+static unsigned regions_beside(const struct spotnik_fleet *fleet, const char *home)
+{
+    unsigned regions = 0;
+
+    for (size_t i = 0; home && i < fleet->group_count; i++) {
+        const char *region = fleet->groups[i].offer->region;
+        bool again = !strcmp(region, home);
+        for (size_t j = 0; j < i; j++)
+            again = again || !strcmp(region, fleet->groups[j].offer->region);
+        regions += !again;
+    }
+    return regions;
+}
+
 double spotnik_fleet_extra_usd(const struct spotnik_profile *profile,
                                const struct spotnik_fleet *fleet, const struct spotnik_work *work,
                                double time_s)
 {
-    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9
-                 * work->storage_usd_per_gb_month * time_s / (730 * 3600);
+    double kept_usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9
+                      * work->storage_usd_per_gb_month * time_s / (730 * 3600);
+    double data_gb = regions_beside(fleet, work->data_region) * work->data_gb;
+    double state_gb = regions_beside(fleet, work->state_region) * profile->state_bytes / 1e9;
 
-    for (size_t i = 0; work->data_region && i < fleet->group_count; i++) {
-        const char *region = fleet->groups[i].offer->region;
-        bool again = !strcmp(region, work->data_region);
-        for (size_t j = 0; j < i; j++)
-            again = again || !strcmp(region, fleet->groups[j].offer->region);
-        usd += again ? 0 : work->data_gb * work->egress_usd_per_gb;
-    }
-    return usd;
+    return kept_usd + (data_gb + state_gb) * work->egress_usd_per_gb;
+}
+
+double spotnik_fleet_move_s(const struct spotnik_profile *profile,
+                            const struct spotnik_fleet *fleet, const struct spotnik_work *work)
+{
+    for (size_t i = 0; work->state_region && i < fleet->group_count; i++)
+        if (!strcmp(fleet->groups[i].offer->region, work->state_region))
+            return 0;
+    return work->state_region ? profile->state_bytes / 1e9 * SPOTNIK_MOVE_S_PER_GB : 0;
 }
 
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
@@ -181,7 +200,8 @@ struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *pro
         alive[i] = fleet->groups[i].machines;
     e.step_s = spotnik_fleet_step_s(profile, fleet, alive);
     e.steps = spotnik_fleet_steps(profile, fleet, work);
-    e.time_s = e.steps * e.step_s + startup_of(profile, fleet);
+    e.time_s = e.steps * e.step_s + startup_of(profile, fleet)
+               + spotnik_fleet_move_s(profile, fleet, work);
     e.usd_per_h = spotnik_fleet_usd_per_h(fleet);
     e.cost_usd =
         e.time_s / 3600 * e.usd_per_h + spotnik_fleet_extra_usd(profile, fleet, work, e.time_s);

@@ -27,6 +27,7 @@
 #define SPOTNIK_FLEET_RUNS_MAX 2000
 #define SPOTNIK_LOSSES_TOGETHER 0.25
 #define SPOTNIK_CHECKPOINTS_KEPT 2
+#define SPOTNIK_MOVE_S_PER_GB 8 /* 1 Gbit/s between regions */
 
 struct spotnik_group {
     const struct spotnik_offer *offer;
@@ -64,7 +65,8 @@ struct spotnik_work {
     double cap_s;
     /* paid once for every other region that the fleet is in */
     double data_gb, egress_usd_per_gb;
-    const char *data_region;         /* where the data are; NULL: nothing is paid */
+    const char *data_region;  /* where the data are; NULL: nothing is paid */
+    const char *state_region; /* where the state of a running job is; NULL: there is none yet */
     double storage_usd_per_gb_month; /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
 };
 
@@ -101,10 +103,14 @@ double spotnik_fleet_step_s(const struct spotnik_profile *profile,
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
                                                const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work);
-/* What a job of `time_s` costs beside its machines: moving its data, keeping its checkpoints. */
+/* What a job of `time_s` costs beside its machines: moving its data and the state of a job that
+ * runs, keeping its checkpoints. */
 double spotnik_fleet_extra_usd(const struct spotnik_profile *profile,
                                const struct spotnik_fleet *fleet, const struct spotnik_work *work,
                                double time_s);
+/* How long the state of a job that runs takes to a fleet none of which is where it is. */
+double spotnik_fleet_move_s(const struct spotnik_profile *profile,
+                            const struct spotnik_fleet *fleet, const struct spotnik_work *work);
 /* Steps that the job needs at the fleet's batch. */
 double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                            const struct spotnik_work *work);

@@ -37,8 +37,9 @@ struct run {
     unsigned count, up[SPOTNIK_FLEET_GROUPS], held[SPOTNIK_FLEET_GROUPS], losses;
     double now_s, stalled_until_s, left, kept, cost_usd, slowness, machine_s, short_s;
     double history_from_s[SPOTNIK_FLEET_GROUPS]; /* where in its price history the run starts */
-    double rescue_step_s;                        /* infinite: nobody comes to the rescue */
-    struct machine machines[MACHINES_MAX];       /* last: cleared one by one */
+    double move_s;        /* of the state to this fleet's region; 0 once a machine has it */
+    double rescue_step_s; /* infinite: nobody comes to the rescue */
+    struct machine machines[MACHINES_MAX]; /* last: cleared one by one */
 };
 
 static bool anybody(const struct run *run)
@@ -105,6 +106,7 @@ static void machine_up(struct run *run, struct machine *machine)
     machine->state = UP;
     machine->next_s = INFINITY;
     run->up[machine->group]++;
+    run->move_s = 0;
     run->stalled_until_s = fmax(run->stalled_until_s, run->now_s + run->profile->join_s);
 }
 
@@ -168,7 +170,7 @@ static void group_fit(struct run *run, size_t group)
     for (unsigned i = 0; i < run->count && run->held[group] < most; i++) {
         struct machine *machine = &run->machines[i];
         if (machine->group == group && machine->state == OUT && machine->next_s <= run->now_s)
-            machine_ask(run, machine, run->profile->startup_s);
+            machine_ask(run, machine, run->profile->startup_s + run->move_s);
     }
 }
 
@@ -195,6 +197,7 @@ static size_t sky_share(struct run *run, size_t group)
 
 static void run_start(struct run *run, double from_s)
 {
+    run->move_s = spotnik_fleet_move_s(run->profile, run->fleet, run->work);
     for (size_t i = 0; i < run->fleet->group_count; i++) {
         const struct spotnik_group *group = &run->fleet->groups[i];
         const struct spotnik_prices *prices = group->offer->spot_prices;

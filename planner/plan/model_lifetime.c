@@ -153,6 +153,8 @@ int spotnik_bathtub_fit(const struct spotnik_survival *survival, double cap_s,
         rest += residuals[i] * residuals[i];
         total += (curve.lost[i] - mean) * (curve.lost[i] - mean);
     }
+    if (!(rest <= total))
+        return -1; /* worse than a level: these lives are no bathtub, or the fit ran away */
     if (r_squared_out)
         *r_squared_out = total > 0 ? 1 - rest / total : 0;
     *bathtub_out = bathtub_from(x, cap_s);

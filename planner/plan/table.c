@@ -20,6 +20,14 @@ struct spotnik_table {
     size_t columns, rows, capacity;
 };
 
+size_t spotnik_text_mark_drop(char *bytes, size_t size)
+{
+    if (size >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3))
+        memmove(bytes, bytes + 3, size -= 3);
+    bytes[size] = '\0';
+    return size;
+}
+
 int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out,
                       struct spotnik_fault *fault)
 {
@@ -50,9 +58,8 @@ int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out,
         return spotnik_fault_set(
             fault, "%s: cannot read to the end (a directory, or a damaged gzip file?)", path);
     }
-    bytes[size] = '\0';
+    *size_out = spotnik_text_mark_drop(bytes, size);
     *bytes_out = bytes;
-    *size_out = size;
     return 0;
 }
 

@@ -15,9 +15,14 @@
 
 struct spotnik_table;
 
-/* Reads a whole file, plain or gzip, with a NUL after it. The caller frees *bytes_out. */
+/* Reads a whole file, plain or gzip, without a byte-order mark, with a NUL after it. The caller
+ * frees *bytes_out. */
 int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out,
                       struct spotnik_fault *fault);
+
+/* Some programs put a byte-order mark before a text; no reader should have to know. Returns the new
+ * size, and puts a NUL behind the text. */
+size_t spotnik_text_mark_drop(char *bytes, size_t size);
 
 /* Reads a CSV file. An empty file, an empty row set, a ragged row and a stray quote are faults. */
 int spotnik_table_load(const char *path, struct spotnik_table **table_out,

@@ -62,7 +62,6 @@ bool spotnik_duration_parse(const char *text, double *seconds_out)
     return false;
 }
 
-/* Days from 1970-01-01 to a date of the Gregorian calendar. */
 void spotnik_duration_print(double seconds, char *text, size_t size)
 {
     if (!isfinite(seconds))
@@ -75,6 +74,7 @@ void spotnik_duration_print(double seconds, char *text, size_t size)
         snprintf(text, size, "%.0f days", seconds / 86400);
 }
 
+/* Days from 1970-01-01 to a date of the Gregorian calendar. */
 static long days_from_civil(long year, long month, long day)
 {
     year -= month <= 2;
@@ -83,6 +83,13 @@ static long days_from_civil(long year, long month, long day)
     long of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
 
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+static long days_in_month(long year, long month)
+{
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+    return month == 2 ? 28 + leap : 30 + (month + month / 8) % 2;
 }
 
 /* Reads exactly `digits` digits. */
@@ -134,7 +141,8 @@ bool spotnik_timestamp_parse(const char *text, double *unix_s_out)
             fraction += place * (*at - '0');
     if (!zone_read(&at, &offset_s) || *at)
         return false;
-    if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
+    if (month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) || hour > 23
+        || minute > 59 || second > 60)
         return false;
     *unix_s_out = (double)days_from_civil(year, month, day) * 86400
                   + (double)(hour * 3600 + minute * 60 + second) + fraction - offset_s;

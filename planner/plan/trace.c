@@ -14,6 +14,8 @@
 #include <string.h>
 
 #define MACHINES_MAX 100000
+#define YEAR_S (365.25 * 86400)
+#define LENGTH_MAX_S (100 * YEAR_S)
 
 struct options {
     double nodes, start_s, bid, unit_s, window; /* NAN: not given */
@@ -140,14 +142,27 @@ static double unit_of(const struct spotnik_table *table, bool header)
     const char *first = spotnik_table_column_name(table, 0);
 
     if (header)
-        return !strncmp(first, "h", 1) || strstr(first, "hour") || strstr(first, "_h") ? 3600
-               : strstr(first, "ms") || strstr(first, "milli")                         ? 1e-3
-               : strstr(first, "min")                                                  ? 60
-                                                                                       : 1;
+        return !strncasecmp(first, "h", 1) || strcasestr(first, "hour") || strcasestr(first, "_h")
+                   ? 3600
+               : strcasestr(first, "ms") || strcasestr(first, "milli") ? 1e-3
+               : strcasestr(first, "min")                              ? 60
+                                                                       : 1;
     for (size_t row = 0; row < spotnik_table_rows(table); row++)
         if (strchr(spotnik_table_text(table, row, 0), '.'))
             return 3600;
     return strchr(first, '.') ? 3600 : 1;
+}
+
+static int machines_take(const struct spotnik_table *table, size_t row, double *machines_out,
+                         struct spotnik_fault *fault)
+{
+    if (spotnik_table_number(table, row, 1, 0, MACHINES_MAX, machines_out, fault))
+        return -1;
+    return *machines_out == floor(*machines_out)
+               ? 0
+               : spotnik_fault_set(fault, "%s:%zu: column 2: %s is not a whole number of machines",
+                                   spotnik_table_name(table), spotnik_table_line(table, row),
+                                   spotnik_table_text(table, row, 1));
 }
 
 /* Two columns of numbers, with a header or (then the "header" is the first row) without. */
@@ -161,7 +176,7 @@ static int counts_read(const struct spotnik_table *table, const struct options *
     size_t rows = spotnik_table_rows(table);
 
     if (!header) {
-        if (machines < 0 || machines > MACHINES_MAX)
+        if (machines < 0 || machines > MACHINES_MAX || machines != floor(machines))
             return spotnik_fault_set(fault, "%s: line 1: %g machines", spotnik_table_name(table),
                                      machines);
         first_s = last_s = at * unit_s;
@@ -170,7 +185,7 @@ static int counts_read(const struct spotnik_table *table, const struct options *
     }
     for (size_t row = 0; row < rows; row++) {
         if (spotnik_table_number(table, row, 0, 0, 1e15, &at, fault)
-            || spotnik_table_number(table, row, 1, 0, MACHINES_MAX, &machines, fault))
+            || machines_take(table, row, &machines, fault))
             return -1;
         first_s = isinf(last_s) ? at * unit_s : first_s;
         if (at * unit_s < last_s)
@@ -295,6 +310,10 @@ int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const 
                  : table_read(name, bytes, size, &options, &trace, fault);
     if (!rc && !trace.highest)
         rc = spotnik_fault_set(fault, "%s: the trace never has a machine", name);
+    if (!rc && trace.length_s > LENGTH_MAX_S)
+        rc = spotnik_fault_set(
+            fault, "%s: the trace lasts %.3g years; is its unit of time right? (unit=h|m|s|ms)",
+            name, trace.length_s / YEAR_S);
     if (rc) {
         spotnik_trace_free(&trace);
         return -1;

@@ -22,13 +22,13 @@ LISTS = {"/v8/aws/vms.csv": lists.AWS, "/v8/gcp/vms.csv": lists.GCP, "/v6/azure/
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """Answers from `pages`: path -> {text, etag, modified, status, cut, to}; `asked` has (path, status) of every answer."""
+    """Answers from `pages`: path -> {text, mark, etag, modified, status, gzip, short, cut, to}; `asked` has (path, status) of every answer."""
     pages, asked = {}, []
 
     def do_GET(self):  # noqa: N802 (the name that http.server wants)
         page = self.pages.get(self.path)
         status = 404 if page is None else page.get("status", 200)
-        body = b"" if page is None else page["text"].encode()
+        body = b"" if page is None else page.get("mark", b"") + page["text"].encode()
         if status == 200 and self.unchanged(page):
             status, body = 304, b""
         self.asked.append((self.path, status))
@@ -39,7 +39,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
         if page and "modified" in page:
             self.send_header("Last-Modified", email.utils.formatdate(page["modified"], usegmt=True))
         if page and page.get("gzip") and body:
-            body = gzip.compress(body)
+            body = gzip.compress(body)[:-page.get("short", 0) or None]  # short: the server's own copy ends early
             self.send_header("Content-Encoding", "gzip")
         if status != 304:
             self.send_header("Content-Length", str(len(body)))
@@ -60,10 +60,10 @@ class Case:
     def __init__(self, folder, root):
         self.root, self.kept = root, os.path.join(folder, "kept.csv")
 
-    def run(self, *words, fails=None):
+    def run(self, *words, fails=None, env=None):
         clean = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         done = subprocess.run([sys.argv[1], "prices", *words], capture_output=True, text=True, timeout=120,
-                              env={**clean, "SPOTNIK_PRICES": self.kept})
+                              env={**clean, "SPOTNIK_PRICES": self.kept, **(env or {})})
         assert done.returncode == (0 if fails is None else 1), (words, done)
         assert fails is None or fails in done.stderr, (words, fails, done.stderr)
         return done
@@ -111,7 +111,9 @@ def broken(case):
     aws, url = "/v8/aws/vms.csv", case.root + "/v8/aws/vms.csv"
     for how, says in (({"status": 404}, "404"), ({"status": 500}, "500"), ({"cut": True}, "transfer closed"),
                       ({"text": "<html><body>Sign in</body></html>"}, "a web page, not a list"), ({"text": ""}, "empty"),
-                      ({"text": lists.AWS[:-25]}, "vms.csv:"), ({"status": 302, "to": "http://example.org/vms.csv"}, "rotocol")):
+                      ({"text": lists.AWS[:-25]}, "vms.csv:"), ({"status": 302, "to": "http://example.org/vms.csv"}, "redirects to http://example.org/vms.csv, which is not https://"),
+                      ({"status": 302, "to": "http://127.0.0.1:1@example.org/vms.csv"}, "which is not https://"),
+                      ({"status": 302, "to": "/v8/aws/vms.csv"}, "redirects more than"), ({"gzip": True, "short": 12}, "the compressed page is cut short")):
         fill(etag='"v5"')
         case.update()
         rows, age = case.text(), os.path.getmtime(case.kept)
@@ -127,6 +129,31 @@ def broken(case):
         assert (aws, 200) in Pages.asked and case.text() == rows, (how, Pages.asked)
     fill(status=503)
     case.update(fails="none of the lists could be used")
+
+
+def elsewhere(case):
+    """A list that has moved on this machine is found, and so is one with a byte-order mark; a mirror can be named once for all."""
+    fill(etag='"v7"')
+    case.update()
+    rows = case.text()
+    Pages.pages["/new/vms.csv"] = {"text": lists.AWS, "etag": '"v8"', "mark": b"\xef\xbb\xbf", "gzip": True}
+    Pages.pages["/v8/aws/vms.csv"] = {"text": "moved", "status": 301, "to": "/new/vms.csv"}
+    Pages.pages["/spot-advisor-data.json"]["mark"] = b"\xef\xbb\xbf"
+    Pages.pages["/spot-advisor-data.json"]["etag"] = '"v8"'
+    Pages.asked.clear()
+    assert "LEFT OUT" not in case.update().stderr and case.text() == rows
+    assert ("/new/vms.csv", 200) in Pages.asked, Pages.asked
+    Pages.asked.clear()
+    case.update()
+    assert ("/new/vms.csv", 304) in Pages.asked and case.text() == rows, Pages.asked
+    with tempfile.TemporaryDirectory() as other:  # somebody who has kept nothing cannot be told that nothing has changed
+        Pages.pages["/new/vms.csv"]["status"] = 304
+        Case(other, case.root).run("update", "--from", case.root + "/new/vms.csv", fails="the page is empty")
+        del Pages.pages["/new/vms.csv"]["status"]
+    Pages.asked.clear()
+    case.run("update", env={"SPOTNIK_PRICES_MIRROR": case.root})
+    assert len(Pages.asked) == 5 and case.text() == rows, Pages.asked
+    case.run("update", env={"SPOTNIK_PRICES_MIRROR": "http://example.org"}, fails="SPOTNIK_PRICES_MIRROR is https://")
 
 
 def old(case):
@@ -145,14 +172,14 @@ def no_network(case):
         empty = Case(other, case.root)
         said = empty.run("update", "--mirror", "https://spotnik.invalid", fails="is there a network?").stderr
         assert "stay as they are" not in said and said.count("\n") == 1, said
-    for url in ("http://127.0.0.1.example.org/x", "http://example.org/x", "ftp://127.0.0.1/x"):
+    for url in ("http://127.0.0.1.example.org/x", "http://example.org/x", "ftp://127.0.0.1/x", "http://127.0.0.1:80@example.org/x"):
         case.run("update", "--from", url, fails="only https://, files, and http:// of this machine")
 
 
 def main(folder):
     server = serve()
     case = Case(folder, f"http://127.0.0.1:{server.server_port}")
-    for check in (changes_only, broken, old, no_network):
+    for check in (changes_only, broken, elsewhere, old, no_network):
         check(case)
         print("ok", check.__name__, flush=True)
     server.shutdown()
