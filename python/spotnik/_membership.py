@@ -144,6 +144,10 @@ class Membership:
     def _ended(self) -> None:
         """There is no handle any more."""
 
+    def _refreshed(self) -> bool:
+        """Is the state that the last checkpoint copies up to date?"""
+        return True
+
     def _raise_refresh_error(self) -> None:
         """Raise what the refresh callback has raised."""
 
@@ -163,8 +167,12 @@ class Membership:
 
     def _part(self, why: str) -> int:
         """Leave. The handle is gone for all but the refresh callback, whose copy goes into the last checkpoint."""
+        between = not self._in_step
         self._parting = self._end(why)
         try:
+            if between and not self._refreshed():  # no checkpoint is better than one of older numbers
+                self._library.spotnik_abandon(self._parting)
+                return 0
             return int(self._library.spotnik_leave(self._parting))
         finally:
             self._parting = None

@@ -62,6 +62,8 @@ class Job(Looking):
         self._state_owners: list[object] = []  # memory the library reads and writes until the end
         self._refresh: object = None  # the callback, which the library holds
         self._refresh_error: Optional[BaseException] = None
+        self._keeps_checkpoints = False
+        self._is_refreshed = False  # for the last checkpoint, by leave()
         self._sync: Optional[int] = None  # the handle of a spotnik.Sync: steps are begun through it
         self._outside = True  # the next step_begin copies the state of others
 
@@ -116,14 +118,15 @@ class Job(Looking):
     def refresh_set(self, refresh: Optional[Callable[[], object]]) -> None:
         """Have `refresh` called right before the state is copied for others or a checkpoint.
 
-        That is inside :meth:`step_begin` or :meth:`leave`, which raise what it raises. It brings registered memory and
+        That is inside :meth:`step_begin` or :meth:`leave`, which raise what it raises. Where it fails in :meth:`leave`,
+        the member writes no last checkpoint, and is lost to the others. It brings registered memory and
         blobs up to date and may call :meth:`blob_set` and :meth:`blob_get`, nothing else.
         """
 
         def called(_context: object) -> None:
             self._refreshing = threading.get_ident()
             try:
-                if refresh is not None:
+                if refresh is not None and not self._is_refreshed:
                     refresh()
             except BaseException as error:  # C cannot pass it on
                 self._refresh_error = error
@@ -277,6 +280,7 @@ class Job(Looking):
     def _join(self, native: _native.NativeConfig) -> int:
         handle = ctypes.c_void_p()
         self.check(self._library.spotnik_join(native, ctypes.byref(handle)))
+        self._keeps_checkpoints = bool(native.checkpoint_dir)
         assert handle.value is not None
         if self._over:  # interrupted meanwhile: nobody waits for it any more
             self._library.spotnik_abandon(handle)
@@ -305,6 +309,12 @@ class Job(Looking):
                 code = self._library.spotnik_step_begin(job, native)
         self._raise_refresh_error()
         self.check(code)
+
+    def _refreshed(self) -> bool:
+        if self._keeps_checkpoints and callable(self._refresh):
+            self._refresh(None)
+            self._is_refreshed = True
+        return self._refresh_error is None
 
     def _raise_refresh_error(self) -> None:
         error, self._refresh_error = self._refresh_error, None

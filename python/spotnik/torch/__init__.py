@@ -37,6 +37,7 @@ from ._sampler import ElasticSampler
 from ._session import Session, current, find, install
 from ._stepping import SteppingSession
 from ._strategic import StrategicSession
+from ._streams import Records, Shards
 from ._writing import CSVWriter, SummaryWriter
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -44,7 +45,9 @@ _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADD
 __all__ = [
     "CSVWriter",
     "ElasticSampler",
+    "Records",
     "Shard",
+    "Shards",
     "StepReport",
     "SummaryWriter",
     "agreed",

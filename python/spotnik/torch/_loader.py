@@ -21,6 +21,7 @@ from ..job import Step, helper_shield
 from ._exchange import mix
 from ._sampler import Course, Order, Piece, is_sequence
 from ._session import Session, find, seeded
+from ._streams import Records, Shards
 
 T = TypeVar("T")
 
@@ -52,10 +53,13 @@ class _Samples:
 
 
 class _Collate:
-    def __init__(self, collate: Any) -> None:
+    def __init__(self, collate: Any, data: object) -> None:
         self.collate = collate
+        self.flat = isinstance(data, Shards)  # a sample is a list of records
 
     def __call__(self, samples: Optional[list[Any]]) -> Any:
+        if samples is not None and self.flat:
+            samples = list(itertools.chain.from_iterable(samples))
         return None if samples is None else self.collate(samples)
 
 
@@ -145,7 +149,7 @@ class Shard(Generic[T]):
             _Samples(loader.dataset),  # type: ignore[arg-type]
             batch_sampler=self._requests,  # type: ignore[arg-type]
             num_workers=loader.num_workers,
-            collate_fn=_Collate(loader.collate_fn),
+            collate_fn=_Collate(loader.collate_fn, loader.dataset),
             pin_memory=loader.pin_memory,
             worker_init_fn=_Beginning(loader.worker_init_fn),
             generator=loader.generator,
@@ -173,7 +177,7 @@ class Shard(Generic[T]):
     def _load_here(self, session: Session, piece: Piece) -> T:
         """A batch of weight zero, on which nobody has guessed."""
         request = (session.seed, self._course.order.indices(session.seed, piece))
-        return self.loader.collate_fn(_Samples(self.dataset).fetch(request))  # type: ignore[no-any-return]
+        return _Collate(self.loader.collate_fn, self.dataset)(_Samples(self.dataset).fetch(request))
 
     def _next(self) -> Any:
         assert self._inner is not None
@@ -228,7 +232,9 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
     if isinstance(loader.dataset, IterableDataset):
         raise ArgumentError(
             "shard() needs to know how many samples there are and to fetch any of them, and an IterableDataset has no "
-            "length; use a data set with __len__ and __getitem__ (for a stream: of its records or files)"
+            "length. A stream in shards: DataLoader(spotnik.Shards(stream), ...), which deals whole shards. One that "
+            "is read from front to back: DataLoader(spotnik.Records(stream, count), ...), which deals records by "
+            "their place"
         )
     if not hasattr(loader.dataset, "__len__"):
         raise ArgumentError(
@@ -239,7 +245,13 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
         raise ArgumentError(
             "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=..."
         )
-    course = Course(_order_of(loader), loader.batch_size, loader.drop_last)
+    order = _order_of(loader)
+    if isinstance(loader.dataset, Records) and (order.shuffle or order.sampler is not None):
+        raise ArgumentError(
+            "the records of a stream come in its own order; make the loader with shuffle=False and no sampler, and "
+            "shuffle the stream itself by a fixed seed, or deal its shards: spotnik.Shards(stream)"
+        )
+    course = Course(order, loader.batch_size, loader.drop_last)
     sharded = Shard(loader, course)
     if find() is not None:
         sharded.bind()

@@ -210,6 +210,7 @@ def test_a_refresh_that_fails_in_leave_is_told(cluster: Cluster) -> None:
     worker = cluster.start_alone("kept", folder=str(cluster.folder / "kept"), way="fails")
     assert worker.hear() == "as told"
     assert worker.end() == (0, "")
+    assert list((cluster.folder / "kept").glob("step-*")) == []  # it would have had older numbers
 
 
 def test_interrupt_while_waiting_for_others(cluster: Cluster) -> None:

@@ -275,7 +275,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (prepare(lambda: nn.SyncBatchNorm(3), lambda: sgd(network())), ArgumentError, r"use BatchNorm"),
     (prepare(lambda: nn.LazyLinear(3), lambda: sgd(network())), ArgumentError, r"run a batch through the model first"),
     (shard(lambda: [1, 2]), ArgumentError, r"takes a torch DataLoader, not list; use DataLoader"),
-    (shard(lambda: DataLoader(Stream())), ArgumentError, r"IterableDataset has no length; use a data set with __len__"),
+    (shard(lambda: DataLoader(Stream())), ArgumentError, r"IterableDataset has no length. A stream in shards"),
     (shard(lambda: DataLoader(Endless(), sampler=range(3))), ArgumentError, r"Endless has no length; give the data"),
     (
         shard(lambda: DataLoader(data(), sampler=DistributedSampler(data(), 2, 0))),
