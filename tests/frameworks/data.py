@@ -45,7 +45,7 @@ LENGTH = 32  # characters in a sample of text
 
 def samples(model: str, count: int) -> tuple[Any, Any]:
     """What `model` is trained on: digits, or pieces of the text and the characters that follow."""
-    if model != "transformer":
+    if model not in ("transformer", "embedded"):
         return digits(count)
     characters = text(count * LENGTH + 1)
     return characters[:-1].reshape(-1, LENGTH), characters[1:].reshape(-1, LENGTH)

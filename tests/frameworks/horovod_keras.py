@@ -43,7 +43,12 @@ def main(settings: dict[str, Any]) -> None:
     given = {"batch_size": settings["batch"], "verbose": 0, "validation_data": (images[:200], labels[:200])}
     part = slice(hvd.rank(), None, hvd.size())
     if settings.get("elastic"):
+        warm = {"steps_per_epoch": 1, "epochs": 1, "batch_size": settings["batch"], "verbose": 0}
+        if settings.get("warm"):  # as an example does: before elastic.run, and when members came or went
+            model.fit(images, labels, **warm)
         state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+        if settings.get("warm"):
+            state.register_reset_callbacks([lambda: model.fit(images, labels, **warm)])
 
         @hvd.elastic.run
         def train(state: Any) -> None:

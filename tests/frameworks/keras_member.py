@@ -60,9 +60,12 @@ def sharded(kind: str, x: Any, y: Any, batch: int) -> Any:
 
 
 class OwnStep(keras.Model):
-    """A train_step as a program for TensorFlow writes it."""
+    """A train_step as programs write it, which leaves the metrics of ``compile`` alone."""
 
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, *given: Any) -> Any:
+        return getattr(self, "step_" + keras.backend.backend())(*given)
+
+    def step_tensorflow(self, data: Any) -> Any:
         import tensorflow as tf
 
         x, y = data
@@ -70,7 +73,48 @@ class OwnStep(keras.Model):
             loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
         gradients = tape.gradient(loss, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
-        return {"loss": loss}
+        return {"loss": loss, "twice": 2 * loss}
+
+    def step_torch(self, data: Any) -> Any:
+        import torch
+
+        x, y = data
+        self.zero_grad()
+        loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
+        loss.backward()
+        with torch.no_grad():
+            self.optimizer.apply([one.value.grad for one in self.trainable_weights], self.trainable_weights)
+        return {"loss": loss, "twice": 2 * loss}
+
+    def step_jax(self, state: Any, data: Any) -> Any:
+        import jax
+
+        trained, rest, of_optimizer, of_metrics = state
+        x, y = data
+
+        def score(trained: Any) -> Any:
+            predicted, more = self.stateless_call(trained, rest, x, training=True)
+            return self.compute_loss(x=x, y=y, y_pred=predicted), more
+
+        (loss, rest), gradients = jax.value_and_grad(score, has_aux=True)(trained)
+        trained, of_optimizer = self.optimizer.stateless_apply(of_optimizer, gradients, trained)
+        return {"loss": loss, "twice": 2 * loss}, (trained, rest, of_optimizer, of_metrics)
+
+
+class DenseAdam(keras.optimizers.Adam):
+    """Adam to which no gradient is sparse."""
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        import tensorflow as tf
+
+        return super().apply([tf.convert_to_tensor(one) for one in grads], trainable_variables)
+
+
+def optimizer_of(settings: dict[str, Any]) -> Any:
+    """Its rate follows a schedule, unless a callback is to change it."""
+    rate: Any = 3e-3 if settings.get("folder") else keras.optimizers.schedules.CosineDecay(3e-3, 500)
+    kinds = {"adam": keras.optimizers.Adam, "dense": DenseAdam, "sgd": keras.optimizers.SGD}
+    return kinds[settings.get("optimizer", "adam")](rate, clipnorm=None if settings.get("unclipped") else 1.0)
 
 
 def on_batches(model: keras.Model, x: Any, y: Any, settings: dict[str, Any]) -> None:
@@ -101,13 +145,12 @@ def main(settings: dict[str, Any]) -> None:
     model = network(settings["model"])
     if settings.get("own_step"):
         model = OwnStep(model.inputs, model.outputs)
-    rate: Any = 3e-3 if settings.get("folder") else keras.optimizers.schedules.CosineDecay(3e-3, 500)
-    optimizer = keras.optimizers.Adam(rate, clipnorm=1.0)
+    optimizer = optimizer_of(settings)
     plain = settings.get("plain", False)
     model.compile(
         optimizer=optimizer if plain else spotnik.keras.DistributedOptimizer(optimizer),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
+        metrics=None if settings.get("own_step") else ["accuracy"],  # Keras wants metrics updated
     )
     given = {"epochs": settings["epochs"], "verbose": 0, "validation_data": (images[:200], labels[:200])}
     if settings.get("steps"):
@@ -122,8 +165,10 @@ def main(settings: dict[str, Any]) -> None:
         more = watching(settings["folder"]) if settings.get("folder") else []
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
-    if settings.get("folder"):
-        tell(epochs=history.epoch, rate=float(model.optimizer.learning_rate.numpy()))
+    rate = float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+    tell(epochs=history.epoch, rate=rate, updates=int(model.optimizer.iterations.numpy()))
+    statistics = [one for one in model.non_trainable_variables if "moving" in one.path]
+    tell(statistics=[float(np.abs(one.numpy()).sum()) for one in statistics])
     tell(history={name: list(map(float, row)) for name, row in history.history.items()})
     if os.environ.get("WEIGHTS") and (plain or spotnik.keras.rank() == 0):
         np.savez(os.environ["WEIGHTS"], *[np.array(one.numpy()) for one in model.trainable_variables])

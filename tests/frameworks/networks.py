@@ -12,6 +12,8 @@ def network(kind: str) -> keras.Model:
     layers = keras.layers
     if kind == "transformer":
         return transformer()
+    if kind == "embedded":
+        return keras.Sequential([layers.Input((LENGTH,), dtype="int32"), layers.Embedding(128, 32), layers.Dense(128)])
     if kind == "mlp":
         body = [layers.Flatten(), layers.Dense(64, activation="relu")]
     else:

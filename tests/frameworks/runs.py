@@ -111,6 +111,27 @@ def run(
     return Run(done.returncode, done.stdout)
 
 
+def run_with_kills(
+    face: Face,
+    seed: int,
+    pace_s: float,
+    members: str = "2:3",
+    options: tuple[str, ...] = ("--respawn", "--kill-every", "2s"),
+    **more: Any,
+) -> Run:
+    """Run `face`, whose steps take `pace_s` at least, while members are killed; longer until two were killed.
+
+    A slow machine starts replacements slowly, and none is killed below the least number of members.
+    """
+    for factor in (1, 4, 16):
+        variables = {"PACE": str(pace_s * factor)}
+        done = run(face, members, (*options, "--seed", str(seed)), variables=variables, **more)
+        if done.status != 0 or (done.kills >= 2 and done.survivors >= 1):
+            break
+    assert done.status == 0 and done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+    return done
+
+
 def distance(one: Path, other: Path) -> float:
     """The greatest difference of two weights, relative to the greatest weight of its array."""
     with np.load(one) as a, np.load(other) as b:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from runs import Face, Run, run
+from runs import Face, Run, run, run_with_kills
 
 SIZE = {"samples": 1500, "batch": 25, "epochs": 3}
 PLAIN = {
@@ -22,6 +22,8 @@ PLAIN = {
 }
 MORE = {"elastic": True, "epochs": 8, "commit": 4}
 ELASTIC = {name: Face(one.program, one.backend, {**one.settings, **MORE}) for name, one in PLAIN.items()}
+ELASTIC["keras-tensorflow-warm"] = Face("horovod_keras.py", "tensorflow", {**SIZE, **MORE, "warm": True})
+ELASTIC["torch-anew"] = Face("horovod_torch.py", "torch", {**SIZE, **MORE, "anew": True, "commit": 1})
 
 
 def _chosen(faces: dict[str, Face], name: str) -> Face:
@@ -68,9 +70,20 @@ def test_a_newcomer_to_a_plain_program_is_told() -> None:
 @pytest.mark.parametrize("name", ELASTIC)
 def test_elastic_programs(name: str) -> None:
     face = _chosen(ELASTIC, name)
-    done = run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "4"), variables={"PACE": "0.1"})
+    done = run_with_kills(face, 4, 0.1)
     ends = _ends(done, 2)
-    assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
     entered = done.of("entered")
     assert {line["size"] for line in entered} >= {2, 3}, "nobody noticed that members came and went"
     assert len({line["end"] for line in ends}) == 1
+    assert name != "torch-anew" or "MismatchError" not in done.output, "members stood at other calls"
+
+
+def test_what_means_something_else_is_said_once() -> None:
+    _chosen(PLAIN, "tensorflow")
+    done = run(Face("horovod_says.py", "tensorflow", {}))
+    assert done.status == 0, done.output[-3000:]
+    for words in ("sparse gradients (tf.IndexedSlices) are made dense", "backward_passes_per_step changes nothing"):
+        assert done.output.count(words) == 1, done.output[-3000:]
+    assert done.output.count("process_set has no counterpart") == 2
+    assert "64 calls were this member's own, and elastic.run has not come" in done.output
+    assert "start it with: spotnik run -n 3" in done.output

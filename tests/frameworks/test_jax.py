@@ -2,15 +2,17 @@
 """The words of spotnik.jax.
 
 Claims: a donated tree is averaged in its own memory; a tree is one step, however many leaves it has; keys differ from
-member to member and from step to step, and the replica does not; what cannot work says what to do.
+member to member and from step to step, and the replica does not; the whole state of a Flax NNX network is a replica,
+which survives kills and the loss of all; what cannot work says what to do.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import pytest
-from runs import Face, run
+from runs import Face, Run, run, run_with_kills
 
 FACE = Face("jax_words.py", "jax", {})
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("optax"), reason="jax is not in this environment")
@@ -33,6 +35,31 @@ def test_words_of_three_members() -> None:
     folded = [tuple(line["folded"]) for line in steps]
     assert len(set(folded)) == len(folded), "two members, or two steps, draw the same numbers"
     assert len(done.of("end")) == 3 and done.check_digests() == 2
+
+
+NNX = Face("nnx_member.py", "jax", {"samples": 1000, "batch": 50, "epochs": 3})
+
+
+def _learned(done: Run) -> None:
+    assert done.status == 0, done.output[-3000:]
+    assert done.check_digests() >= 1
+    assert max(line["final"] for line in done.of("final")) < 1.0, "of 2.3"
+    for line in done.of("end"):
+        assert line["moved"] != 64, "the statistics are those of the beginning: means of 0, variances of 1"
+        assert line["key"] != [0, 0], "the key is that of the beginning"
+
+
+def test_flax_nnx_with_kills() -> None:
+    done = run_with_kills(NNX, 2, 0.2)
+    _learned(done)
+
+
+def test_flax_nnx_after_the_loss_of_all(tmp_path: Path) -> None:
+    keep = {"SPOTNIK_CHECKPOINT": str(tmp_path), "SPOTNIK_CHECKPOINT_STEPS": "5"}
+    assert run(NNX, "2", variables={**keep, "DIE_AT": "33"}).status != 0, "nobody was lost"
+    done = run(NNX, "2", variables=keep)
+    _learned(done)
+    assert 5 < min(line["step"] for line in done.of("step")) <= 34, "it began anew, or not where the checkpoint was"
 
 
 WORDS = {

@@ -16,7 +16,7 @@ from typing import Any
 
 import cells
 import pytest
-from runs import Face, Run, distance, run
+from runs import Face, Run, distance, run, run_with_kills
 
 ROUNDING = 2e-2  # Adam divides by the root of squares: a last bit grows to this in 40 steps, and to no more
 PACED_S = 12  # of a training that members are killed in
@@ -117,9 +117,7 @@ def test_with_kills(subject: Subject) -> None:
     with cells.cell(subject, "kills") as seen:
         settings = subject.face.settings
         steps = settings["samples"] * settings["epochs"] // settings["batch"]
-        paced = {"PACE": str(PACED_S / steps)}
-        done = _well(run(subject.face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "3"), variables=paced))
-        assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+        done = run_with_kills(subject.face, 3, PACED_S / steps)
         compared = done.check_digests()
         # The loss of one that had the last samples of an epoch takes another step to make up for them.
         assert subject.alone.end <= done.end <= subject.alone.end + settings["epochs"]

@@ -11,6 +11,15 @@ something else than Horovod's is said once, as a :class:`HorovodWarning`. See do
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..errors import StateError
 from ._world import HorovodInternalError, HorovodWarning, HostsUpdatedInterrupt
 
-__all__ = ["HorovodInternalError", "HorovodWarning", "HostsUpdatedInterrupt"]
+__all__ = ["HorovodInternalError", "HorovodWarning", "HostsUpdatedInterrupt", "run"]
+
+
+def run(func: Any, *_ignored: Any, np: Any = None, num_proc: Any = None, **_more: Any) -> Any:
+    """Not here: raises StateError, which says how to start the program."""
+    count = num_proc or np or 1
+    raise StateError(f"a program starts no members itself; start it with: spotnik run -n {count} -- python PROGRAM")

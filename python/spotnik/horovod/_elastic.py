@@ -26,8 +26,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
         )
         while True:
             try:
-                if world.enter(state):
-                    state.on_reset()
+                world.enter(state)
                 result = func(state, *arguments, **named)
                 world.finish()
                 return result

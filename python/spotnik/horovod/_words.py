@@ -63,9 +63,15 @@ class Compression:
     fp16 = _Half
 
 
-def init(*_ignored: Any, config: Optional[Config] = None, **_more: Any) -> None:
-    """Begin; the job itself is joined by the first collective call."""
-    world.config = config
+def init(
+    *_ignored: Any, config: Optional[Config] = None, elastic: Optional[bool] = None, **_more: Any
+) -> None:
+    """Begin; the job itself is joined by the first collective call.
+
+    `elastic`: will ``elastic.run`` come? Calls before it are this member's own then. Default: it will when
+    `spotnik run` got a range of members and the words are in the program.
+    """
+    world.config, world.elastic = config, elastic
     once("rank() and size() are those of the start until members come or go; then they change, and nobody aborts")
 
 

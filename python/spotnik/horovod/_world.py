@@ -10,8 +10,10 @@ Once the function has returned there is nothing to go back to: a newcomer that c
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 import numpy as np
@@ -36,6 +38,7 @@ _AGREED_BUCKET = 251
 _SIZE_BITS = 16
 _BLOB = "horovod.mark"
 _NOBODY = 1 << 40
+_APART_MAX = 64  # calls to prepare a model
 
 
 class HorovodWarning(UserWarning):
@@ -75,12 +78,16 @@ class Elastic(Protocol):
     def go_back(self, mark: bytes) -> None:
         """Take over attributes."""
 
+    def on_reset(self) -> None:
+        """The number of members is another one."""
+
 
 class World:
     """The one job of this process."""
 
     def __init__(self) -> None:
         self.config: Optional[Config] = None
+        self.elastic: Optional[bool] = None  #: will elastic.run come? None: as the launcher and the program say
         self.interrupt: Optional[BaseException] = None  #: that a framework may have wrapped
         self._replica: Optional[Replica] = None
         self._state: Optional[Elastic] = None
@@ -92,6 +99,8 @@ class World:
         self._loaded: Optional[list[Array]] = None  # values of a while ago, until others give those of now
         self._due = False  # the values are to be given to newcomers
         self._rank = -1
+        self._resetting = False
+        self._apart_calls = 0
         self._agreed = np.zeros(2, np.int64)
 
     # ---- who we are ----
@@ -147,6 +156,9 @@ class World:
         Raises HorovodInternalError or HostsUpdatedInterrupt, for ``elastic.run``.
         """
         self._known = not self._skip
+        if self._apart():
+            self._known = False
+            return False
         if self._skip:
             self._skip -= 1
             return False
@@ -170,6 +182,27 @@ class World:
             self._raise(HostsUpdatedInterrupt("a member came"))
         return True
 
+    def _apart(self) -> bool:
+        """Is a call this member's own? Those are that prepare a model: before elastic.run, and in reset callbacks."""
+        if not self._resetting and (self._state is not None or not self._will_be_elastic()):
+            return False
+        once(
+            "calls before elastic.run, and in the callbacks of a reset, are this member's own: nothing travels. "
+            "All members have one state when elastic.run calls its function"
+        )
+        self._apart_calls += 1
+        if self._state is None and self._apart_calls > _APART_MAX:
+            raise StateError(
+                f"{_APART_MAX} calls were this member's own, and elastic.run has not come: call it, or say "
+                "init(elastic=False) in a program without it"
+            )
+        return True
+
+    def _will_be_elastic(self) -> bool:
+        if self.elastic is None:
+            self.elastic = _started_elastic() and _says_elastic()
+        return self.elastic
+
     def _take_over(self, replica: Replica) -> None:
         if self._state is None:
             replica.taken()
@@ -190,8 +223,8 @@ class World:
 
     # ---- elastic states ----
 
-    def enter(self, state: Elastic) -> bool:
-        """Begin where `state` was committed last, here or by the others. True: the world is another one than before."""
+    def enter(self, state: Elastic) -> None:
+        """Begin where `state` was committed last, here or by the others; its callbacks know when the world changed."""
         if self._state is None and self._replica is not None:
             raise StateError("calls were made before elastic.run; only init(), rank() and size() may come first")
         if self._state is None:
@@ -208,11 +241,21 @@ class World:
         if not replica.control[_ACKED]:
             self.collect(lambda _job: None)
             _acknowledge(replica)
-        if self._due:
-            self._give(replica, state)
         assert replica.job is not None
         self._rank = replica.job.status().rank % max(self.size, 1)  # -1, of one that is coming, is the last
-        return self.size != before
+        if self.size != before:
+            self._reset(state)
+        if self._due:
+            self._give(replica, state)
+
+    def _reset(self, state: Elastic) -> None:
+        calls, self._resetting = self._apart_calls, True
+        try:
+            state.on_reset()
+        finally:
+            self._resetting = False
+        # Where a callback has trained, one member's model becomes that of all; a newcomer is given it by the others.
+        self._due |= self._apart_calls > calls and not self._arriving
 
     def _arrive(self, replica: Replica, state: Elastic) -> None:
         assert replica.job is not None
@@ -230,17 +273,27 @@ class World:
             replica.taken()
 
     def _give(self, replica: Replica, state: Elastic) -> None:
-        """Have newcomers take over the values of one who is none; all have those of a checkpoint otherwise."""
-        done = False
-        while not done:
+        """Have newcomers take over values and commit of one who is none; all have those of a checkpoint otherwise.
+
+        A newcomer has made commits of its own while it repeated calls; they are of no account.
+        """
+        values, mark = self._loaded, self._mark
+        while True:
             mine = _NOBODY if self._loaded is not None else replica.begin().rank
-            root = self.reduce([np.array([mine], np.int64)], "min")[0][0]
-            values = self._loaded
-            if root != _NOBODY:
-                values = _unpacked(self.reduce([_packed(state.read(), mine == root)], "max")[0], state.read())
-            done = values is not None
-        if self._loaded is not None and values is not None:
+            length = 0 if self._loaded is not None else len(self._mark)
+            root, length = self.reduce([np.array([mine, -length], np.int64)], "min")[0].tolist()
+            if root == _NOBODY:
+                break
+            given = _packed(state.read(), self._mark, -length, mine == root)
+            found = _unpacked(self.reduce([given], "max")[0], state.read(), -length)
+            if found is not None:
+                values, mark = found
+                break
+        if values is not None and (mine != root or root == _NOBODY):
             state.write(values)
+        if self._loaded is not None and root != _NOBODY:
+            self._mark = mark
+            state.go_back(mark)
         self._loaded, self._due = None, False
         replica.control[_SINCE] = 0
 
@@ -350,6 +403,21 @@ def _place(name: str, alone: int) -> Optional[int]:
     return None if os.environ.get("SPOTNIK_PEERS") else alone
 
 
+def _started_elastic() -> bool:
+    """Did `spotnik run` get a range of members, as horovodrun's --min-np and --max-np?"""
+    least, most = (int(os.environ.get(name, "1")) for name in ("SPOTNIK_MIN", "SPOTNIK_SLOTS"))
+    return least < most
+
+
+def _says_elastic() -> bool:
+    """Are there the words elastic.run in the program?"""
+    name = getattr(sys.modules.get("__main__"), "__file__", None)
+    try:
+        return name is not None and "elastic.run" in Path(name).read_text(errors="replace")
+    except OSError:
+        return False
+
+
 def _by_type(values: Sequence[Array], op: str) -> list[tuple[Bucket, list[int]]]:
     kinds: dict[Any, list[int]] = {}
     for at, one in enumerate(values):
@@ -371,18 +439,23 @@ def _travels_as(dtype: Any, op: str) -> Any:
     return np.dtype(np.float32)
 
 
-def _packed(values: Sequence[Array], given: bool) -> Array:
+def _packed(values: Sequence[Array], mark: bytes, length: int, given: bool) -> Array:
+    """The bytes of `values`, of `mark` in `length` bytes, and a 1; zeros unless they are to be given."""
     parts = [np.frombuffer(np.ascontiguousarray(one).tobytes(), np.uint8) for one in values]
-    flat = np.concatenate([*parts, np.ones(1, np.uint8)])
-    return flat if given else np.zeros_like(flat)
+    flat = np.concatenate([*parts, np.zeros(length, np.uint8), np.ones(1, np.uint8)])
+    if not given:
+        return np.zeros_like(flat)
+    begin = len(flat) - 1 - length
+    flat[begin : begin + len(mark)] = np.frombuffer(mark, np.uint8)  # zeros behind it mean nothing to pickle
+    return flat
 
 
-def _unpacked(flat: Array, like: Sequence[Array]) -> Optional[list[Array]]:
+def _unpacked(flat: Array, like: Sequence[Array], length: int) -> Optional[tuple[list[Array], bytes]]:
     """None: the member that was to give them was lost."""
     ends = np.cumsum([0, *(one.nbytes for one in like)]).tolist()
     pairs = zip(ends, ends[1:], like)
     made = [np.frombuffer(flat[begin:end].tobytes(), one.dtype).reshape(one.shape) for begin, end, one in pairs]
-    return made if flat[-1] else None
+    return (made, flat[ends[-1] : ends[-1] + length].tobytes()) if flat[-1] else None
 
 
 def _acknowledge(replica: Replica) -> None:

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import keras
-import numpy as np
 
-from .. import arrays
 from ..errors import ArgumentError, StateError
 from ..hosting.data import length
 from ..hosting.replica import CLOSED, OVER, TAKEN, Replica, Settings
@@ -21,6 +19,7 @@ from ..watching import logger
 from . import _callbacks
 from ._data import Shard
 from ._exchange import Exchange
+from ._logs import Said, numbers_of, of_no_metric
 from ._optimizer import distributed, keeping
 from ._strategy import Strategy, chosen
 from ._values import KINDS, TRAINED, Values
@@ -49,6 +48,8 @@ class Driver:
         self.steps_per_epoch = 0
         self.callbacks: list[Any] = []  #: whose state travels
         self._exchange: Optional[Exchange] = None
+        self._names: list[str] = []  # of the numbers that the train step returns, once it has run here
+        self._own: frozenset[str] = frozenset()  # those of them that are no metric's
         self._inner: Optional[Callable[..., Any]] = None
         self._make, self._fit = model.make_train_function, model.fit
         self._train_on_batch = model.train_on_batch
@@ -68,6 +69,7 @@ class Driver:
             self._make(force)
             self._inner = model.train_function
             self.values.forget()
+            self._names = []
             model.train_function = self._call_jax if keras.backend.backend() == "jax" else self._call
         return model.train_function
 
@@ -161,14 +163,21 @@ class Driver:
         exchange = self._exchange = self._exchange or Exchange(self.values, with_gradients=self.strategy is None)
         exchange.before()
         logs = None if batch is None else self._compute(exchange, batch)
-        exchange.fill(None if logs is None else [logs[name] for name in sorted(logs)])
+        exchange.fill(None if logs is None else [logs.get(name, 0.0) for name in self._names])
         exchange.start(self.replica)
         epoch = self.replica.epoch
         if self.replica.commit(self._finish if self.strategy is not None else None):
             said = exchange.receive()
             self._account(epoch)
-            logs = dict(zip(sorted(logs), said)) if logs else {}
-        return {**(logs or {}), **self.values.results()}
+            logs = dict(zip(self._names, said))
+        return self._told(logs or {})
+
+    def _told(self, logs: dict[str, float]) -> dict[str, Any]:
+        """What the train step of one process would return: results of metrics over all members, and its own numbers."""
+        results = self.values.results()
+        if not self._names:
+            return results
+        return {name: logs.get(name, 0.0) if name in self._own else results[name] for name in self._names}
 
     def _choose(self, job: Job, name: str) -> None:
         self.strategy = Strategy(job, self.values, name)
@@ -187,7 +196,11 @@ class Driver:
             else:
                 logs, state = self._inner(tuple(self.values.state), iter([batch]))
                 self.values.state = [list(part) for part in state]
-        return _numbers(dict(logs))
+        numbers = numbers_of(dict(logs))
+        if not self._names:
+            self._names = sorted(numbers)
+            self._own = of_no_metric(numbers, numbers_of(self.values.results()))
+        return numbers
 
     def _account(self, epoch_before: int) -> None:
         control = self.replica.control
@@ -212,34 +225,18 @@ class Driver:
         control = self.replica.control
         if self.epoch < control[CLOSED] or not control[OVER]:
             return
-        replica, names = self.replica, sorted(logs)
+        replica = self.replica
         replica.begin(strategy=False)
         if self.epoch < control[CLOSED] or not control[OVER]:
             return  # the others went on without this member, and are further
         assert replica.job is not None
         replica.decline()
-        said = np.full(64, -np.inf)
-        said[: len(names)] = [_plain(logs[name]) for name in names[:64]]
-        arrays.start(said, "max", 0, replica.job)
+        said = Said(logs if self._names else {})
+        said.start(replica.job)
         if replica.commit():
-            logs.update(zip(names, (np.nan if one == np.inf else float(one) for one in said)))
+            said.agree(logs)
             control[CLOSED] += 1
             control[TAKEN] = control[OVER] = 0
-
-
-def _numbers(logs: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, value in logs.items():
-        if isinstance(value, dict):  # a metric of several results
-            found.update(_numbers(value))
-        elif np.ndim(value) == 0:
-            found[name] = float(value)
-    return found
-
-
-def _plain(value: Any) -> float:
-    number = float(value)
-    return np.inf if np.isnan(number) else number
 
 
 def prepare(model: Any, settings: Settings, sync: Optional[str] = None) -> Driver:

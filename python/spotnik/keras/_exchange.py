@@ -21,7 +21,8 @@ _NOTHING = np.iinfo(np.int64).min
 
 
 def _is_seed(variable: Any, value: Array) -> bool:
-    return value.dtype == np.uint32 and value.shape == (2,) and "seed" in variable.name
+    """Its type is another one on each backend."""
+    return value.shape == (2,) and value.dtype.kind in "iu" and "seed_generator_state" in variable.name
 
 
 class Exchange:
@@ -53,8 +54,9 @@ class Exchange:
         """Give each seed generator numbers of this step and share."""
         rest: list[Array] = list(self._rest)
         for n in self.seeds:
-            seed = [int(one) for one in self._rest[n]]
-            rest[n] = replica.random(n, *seed).integers(0, 1 << 32, 2, dtype=np.uint32)
+            seed, kind = [int(one) for one in self._rest[n]], self._rest[n].dtype
+            most = np.iinfo(np.uint32 if kind == np.uint32 else np.int32).max
+            rest[n] = replica.random(n, *seed).integers(0, most, 2, endpoint=True).astype(kind)
         if self.seeds:
             self._values.write(REST, rest)
 

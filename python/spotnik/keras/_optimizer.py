@@ -13,6 +13,7 @@ from typing import Any, Optional
 import keras
 
 from ..errors import ArgumentError
+from ..watching import logger
 
 _classes: dict[type, type] = {}
 
@@ -39,6 +40,8 @@ class Keeping:
         for gradient, variable in zip(grads, trainable_variables if trainable_variables is not None else own):
             assert self._spotnik_kept is not None
             kept = self._spotnik_kept[places[id(variable)]]
+            if type(gradient).__name__ == "IndexedSlices":
+                _tell_sparse(variable)
             kept.assign(keras.ops.zeros_like(kept) if gradient is None else keras.ops.convert_to_tensor(gradient))
         return None
 
@@ -75,6 +78,19 @@ def distributed(optimizer: Any) -> Any:
         if optimizer.built:
             _add_kept(optimizer, optimizer._trainable_variables)
     return optimizer
+
+
+_told_sparse: set[str] = set()
+
+
+def _tell_sparse(variable: Any) -> None:
+    if variable.path not in _told_sparse:
+        _told_sparse.add(variable.path)
+        logger.warning(
+            "the gradient of %s is sparse, and is made dense before it travels: the entries of a row are added first. "
+            "Keras on TensorFlow clips and squares each entry by itself; its JAX and PyTorch backends add first, too",
+            variable.path,
+        )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Optional
 import keras
 
 from ...errors import ArgumentError
-from .._words import Compression, operation
+from .._words import Compression, check_set, operation
 from .._world import once
 
 _classes: dict[type, type] = {}
@@ -50,10 +50,19 @@ def DistributedOptimizer(  # noqa: N802  # Horovod's word
     sparse_as_dense: bool = False,
     gradient_predivide_factor: float = 1.0,
     op: Optional[str] = None,
+    *,
+    backward_passes_per_step: int = 1,
+    process_set: Any = None,
     **_more: Any,
 ) -> Any:
     """Return `optimizer`, which from now on steps with the mean of the members' gradients."""
     check_backend()
+    check_set(process_set)
+    if backward_passes_per_step != 1:
+        once(
+            "backward_passes_per_step changes nothing: the optimizer steps with each batch. To accumulate, give Keras' "
+            "optimizer gradient_accumulation_steps"
+        )
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ArgumentError(f"DistributedOptimizer takes a Keras 3 optimizer, not {type(optimizer).__name__}")
     _watch_compile()

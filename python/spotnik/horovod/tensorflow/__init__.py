@@ -19,6 +19,7 @@ from .._words import (
     barrier,
     broadcast_object,
     ccl_built,
+    check_set,
     cross_rank,
     cross_size,
     cuda_built,
@@ -99,8 +100,11 @@ class DistributedGradientTape:
         compression: Any = Compression.none,
         sparse_as_dense: bool = False,
         op: Optional[str] = None,
+        *,
+        process_set: Any = None,
         **_more: Any,
     ) -> None:
+        check_set(process_set)
         self._tape, self._op, self._compression = gradtape, operation(None, op), compression
 
     def __getattr__(self, name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from .._words import Compression, broadcast_object, check_set, operation
-from .._world import world
+from .._world import once, world
 
 
 def on_host(function: Callable[..., Sequence[Any]], given: Sequence[Any], shaped: bool = True) -> list[Any]:
@@ -27,6 +27,8 @@ def on_host(function: Callable[..., Sequence[Any]], given: Sequence[Any], shaped
 
 def reduce(tensors: Sequence[Any], op: str, compression: Any = Compression.none) -> list[Any]:
     """Reduce all of `tensors` in one step; None stays None."""
+    if any(isinstance(one, tf.IndexedSlices) for one in tensors):
+        once("sparse gradients (tf.IndexedSlices) are made dense, as with sparse_as_dense=True; none is gathered")
     given = [tf.convert_to_tensor(one) for one in tensors if one is not None]
     results = iter(on_host(lambda *arrays: world.reduce(arrays, op, compression.wire), given))
     return [None if one is None else next(results) for one in tensors]

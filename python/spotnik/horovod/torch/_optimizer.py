@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import torch
 
-from .._words import Compression, operation
+from .._words import Compression, check_set, operation
 from .._world import once
 from ._collectives import reduce
 
@@ -63,6 +63,7 @@ def DistributedOptimizer(  # noqa: N802  # Horovod's word
     process_set: Any = None,
 ) -> Any:
     """Return `optimizer`, which from now on steps with the mean of the members' gradients."""
+    check_set(process_set)
     once("DistributedOptimizer: gradients travel in step(), not while backward() runs; spotnik.prepare() overlaps them")
     kind = type(optimizer)
     if not issubclass(kind, _Distributed):
