@@ -14,13 +14,15 @@ struct spotnik_trace_file;
 
 enum spotnik_trace_kind {
     /* one cell */
-    SPOTNIK_TRACE_START, /* a part of the caller's begins: the first, or the first after lost ones */
-    SPOTNIK_TRACE_TURN,  /* a part ends, and the next one begins. arg: which ended */
+    /* a part of the caller's begins: the first, or the first after lost ones */
+    SPOTNIK_TRACE_START,
+    SPOTNIK_TRACE_TURN, /* a part ends, and the next one begins. arg: which ended */
 
     /* three cells */
     SPOTNIK_TRACE_BUCKET, /* arg: which; more: bytes; peer: the epoch, 0 where the step was begun in
                              another one, or replayed */
-    SPOTNIK_TRACE_PHASE, /* of a view change. arg: which; step: the epoch; more: lost, joined, left */
+    /* of a view change. arg: which; step: the epoch; more: lost, joined, left */
+    SPOTNIK_TRACE_PHASE,
     SPOTNIK_TRACE_EVENT, /* an instant with a name. peer: whom it concerns; 0: us */
     SPOTNIK_TRACE_NAME,  /* our identity: `peer` */
     SPOTNIK_TRACE_LOST,  /* an instant. more: marks that found their ring full; arg 1: no disk */

@@ -143,7 +143,8 @@ static void test_nothing_is_dropped_unsaid(void **state)
     assert_int_equal(told.other, 0);
 }
 
-/* A disk that is full is played by a limit of the file's size, which the kernel tells by a signal. */
+/* A disk that is full is played by a limit of the file's size, which the kernel tells by a
+ * signal. */
 static volatile sig_atomic_t refused;
 
 static void on_refusal(int number)
