@@ -16,14 +16,16 @@ bool step_by_handover(const struct spotnik_core *core)
 
 /* Stable: no later view can commit it differently. So are all steps before the last, since that one
  * needed every member; the settled step of a view that no old member entered lagging; and each
- * commit of a lone member. (A member that joins lagging waits for it: ballot.c.) */
+ * commit of a lone member. (A member that joins lagging waits for it: ballot.c.) Those that went on
+ * without an excluded member may have reduced its last step again. */
 uint64_t step_stable(const struct spotnik_core *core)
 {
     uint64_t committed = core->step.committed;
     bool agreed = committed == core->view.settled_step && !spotnik_proposal_losable(&core->view);
+    bool excluded = core->role == SPOTNIK_ROLE_EXCLUDED;
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size == 1
-        || committed < core->view.settled_step || agreed || ballot_is_outrun(core))
+    if ((core->role != SPOTNIK_ROLE_MEMBER && !excluded) || core->view.size == 1
+        || committed < core->view.settled_step || agreed || (!excluded && ballot_is_outrun(core)))
         return committed;
     /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0
      * either */

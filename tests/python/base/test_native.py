@@ -62,7 +62,7 @@ def struct_fields(body: str) -> list[tuple[str, object]]:
 
 
 STRUCTS = {name: body for body, name in re.findall(r"typedef struct \w+ \{([^}]*)\} (\w+);", HEADER)}
-PROTOTYPES = re.findall(r"SPOTNIK_API ((?:const )?\w+) (\*?)(\w+)\(([^;]*)\);", HEADER)
+PROTOTYPES = re.findall(r"SPOTNIK_API ((?:const )?\w+)\s+(\*?)(\w+)\(([^;]*)\);", HEADER)
 
 
 def test_the_header_was_read() -> None:
