@@ -177,7 +177,7 @@ class Shard(Generic[T]):
     def _load_here(self, session: Session, piece: Piece) -> T:
         """A batch of weight zero, on which nobody has guessed."""
         request = (session.seed, self._course.order.indices(session.seed, piece))
-        return _Collate(self.loader.collate_fn, self.dataset)(_Samples(self.dataset).fetch(request))
+        return _Collate(self.loader.collate_fn, self.dataset)(_Samples(self.dataset).fetch(request))  # type: ignore[no-any-return]
 
     def _next(self) -> Any:
         assert self._inner is not None
