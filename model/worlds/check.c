@@ -39,12 +39,15 @@ void check_view(uint32_t index)
 }
 
 /* P3: members of one view are at most one step apart, and whoever has a step has the same result as
- * every member of the view that has it; a stable step is never reduced again. */
+ * every member of the view that has it; a stable step is never reduced again. (Somebody who is cut
+ * off in an older view may commit his last step there; the others replace it when he is back.) */
 void check_commit(uint32_t index, uint64_t step)
 {
     uint64_t result = world.history.result[index][step];
 
-    if (world.history.stable[step].known && world.history.stable[step].result != result)
+    if (world.history.stable[step].known
+        && world.history.stable[step].epoch <= world.node[index].epoch
+        && world.history.stable[step].result != result)
         broken("P3: a step that may have left the job was reduced again");
     for (uint32_t i = 0; i < bounds.members; i++) {
         if (!world.node[i].alive || world.node[i].epoch != world.node[index].epoch)
@@ -70,6 +73,8 @@ void check_state(void)
             broken("P4: a stable step has two results");
         if (result == 0)
             broken("P4: a step is stable with a member that does not have it");
+        if (!world.history.stable[stable].known)
+            world.history.stable[stable].epoch = world.node[i].epoch;
         world.history.stable[stable].known = true;
         world.history.stable[stable].result = result;
     }

@@ -68,7 +68,7 @@ struct history {
     } view[EPOCHS];
     struct {
         bool known;
-        uint64_t result;
+        uint64_t result, epoch; /* and of the view in which it became so */
     } stable[STEPS + 1];
     uint64_t result[NODES][STEPS + 1]; /* what each member got; 0: nothing */
 };

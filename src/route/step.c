@@ -16,20 +16,24 @@ bool step_by_handover(const struct spotnik_core *core)
 
 /* Stable: no later view can commit it differently. So are all steps before the last, since that one
  * needed every member; the settled step of a view that no old member entered lagging; and each
- * commit of a lone member. (A member that joins lagging waits for it: ballot.c.) Those that went on
- * without an excluded member may have reduced its last step again. */
+ * commit of a lone member. (A member that joins lagging waits for it: ballot.c.) A member that has
+ * left knows the view that goes on without it. An excluded one may have missed a view that reduced
+ * its last step again, so the settled step of the one that it was told of proves nothing. */
 uint64_t step_stable(const struct spotnik_core *core)
 {
     uint64_t committed = core->step.committed;
+    uint64_t before = committed > 0 ? committed - 1 : 0;
     bool agreed = committed == core->view.settled_step && !spotnik_proposal_losable(&core->view);
-    bool excluded = core->role == SPOTNIK_ROLE_EXCLUDED;
+    bool member = core->role == SPOTNIK_ROLE_MEMBER;
 
-    if ((core->role != SPOTNIK_ROLE_MEMBER && !excluded) || core->view.size == 1
-        || committed < core->view.settled_step || agreed || (!excluded && ballot_is_outrun(core)))
+    if (core->role == SPOTNIK_ROLE_EXCLUDED)
+        return before;
+    if ((!member && core->role != SPOTNIK_ROLE_LEFT) || committed < core->view.settled_step
+        || agreed)
         return committed;
-    /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0
-     * either */
-    return committed - 1;
+    if (member && (core->view.size == 1 || ballot_is_outrun(core)))
+        return committed;
+    return before;
 }
 
 /* Below members_min, no joiner may get an unstable step. Re-installing the same view makes it
