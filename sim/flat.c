@@ -134,32 +134,6 @@ void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
     }
 }
 
-static bool is_due(const struct sim_world *world, const struct sim_process *process,
-                   const struct sim_process *other)
-{
-    return other != process && sim_live(other) && is_mate(world, process, other)
-           && !process->flat.told[other->index];
-}
-
-/* A joiner gets the memory of the members that it has heard of, and they get its own, before it is
- * one of them. */
-void spotnik_sim_flat_meet(struct sim_world *world, struct sim_process *process)
-{
-    const struct spotnik_view *view = spotnik_core_view(process->core);
-
-    if (!world->options.flat || !world->options.limits.memory)
-        return;
-    for (uint32_t rank = 0; rank < view->size; rank++) {
-        const struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
-        if (is_due(world, process, other))
-            spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), process->index, other->index,
-                             NULL);
-        if (is_due(world, other, process))
-            spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), other->index, process->index,
-                             NULL);
-    }
-}
-
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index)
 {
     const struct sim_process *other = world->process[index];
@@ -196,11 +170,6 @@ static void fail_one(struct sim_world *world, struct sim_process *process)
     flat->given_up |= event.failure.at.step % 2;
     spotnik_sim_story(world, "%u has no shared memory%s", process->index,
                       flat->given_up ? " any more" : "");
-    if (flat->given_up) {
-        struct spotnik_event barren = { .kind = SPOTNIK_EVENT_SHARED,
-                                        .shared = { process->member, false } };
-        spotnik_sim_core_step(world, process, &barren);
-    }
     for (uint32_t i = 0; i < world->process_count && flat->given_up; i++) {
         struct spotnik_event apart = { .kind = SPOTNIK_EVENT_SHARED,
                                        .shared = { world->process[i]->member, false } };

@@ -147,7 +147,6 @@ static void follow(struct sim_world *world, struct sim_process *process)
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_ENTER_READY, .peer = donor->member };
         spotnik_sim_core_step(world, process, &event);
     }
-    spotnik_sim_flat_meet(world, process);
     if (sim_live(process))
         later(world, process, LOOK_AGAIN_NS);
 }

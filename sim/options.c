@@ -238,16 +238,6 @@ static void draw_hierarchy(struct spotnik_sim_options *options, uint64_t seed)
                                            options->members > 3 ? options->members - 1 : 2);
 }
 
-/* In half of the worlds that share memory joiners share it before they enter. The others keep their
- * histories. */
-static void draw_memory(struct spotnik_sim_options *options, uint64_t seed)
-{
-    struct spotnik_prng prng;
-
-    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x6a6f696e6572));
-    options->limits.memory = options->flat && spotnik_prng_chance(&prng, 1, 2);
-}
-
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
 {
     struct spotnik_prng prng;
@@ -279,7 +269,6 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     if (seed % 7 == 5) /* a job that waits whenever one is missing */
         options->members_min = options->members - (uint32_t)(seed / 7 % 2);
     draw_hierarchy(options, seed);
-    draw_memory(options, seed);
     draw_half_told(options, seed);
     draw_forged(options, seed);
     draw_pairs(options, seed);
@@ -323,8 +312,6 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
                 options->flat_small_bytes, options->flat_page_bytes, options->flat_slice_bytes,
                 (double)options->flat_slice_max_ns / 1e6,
                 options->flat_fails_of ? ", fails at times" : "");
-    if (options->limits.memory)
-        fprintf(out, "  joiners share memory before they enter\n");
     if (options->limits.hierarchy)
         fprintf(out, "  reduced on each host, and between hosts by one member of each\n");
     fprintf(out,

@@ -494,7 +494,6 @@ uint64_t spotnik_sim_strategy_decided(const struct sim_process *process);
 void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_free(struct sim_process *process);
 void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process);
-void spotnik_sim_flat_meet(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index);
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process,

@@ -163,7 +163,6 @@ static int fill_limits(const spotnik_config *config, struct spotnik_limits *limi
     limits->silence_floor_ns = config->silence_floor_ns;
     limits->silence_ceiling_ns = config->silence_ceiling_ns;
     limits->minority_continues = config->on_minority == SPOTNIK_MINORITY_CONTINUE;
-    limits->memory = true; /* where there is any */
     return choose(getenv("SPOTNIK_ALGORITHM"), limits);
 }
 

@@ -130,7 +130,7 @@ void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_op
                             enum spotnik_purpose purpose, bool dialled)
 {
     if (purpose == SPOTNIK_PURPOSE_SHARE)
-        spotnik_share_adopt(carriage, opening, dialled);
+        spotnik_share_adopt(carriage, opening);
     else if (purpose == SPOTNIK_PURPOSE_DATA && dialled)
         spotnik_lane_adopt(carriage, opening);
     else if (purpose == SPOTNIK_PURPOSE_DATA)
@@ -141,7 +141,7 @@ void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_op
         spotnik_stream_widen(carriage, opening);
 }
 
-/* SHARE is tried again, and until then steps go round the ring. */
+/* Of SHARE nobody is told: it is tried again, and until then steps go round the ring. */
 void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose,
                              const struct spotnik_member *peer,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
@@ -150,8 +150,6 @@ void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_pur
         spotnik_lane_failed(carriage, peer);
     else if (purpose == SPOTNIK_PURPOSE_WIDEN)
         spotnik_widen_failed(carriage, peer, name);
-    else if (purpose == SPOTNIK_PURPOSE_SHARE)
-        spotnik_share_failed(carriage, peer);
 }
 
 bool spotnik_carriage_is_sharing(const struct spotnik_carriage *carriage)

@@ -164,25 +164,6 @@ static void tell(struct spotnik_carriage *carriage, struct spotnik_sharer *share
     spotnik_loop_drive(carriage->loop, &event);
 }
 
-static bool is_in_view(const struct spotnik_carriage *carriage, struct spotnik_id id)
-{
-    return spotnik_view_rank(spotnik_core_view(carriage->core), id) != SPOTNIK_NO_RANK;
-}
-
-/* It will not share memory with us: a joiner need not wait for it. */
-static void refuse(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
-{
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .shared = { *peer, false } };
-    if (!is_in_view(carriage, carriage->credentials->self.id))
-        spotnik_loop_drive(carriage->loop, &event);
-}
-
-void spotnik_share_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
-{
-    if (carriage->share != NULL && spotnik_share_find(carriage->share, peer->id) == NULL)
-        refuse(carriage, peer);
-}
-
 /* Its memory stays mapped until nobody can be reading it: spotnik_carriage_prune(). */
 static void part(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer)
 {
@@ -191,23 +172,13 @@ static void part(struct spotnik_carriage *carriage, struct spotnik_sharer *share
     tell(carriage, sharer, false);
 }
 
-/* Of two connections between the same members, as where a joiner dials and enters meanwhile, both
- * keep the one that the larger id made, and of two such the younger. */
-static bool is_kept(const struct spotnik_sharer *before, bool larger_dialled)
-{
-    return before != NULL && before->larger_dialled && !larger_dialled;
-}
-
-void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
-                         bool dialled)
+void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening)
 {
     struct spotnik_share *share = carriage->share;
-    struct spotnik_id peer = spotnik_opening_peer(opening)->id;
-    bool larger_dialled = dialled == (spotnik_id_compare(carriage->credentials->self.id, peer) > 0);
     int fd = spotnik_opening_take(carriage->links, opening), domain = 0;
     socklen_t size = sizeof domain;
     struct spotnik_sharer *sharer = calloc(1, sizeof *sharer);
-    if (share == NULL || sharer == NULL || is_kept(spotnik_share_find(share, peer), larger_dialled)
+    if (share == NULL || sharer == NULL
         || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX
         || spotnik_socket_watch(&sharer->socket, carriage->loop->epoll_fd, fd,
                                 SPOTNIK_SOCKET_SHARER)
@@ -218,7 +189,6 @@ void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_openi
     }
     sharer->peer = *spotnik_opening_peer(opening);
     sharer->socket.readable = true;
-    sharer->larger_dialled = larger_dialled;
     struct spotnik_sharer *before = spotnik_share_find(share, sharer->peer.id);
     if (before != NULL)
         part(carriage, before); /* it dialled anew */
@@ -232,7 +202,7 @@ static bool is_true_board(const struct spotnik_share *share, const struct spotni
                           const void *base)
 {
     const struct spotnik_board *board = base;
-    return board->magic == SPOTNIK_BOARD_MAGIC && board->version == share->board->version
+    return board->magic == SPOTNIK_BOARD_MAGIC && board->version == SPOTNIK_BOARD_VERSION
            && board->id_high == sharer->peer.id.high && board->id_low == sharer->peer.id.low
            && board->kernels == share->kernels;
 }
@@ -254,15 +224,6 @@ static void segment_take(struct spotnik_carriage *carriage, struct spotnik_share
     close(fd);
     if (sharer->board != NULL)
         tell(carriage, sharer, true);
-    else
-        refuse(carriage, &sharer->peer);
-}
-
-static void ended(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer)
-{
-    part(carriage, sharer);
-    if (sharer->board == NULL)
-        refuse(carriage, &sharer->peer);
 }
 
 static void read_one(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer)
@@ -273,7 +234,7 @@ static void read_one(struct spotnik_carriage *carriage, struct spotnik_sharer *s
         if (got == 0)
             sharer->socket.readable = false;
         else if (got < 0)
-            ended(carriage, sharer);
+            part(carriage, sharer);
         else if (fd >= 0)
             segment_take(carriage, sharer, fd);
     }
@@ -286,6 +247,11 @@ void spotnik_share_read(struct spotnik_carriage *carriage)
     for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL;
          sharer = sharer->next)
         read_one(carriage, sharer);
+}
+
+static bool is_in_view(const struct spotnik_carriage *carriage, struct spotnik_id id)
+{
+    return spotnik_view_rank(spotnik_core_view(carriage->core), id) != SPOTNIK_NO_RANK;
 }
 
 static void windows_forget(struct spotnik_share *share)
@@ -319,22 +285,10 @@ void spotnik_carriage_prune(struct spotnik_carriage *carriage)
     }
 }
 
-/* Once to each core: who becomes another member has no other memory. */
-static void give_up_tell(struct spotnik_carriage *carriage)
-{
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED,
-                                   .shared = { carriage->credentials->self, false } };
-    if (!carriage->share->given_up || carriage->share->given_up_told)
-        return;
-    carriage->share->given_up_told = true;
-    spotnik_loop_drive(carriage->loop, &event);
-}
-
 /* Our memory has failed us: let nobody count on it again. */
 void spotnik_share_give_up(struct spotnik_carriage *carriage)
 {
     carriage->share->given_up = true;
-    give_up_tell(carriage);
     for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL;
          sharer = sharer->next)
         tell(carriage, sharer, false);
@@ -361,17 +315,18 @@ void spotnik_share_cut(struct spotnik_carriage *carriage)
 
 /* ---- missing members ---- */
 
-/* Of two members the one with the larger id dials. A joiner dials all: nobody else knows of it, and
- * it asks to enter when it has their memory. Strangers to this host, and members that are shut off
- * from it, are asked ever more seldom. */
+/* The one with the larger id dials. Strangers to this host, and members that are shut off from it,
+ * are asked ever more seldom. */
 static bool dial_missing(struct spotnik_carriage *carriage)
 {
     const struct spotnik_view *view = spotnik_core_view(carriage->core);
     const struct spotnik_member *self = &carriage->credentials->self;
-    bool missing = false, inside = is_in_view(carriage, self->id);
+    bool missing = false;
+    if (!is_in_view(carriage, self->id))
+        return false;
     for (uint32_t rank = 0; rank < view->size; rank++) {
         const struct spotnik_member *peer = &view->entry[rank].member;
-        if (peer->host != self->host || (inside && spotnik_id_compare(peer->id, self->id) >= 0)
+        if (peer->host != self->host || spotnik_id_compare(peer->id, self->id) >= 0
             || spotnik_share_find(carriage->share, peer->id) != NULL)
             continue;
         missing = true;
@@ -380,27 +335,10 @@ static bool dial_missing(struct spotnik_carriage *carriage)
     return missing;
 }
 
-/* A joiner hears of views, and installs none. */
-static void view_hear(struct spotnik_carriage *carriage)
-{
-    struct spotnik_share *share = carriage->share;
-    const struct spotnik_view *view = spotnik_core_view(carriage->core);
-    if (view->size == 0 || view->epoch == share->heard_epoch
-        || is_in_view(carriage, carriage->credentials->self.id))
-        return;
-    share->heard_epoch = view->epoch;
-    share->dial_ns = 0;
-    share->dial_wait_ns = DIAL_FIRST_NS;
-}
-
 void spotnik_share_look(struct spotnik_carriage *carriage, uint64_t now_ns)
 {
     struct spotnik_share *share = carriage->share;
-    if (share == NULL)
-        return;
-    give_up_tell(carriage);
-    view_hear(carriage);
-    if (now_ns < share->dial_ns)
+    if (share == NULL || now_ns < share->dial_ns)
         return;
     share->dial_ns = SPOTNIK_NEVER;
     if (!dial_missing(carriage))
@@ -433,9 +371,6 @@ static int memory_get(struct spotnik_share *share, const struct spotnik_carriage
     const char *tier = spotnik_reduce_tier_name();
     share->kernels = spotnik_hash_bytes(tier, strlen(tier));
     spotnik_board_init(share->board, id.high, id.low, share->kernels);
-    if (carriage->credentials->speech != 0
-        && carriage->credentials->speech < SPOTNIK_SPEECH_SHARING)
-        share->board->version = SPOTNIK_BOARD_VERSION - 1; /* we stand for an older release */
     return 0;
 }
 
@@ -496,8 +431,6 @@ void spotnik_carriage_renamed(struct spotnik_carriage *carriage)
     if (share == NULL)
         return;
     spotnik_share_cut(carriage);
-    share->heard_epoch = 0;
-    share->given_up_told = false;
     for (struct spotnik_sharer *sharer = share->sharers; sharer != NULL; sharer = sharer->next) {
         if (sharer->socket.fd >= 0)
             close(spotnik_socket_release(&sharer->socket, carriage->loop->epoll_fd));

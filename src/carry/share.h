@@ -29,8 +29,7 @@ struct spotnik_sharer {
     struct spotnik_member peer;
     struct spotnik_board *board; /* of its segment, to read; NULL: not here yet */
     size_t bytes;
-    bool told;           /* the core knows */
-    bool larger_dialled; /* of the two, the one with the larger id made the connection */
+    bool told; /* the core knows */
 };
 
 struct spotnik_share_areas {
@@ -47,7 +46,6 @@ struct spotnik_share {
     struct spotnik_sharer *sharers;
     uint64_t kernels;
     uint64_t dial_ns, dial_wait_ns; /* when to look for missing members */
-    uint64_t heard_epoch;           /* of the view that we looked for last without being in it */
     struct spotnik_flat flat;
     struct spotnik_flat_peer *peer;
     struct spotnik_reduce_source *source;
@@ -57,9 +55,9 @@ struct spotnik_share {
     uint64_t differs_epoch; /* in which the core was told that programs differ */
     bool crowded;           /* more members than processors */
     struct spotnik_spin spin;
-    uint32_t word;                /* futex of this process: something changed */
-    bool sleeping;                /* a thread waits with it */
-    bool given_up, given_up_told; /* the core knows */
+    uint32_t word; /* futex of this process: something changed */
+    bool sleeping; /* a thread waits with it */
+    bool given_up;
     struct spotnik_share_areas areas[SPOTNIK_BUCKET_SLOTS];
     /* Started, but for memory that the caller's thread must get first; share_area.c. */
     struct spotnik_flat_order wanted[SPOTNIK_BUCKET_SLOTS];
@@ -85,9 +83,7 @@ static inline void spotnik_share_ring(struct spotnik_share *share)
 int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport);
 void spotnik_share_free(struct spotnik_carriage *carriage);
 void spotnik_share_cut(struct spotnik_carriage *carriage);
-void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
-                         bool dialled);
-void spotnik_share_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer);
+void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_share_read(struct spotnik_carriage *carriage);
 void spotnik_share_look(struct spotnik_carriage *carriage, uint64_t now_ns);
 uint64_t spotnik_share_deadline(const struct spotnik_carriage *carriage);

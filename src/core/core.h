@@ -44,8 +44,7 @@
 #define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
 #define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, and witnesses of ties, */
 #define SPOTNIK_SPEECH_BRIEF 8   /* brief tokens and proposals, */
-#define SPOTNIK_SPEECH_SHARING 9 /* a joiner's word of the memory that it shares, */
-#define SPOTNIK_SPEECH_NEWEST 9  /* of a link that says none, */
+#define SPOTNIK_SPEECH_NEWEST 8  /* of a link that says none, */
 #define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258  /* 0..255 are the caller's */
 /* the library's own: numbers that all members decide by (src/api/agreed.h) */
@@ -73,8 +72,6 @@ struct spotnik_limits {
     uint32_t fan;
     /* members of one host add in memory and send one stream to the next host, if possible */
     bool hierarchy;
-    /* members of one host share memory as a rule: a joiner waits a while until it does */
-    bool memory;
     /* shares are uneven: ask for DEAL before every commit; the same on every member */
     bool deals;
 };

@@ -41,8 +41,7 @@ enum spotnik_event_kind {
     /* the host was suspended, and the clock does not show for how long: as if we were late */
     SPOTNIK_EVENT_WOKEN,
     SPOTNIK_EVENT_WITNESS, /* witness: the answer to the action WITNESS */
-    /* shared: the memory of a peer and ours are open to each other, or not any more; to a joiner
-     * also: they will not be. Of ourselves, not open: our memory has failed for good */
+    /* shared: the memory of a peer and ours are open to each other, or not any more */
     SPOTNIK_EVENT_SHARED,
     /* the caller's side; answered by an action, at once or later */
     /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */

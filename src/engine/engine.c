@@ -75,16 +75,6 @@ static int memory_get(struct spotnik_engine *engine)
     return 0;
 }
 
-/* Before the recorder and the core: they keep the limits, and who has no memory need not wait for
- * that of others. */
-static int memory_share(struct spotnik_engine *engine)
-{
-    int rc = spotnik_carriage_open(engine->carriage, engine->links, engine->config.transport);
-    engine->config.transport = NULL;
-    engine->config.limits.memory &= spotnik_carriage_is_sharing(engine->carriage);
-    return rc;
-}
-
 /* Equal for members of one host: of one boot of one kernel. */
 static uint64_t host_number(void)
 {
@@ -208,8 +198,6 @@ int spotnik_engine_new(const struct spotnik_engine_config *config,
     if (rc == 0)
         rc = sockets_open(engine);
     if (rc == 0)
-        rc = memory_share(engine);
-    if (rc == 0)
         rc = recorder_get(engine);
     if (rc == 0)
         rc = trace_get(engine);
@@ -217,6 +205,9 @@ int spotnik_engine_new(const struct spotnik_engine_config *config,
         rc = memory_get(engine);
     if (rc == 0)
         rc = spotnik_death_new(engine->loop.wake.fd, &engine->death);
+    if (rc == 0)
+        rc = spotnik_carriage_open(engine->carriage, engine->links, engine->config.transport);
+    engine->config.transport = NULL;
     if (rc == 0)
         rc = thread_start(engine);
     if (rc != 0) {

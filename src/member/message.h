@@ -37,9 +37,6 @@ enum spotnik_message_kind {
 struct spotnik_enter {
     struct spotnik_member member;
     uint64_t committed; /* the last step its replica holds */
-    /* it and all members of the view that must share memory with it do; of the epoch of the message
-     * or token */
-    bool sharing;
 };
 
 /* In place of a bucket: how many there are. */
@@ -90,10 +87,8 @@ struct spotnik_message {
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     bool plain;                        /* to a member that speaks of no lineages: leave them out */
     bool brief;                        /* say only what differs (brief.h) */
-    /* to a member that knows of no joiners that share memory: leave out their word */
-    bool silent_on_memory;
-    struct spotnik_enter enter;                                  /* ENTER */
-    uint64_t serial;                                             /* DOUBT, ASSURE; not 0 */
+    struct spotnik_enter enter;        /* ENTER */
+    uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
     struct spotnik_claim claim;                                  /* CLAIM */
 };

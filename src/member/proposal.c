@@ -236,34 +236,20 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
         deal_out(proposal, view);
 }
 
-/* Does this joiner share memory with the view, by its own word? */
-static bool joiner_shares(const struct spotnik_token *token, struct spotnik_id id)
-{
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        if (spotnik_id_equal(token->joiner[i].member.id, id))
-            return token->joiner[i].sharing;
-    return false;
-}
-
 /* Every two of the next view share memory, by the word of both. Dead or left out members do not
- * count. A joiner gives its word for both sides, since it has the memory of members that have sent
- * theirs for its own. Two joiners know nothing of each other. */
+ * count; a joiner has no word yet. */
 static bool share_memory(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
                          const struct spotnik_token *token)
 {
     uint64_t stays = 0, apart = 0;
-    uint32_t joiners = 0;
 
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         const struct spotnik_entry *entry = &proposal->entry[i];
         uint32_t rank = spotnik_view_rank_near(view, entry->member.id, i);
         if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
             continue;
-        if (rank == SPOTNIK_NO_RANK) {
-            if (++joiners > 1 || !joiner_shares(token, entry->member.id))
-                return false;
-            continue;
-        }
+        if (rank == SPOTNIK_NO_RANK)
+            return false;
         stays |= UINT64_C(1) << rank % 64;
         apart |= token->report[rank].apart;
     }

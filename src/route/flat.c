@@ -34,58 +34,28 @@ static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
 static bool is_apart(const struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(rank < core->view.size);
-    const struct spotnik_member *member = &core->view.entry[rank].member;
-
-    if (spotnik_id_equal(member->id, core->self.id)
-        || (core->limits.hierarchy && member->host != core->self.host))
+    if (rank == core->rank
+        || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
         return false;
-    return find(&core->route->flat, member->id) == core->route->flat.count;
-}
-
-/* Do all of the view that must share memory with us? A joiner, too, says this of the view that it
- * has heard of. */
-bool flat_is_sharing(const struct spotnik_core *core)
-{
-    bool sharing = core->view.size > 0;
-
-    for (uint32_t rank = 0; rank < core->view.size && sharing; rank++)
-        sharing = !is_apart(core, rank);
-    return sharing;
-}
-
-/* Do all of our host, whoever else must? */
-bool flat_has_mates(const struct spotnik_core *core)
-{
-    bool sharing = true;
-
-    for (uint32_t rank = 0; rank < core->view.size && sharing; rank++)
-        sharing = core->view.entry[rank].member.host != core->self.host || !is_apart(core, rank);
-    return sharing;
-}
-
-/* Joiner: do we have no memory, or does a member of the view that we have heard of refuse? Then
- * that view begins on the ring, whoever else shares. */
-bool flat_is_refused(const struct spotnik_core *core)
-{
-    return core->route->flat.barren
-           || spotnik_view_rank(&core->view, core->route->flat.refuser) != SPOTNIK_NO_RANK;
+    return find(&core->route->flat, core->view.entry[rank].member.id) == core->route->flat.count;
 }
 
 /* What we say of ourselves in this step, the same for all its buckets. */
 void flat_latch(struct spotnik_core *core)
 {
-    core->route->flat.ours = core->role == SPOTNIK_ROLE_MEMBER && flat_is_sharing(core);
+    core->route->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
+    for (uint32_t rank = 0; rank < core->view.size && core->route->flat.ours; rank++)
+        core->route->flat.ours = !is_apart(core, rank);
 }
 
 /* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two
- * might fail for ever. Memory that has failed for good counts also where nobody shares it yet: a
- * joiner may have got it before it failed, and takes it for good. */
+ * might fail for ever. */
 uint64_t flat_apart(const struct spotnik_core *core)
 {
     uint64_t apart = 0;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    if (core->route->flat.failed || core->route->flat.barren)
+    if (core->route->flat.failed)
         return UINT64_MAX;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (is_apart(core, rank))
@@ -106,22 +76,12 @@ static bool is_near(const struct spotnik_core *core)
     return true;
 }
 
-/* Were not all members of the view in the one before? */
-static bool is_widened(const struct spotnik_core *core)
-{
-    for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (core->view.entry[rank].flags & SPOTNIK_ENTRY_JOINER)
-            return true;
-    return false;
-}
-
 void flat_install(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     core->route->near = is_near(core);
     core->route->flat.failed = false;
     core->route->flat.on = core->chosen.flat;
-    core->route->flat.widened = is_widened(core);
     core->route->holders =
         spotnik_hosts_holders(&core->view, core->route->holder, core->route->scratch);
     core->route->hosts =
@@ -195,17 +155,15 @@ void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotni
         queue_work(core, SPOTNIK_ACTION_SPREAD, number, step);
 }
 
-/* Where all of a view that was chosen flat were in the view before, they say the same of each
- * bucket. A joiner has the memory of that view and not its orders: where there is one, everybody
- * hands over. */
+/* Every member of a view that was chosen flat was in the view before, and so says the same of each
+ * bucket. */
 static bool lies_there(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
     uint64_t epoch = core->route->flat.begun_epoch[core->view.settled_step & 1];
 
     SPOTNIK_ASSERT(core->view.settled_step > 0);
-    return core->chosen.flat && !core->route->flat.widened && epoch != 0
-           && epoch + 1 == core->view.epoch && bucket->used && bucket->flat
-           && bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
+    return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used
+           && bucket->flat && bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
 }
 
 /* A new view: what needs no handing over, and, if we lag, what we take ourselves. */
@@ -231,15 +189,8 @@ void on_shared(struct spotnik_core *core, const struct spotnik_event_shared *sha
     struct spotnik_flat_mode *flat = &core->route->flat;
     uint32_t at = find(flat, shared->peer.id);
 
-    if (spotnik_id_equal(shared->peer.id, core->self.id))
-        flat->barren = !shared->open;
-    else if (!shared->open && at < flat->count)
+    if (!shared->open && at < flat->count)
         flat->peer[at] = flat->peer[--flat->count];
     else if (shared->open && at == flat->count && flat->count < flat->max)
         flat->peer[flat->count++] = shared->peer.id;
-    else if (!shared->open)
-        flat->refuser = shared->peer.id;
-    if (core->role == SPOTNIK_ROLE_JOINER
-        && (shared->open ? flat_has_mates(core) : flat_is_refused(core)))
-        enter_send(core);
 }

@@ -41,9 +41,6 @@ struct route {
         bool agreed[2];   /* [generation]: all contributors of that step say so */
         bool on;          /* the steps of this view are reduced in memory from now on */
         bool failed;      /* in this view, and with us */
-        bool widened;     /* not all of this view were in the one before */
-        bool barren;      /* our memory has failed for good */
-        struct spotnik_id refuser; /* joiner: the last that will not share memory with us */
         /* [generation]: the view in which that step was started flat; 0: none */
         uint64_t begun_epoch[2];
         struct spotnik_id *peer; /* peers that share memory with us */

@@ -17,8 +17,7 @@
 #include <stdint.h>
 
 #define SPOTNIK_BOARD_MAGIC UINT64_C(0x6472616f426b6e53)
-/* rules of those that share memory, too; 5: a view with a joiner may begin in it */
-#define SPOTNIK_BOARD_VERSION 5
+#define SPOTNIK_BOARD_VERSION 4
 #define SPOTNIK_BOARD_BUCKETS 258 /* those of the core */
 
 /* Of one bucket, in the steps of one parity. */

@@ -102,11 +102,9 @@ static void sign_joiners(struct spotnik_core *core)
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
             token->joiner[token->joiner_count++] = core->vote->joiner[i].enter;
-            continue;
-        }
-        token->joiner[at].sharing |= core->vote->joiner[i].enter.sharing;
-        if (token->joiner[at].committed < core->vote->joiner[i].enter.committed)
+        } else if (token->joiner[at].committed < core->vote->joiner[i].enter.committed) {
             token->joiner[at].committed = core->vote->joiner[i].enter.committed;
+        }
     }
 }
 

@@ -49,9 +49,8 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     else if (kind == SPOTNIK_MESSAGE_RESTART)
         core->outgoing.proposal = &core->chosen;
     else if (kind == SPOTNIK_MESSAGE_ENTER)
-        core->outgoing.enter = (struct spotnik_enter){ .member = core->self,
-                                                       .committed = core->step.committed,
-                                                       .sharing = flat_is_sharing(core) };
+        core->outgoing.enter =
+            (struct spotnik_enter){ .member = core->self, .committed = core->step.committed };
     else if (kind == SPOTNIK_MESSAGE_CLAIM)
         core->outgoing.claim = core->vote->dispute.own;
     return &core->outgoing;
@@ -87,11 +86,11 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
     return at != SPOTNIK_NO_RANK && (core->chosen.entry[at].flags & SPOTNIK_ENTRY_VOTER);
 }
 
-static bool speaks_older(struct spotnik_core *core, struct spotnik_id id, uint64_t speech)
+static bool speaks_plainly(struct spotnik_core *core, struct spotnik_id id)
 {
     const struct peer *peer = peer_find(core, id);
 
-    return peer && peer->speech != 0 && peer->speech < speech;
+    return peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_LINEAGE;
 }
 
 bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
@@ -105,8 +104,7 @@ bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
         return false;
     ret->send.message = compose(core, kind);
     core->outgoing.serial = slot->serial;
-    core->outgoing.plain = speaks_older(core, to, SPOTNIK_SPEECH_LINEAGE);
-    core->outgoing.silent_on_memory = speaks_older(core, to, SPOTNIK_SPEECH_SHARING);
+    core->outgoing.plain = speaks_plainly(core, to);
     core->outgoing.brief = may_be_brief(core, kind, to);
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digest_claim(core, peer_find(core, to), &core->outgoing);

@@ -39,8 +39,6 @@ void enter_meet(struct spotnik_core *core)
 static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
-    if (core->limits.memory && !flat_has_mates(core) && !flat_is_refused(core))
-        return false;
     for (uint32_t i = 0; i < core->vote->peer_top; i++)
         if (core->vote->peer[i].used && core->vote->peer[i].dialling)
             return false;
@@ -242,9 +240,7 @@ static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
     return NULL;
 }
 
-/* `epoch`: of the view that it speaks of. */
-static struct joiner *remember(struct spotnik_core *core, const struct spotnik_enter *enter,
-                               uint64_t epoch)
+static struct joiner *remember(struct spotnik_core *core, const struct spotnik_enter *enter)
 {
     struct joiner *joiner = find(core, enter->member.id);
 
@@ -256,7 +252,6 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
     if (!joiner)
         return NULL; /* it asks again, or somebody else */
     joiner->enter = *enter;
-    joiner->enter.sharing &= epoch == core->view.epoch;
     joiner->heard_ns = core->now_ns;
     uint64_t behind = steps_behind(core, joiner);
     if (behind < joiner->nearest) {
@@ -271,20 +266,12 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
 {
     if (core->role != SPOTNIK_ROLE_MEMBER
         || !spotnik_id_equal(from->member.id, message->enter.member.id)
-        || peer_rank(core, from) != SPOTNIK_NO_RANK
-        || !remember(core, &message->enter, message->epoch))
+        || peer_rank(core, from) != SPOTNIK_NO_RANK || !remember(core, &message->enter))
         return;
     if (core->vote->phase == PHASE_JOINER)
         token_returned(core);
     else
         enter_start(core);
-}
-
-/* A new view: what joiners said of their memory was said of the one before. They ask again. */
-void enter_view(struct spotnik_core *core)
-{
-    for (uint32_t i = 0; i < core->vote->joiner_count; i++)
-        core->vote->joiner[i].enter.sharing = false;
 }
 
 static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)

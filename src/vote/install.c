@@ -250,7 +250,6 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
         spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->vote->settles);
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
-    enter_view(core);
     queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
     restart_spread(core);
     peers_after_view(core);

@@ -193,11 +193,9 @@ static void claim_write(struct spotnik_writer *writer, const struct spotnik_clai
     spotnik_writer_skip(writer, 1);
 }
 
-static void enter_write(struct spotnik_writer *writer, const struct spotnik_message *message,
-                        const struct spotnik_enter *enter)
+static void enter_write(struct spotnik_writer *writer, const struct spotnik_enter *enter)
 {
-    spotnik_wire_marked_member_write(writer, &enter->member,
-                                     enter->sharing && !message->silent_on_memory);
+    spotnik_wire_member_write(writer, &enter->member);
     spotnik_writer_u64(writer, enter->committed);
 }
 
@@ -339,7 +337,7 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_mess
     for (uint32_t i = 0; i < token->report_count && !message->brief; i++)
         report_write(writer, &token->report[i]);
     for (uint32_t i = 0; i < token->joiner_count; i++)
-        enter_write(writer, message, &token->joiner[i]);
+        enter_write(writer, &token->joiner[i]);
     ledger_write(writer, &token->ledger);
     if (token->accepted_ballot.round)
         proposal_write(writer, message, &token->accepted);
@@ -376,7 +374,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
         proposal_write(&writer, message, message->proposal);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)
-        enter_write(&writer, message, &message->enter);
+        enter_write(&writer, &message->enter);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
         spotnik_writer_u64(&writer, message->serial);
     if (message->kind == SPOTNIK_MESSAGE_CLAIM)

@@ -36,11 +36,10 @@ static int listener_read(struct spotnik_reader *reader, struct spotnik_member *r
 
 static int enter_read(struct spotnik_reader *reader, struct spotnik_enter *ret)
 {
-    bool good = spotnik_wire_marked_member_read(reader, &ret->member, &ret->sharing)
-                && ret->member.port != 0;
+    int rc = listener_read(reader, &ret->member);
 
     ret->committed = spotnik_reader_u64(reader);
-    return good && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    return reader->failed ? SPOTNIK_ERR_ARGUMENT : rc;
 }
 
 static bool report_is_valid(const struct spotnik_report *report)

@@ -2,39 +2,22 @@
 /* Fields that several kinds of message share; layout in docs/reference/wire-format.md. */
 #include "wire/fields.h"
 
-void spotnik_wire_marked_member_write(struct spotnik_writer *writer,
-                                      const struct spotnik_member *member, bool mark)
+void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotnik_member *member)
 {
     spotnik_writer_id(writer, member->id);
     spotnik_writer_u64(writer, member->host);
     spotnik_writer_bytes(writer, member->address, sizeof member->address);
     spotnik_writer_u16(writer, member->port);
-    spotnik_writer_u8(writer, mark);
-    spotnik_writer_skip(writer, 5);
+    spotnik_writer_skip(writer, 6);
 }
 
-void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotnik_member *member)
-{
-    spotnik_wire_marked_member_write(writer, member, false);
-}
-
-bool spotnik_wire_marked_member_read(struct spotnik_reader *reader,
-                                     struct spotnik_member *ret_member, bool *ret_mark)
+bool spotnik_wire_member_read(struct spotnik_reader *reader, struct spotnik_member *ret_member)
 {
     ret_member->id = spotnik_reader_id(reader);
     ret_member->host = spotnik_reader_u64(reader);
     spotnik_reader_bytes(reader, ret_member->address, sizeof ret_member->address);
     ret_member->port = spotnik_reader_u16(reader);
-    uint8_t mark = spotnik_reader_u8(reader);
-    *ret_mark = mark == 1;
-    return spotnik_wire_zeros_read(reader, 5) && mark <= 1 && !spotnik_id_is_none(ret_member->id);
-}
-
-bool spotnik_wire_member_read(struct spotnik_reader *reader, struct spotnik_member *ret_member)
-{
-    bool marked;
-
-    return spotnik_wire_marked_member_read(reader, ret_member, &marked) && !marked;
+    return spotnik_wire_zeros_read(reader, 6) && !spotnik_id_is_none(ret_member->id);
 }
 
 bool spotnik_wire_zeros_read(struct spotnik_reader *reader, size_t size)

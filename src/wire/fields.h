@@ -36,12 +36,6 @@ enum {
 
 void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotnik_member *member);
 
-/* With a mark in one of the bytes that are reserved elsewhere. */
-void spotnik_wire_marked_member_write(struct spotnik_writer *writer,
-                                      const struct spotnik_member *member, bool mark);
-bool spotnik_wire_marked_member_read(struct spotnik_reader *reader,
-                                     struct spotnik_member *ret_member, bool *ret_mark);
-
 /* False for no id, or reserved bytes in use. What is missing shows in the reader. */
 bool spotnik_wire_member_read(struct spotnik_reader *reader, struct spotnik_member *ret_member);
 

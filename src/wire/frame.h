@@ -20,8 +20,8 @@
 #include "core/core.h"
 
 /* ours, the newest; 6: CLAIM, PLACES, digests in HEARTBEAT, GOODBYE OVER; 7: lineages; 8: brief
- * messages; 9: joiners that share memory */
-#define SPOTNIK_WIRE_VERSION 9
+ * messages */
+#define SPOTNIK_WIRE_VERSION 8
 #define SPOTNIK_WIRE_OLDEST 5 /* that we speak with members that have not been upgraded yet */
 #define SPOTNIK_FRAME_BYTES 24
 #define SPOTNIK_FRAME_TAG_BYTES 16

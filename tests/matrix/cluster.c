@@ -52,7 +52,6 @@ static void limits_set(const struct cell_world *cell, struct spotnik_limits *lim
     limits->chunk_bytes = cell->chunk_bytes;
     limits->fan = cell->fan;
     limits->hierarchy = cell->way != WAY_RING;
-    limits->memory = cell_is_memory(cell->way); /* as src/api/open.c does */
     limits->silence_floor_ns = limits->silence_ceiling_ns = SILENCE_NS;
     /* who dies with input unread resets its links, which proves nothing: of two the other might
      * park for good */
@@ -182,26 +181,6 @@ void cluster_limits(const struct world *world, struct limits_place *ret)
     ret->page_bytes = SPOTNIK_SEGMENT_PAGE;
     ret->slice_bytes = flat != NULL ? flat->slice_bytes : 128 * 1024;
     ret->stream_bytes = flat != NULL ? flat->stream_bytes : 32 << 20;
-}
-
-/* One that was not there from the start. */
-static bool is_late(const struct cell_world *cell, const struct spotnik_entry *entry)
-{
-    return (entry->flags & SPOTNIK_ENTRY_JOINER) != 0
-           && entry->member.id.low <= id_of(cell->members).low;
-}
-
-bool cluster_began_in_memory(const struct cell_world *cell, const struct spotnik_job *job)
-{
-    struct spotnik_engine *engine = job->engine;
-    bool late = false;
-    spotnik_engine_lock(engine);
-    const struct spotnik_core *core = engine->core;
-    for (uint32_t rank = 0; rank < core->view.size; rank++)
-        late |= is_late(cell, &core->view.entry[rank]);
-    bool began = late && core->chosen.flat;
-    spotnik_engine_unlock(engine);
-    return began;
 }
 
 /* As rank 0 took it: it is in every tree and holds the stream of its host. */

@@ -79,23 +79,6 @@ static void share_note(struct world_player *player)
     pthread_mutex_unlock(&world->lock);
 }
 
-static void joined_note(struct world_player *player)
-{
-    struct world *world = player->world;
-    bool moved = false; /* a bucket of this step, in memory */
-    for (uint32_t k = 0; k < world_step(player)->buckets; k++)
-        moved |= world_seen(player)->way[k] == ORDER_FLAT
-                 || world_seen(player)->way[k] == ORDER_HOSTS_RING
-                 || world_seen(player)->way[k] == ORDER_HOSTS_TREE;
-    if (!moved || !cluster_began_in_memory(world->cell, player->job))
-        return;
-    pthread_mutex_lock(&world->lock);
-    if (!world->joined_in_memory)
-        world->report->joined_in_memory++;
-    world->joined_in_memory = true;
-    pthread_mutex_unlock(&world->lock);
-}
-
 /* The step is begun. False: it died in it. */
 static bool step_play(struct world_player *player)
 {
@@ -124,7 +107,6 @@ static bool step_play(struct world_player *player)
     for (uint32_t k = 0; k < world_step(player)->buckets; k++)
         world_seen(player)->way[k] = cluster_way(player->job, world_step(player)->bucket[k].number,
                                                  world_step(player)->number);
-    joined_note(player);
     check_keep(player);
     return true;
 }

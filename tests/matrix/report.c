@@ -160,9 +160,6 @@ void report_print(const struct report *report, FILE *to)
             report->inputs[NUMBERS_SPECIAL], report->deaths[DEATH_BEGUN],
             report->deaths[DEATH_STARTING], report->deaths[DEATH_STARTED],
             report->deaths[DEATH_COMMITTING]);
-    fprintf(to,
-            "%llu joined where memory is shared; in %llu worlds a view with a joiner began in it\n",
-            (unsigned long long)report->memory_joins, (unsigned long long)report->joined_in_memory);
     ways_print(report, to);
     pairs_print(report, to);
 }

@@ -14,9 +14,6 @@
 
 struct report { /* numbers of 64 bits, then of 32, up to `failures` */
     _Atomic uint64_t worlds, steps, buckets, results, elements, losses, joins, progress;
-    _Atomic uint64_t memory_joins; /* where members share memory, */
-    /* and the worlds in which a view with a joiner began in it */
-    _Atomic uint64_t joined_in_memory;
     _Atomic uint32_t members[CELL_PLAYERS_MAX + 1];
     _Atomic uint32_t way_border[ORDER_WAYS][REPORT_BORDERS];
     _Atomic uint32_t way_dtype[ORDER_WAYS][SPOTNIK_Q8 + 1];

@@ -81,7 +81,6 @@ static void join(struct world *world, const struct world_player *sponsor)
     player->joins_at = world->step[0].number - 1;
     world->joining++;
     world->report->joins++;
-    world->report->memory_joins += cell_is_memory(world->cell->way);
     cluster_enter(world, player, sponsor);
     pthread_create(&player->thread, NULL, player_main, player);
 }

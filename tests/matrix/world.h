@@ -67,7 +67,6 @@ struct world {
     enum world_phase phase;             /* of the next meeting */
     uint64_t meetings;                  /* that have been */
     uint64_t expected;                  /* the last step for which all has been computed */
-    bool joined_in_memory;              /* a view with a joiner has begun in memory */
     bool over;
     uint32_t players;
     struct world_player player[CELL_PLAYERS_MAX];
@@ -105,8 +104,6 @@ void cluster_enter(struct world *world, struct world_player *player,
 void cluster_job_free(struct spotnik_job *job, bool goodbye);
 void cluster_limits(const struct world *world, struct limits_place *ret);
 enum order_way cluster_way(const struct spotnik_job *job, uint32_t bucket, uint64_t step);
-/* Has somebody joined its view, and did that view begin in memory? */
-bool cluster_began_in_memory(const struct cell_world *cell, const struct spotnik_job *job);
 
 /* player.c */
 void *player_main(void *player);

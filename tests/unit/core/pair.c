@@ -327,11 +327,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
     case SPOTNIK_ACTION_FLAT_LATE:
-        break;
-    /* these nodes share no memory, whatever they say: the step stays begun, */
-    case SPOTNIK_ACTION_FLAT:
-        node->flats++;
-        break;
+    case SPOTNIK_ACTION_FLAT: /* these nodes share no memory, */
     case SPOTNIK_ACTION_SPREAD:
     case SPOTNIK_ACTION_OFFER: /* and know no way but the ring */
     case SPOTNIK_ACTION_SUM:

@@ -54,7 +54,6 @@ struct node {
     double result[STEPS_MAX][BUCKETS][COUNT];
     bool has[STEPS_MAX];
     /* what was seen */
-    uint32_t flats; /* buckets begun in shared memory, */
     uint32_t frozen, views, parked, excluded, left, failed, frames, bad;
     uint64_t asked_epoch; /* the witness was asked for, last for this one */
     uint64_t streamed;    /* joiner: frames were pushed up to this step */

@@ -132,16 +132,6 @@ static void sample_runs(struct spotnik_prng *prng, struct spotnik_token *token)
     }
 }
 
-static struct spotnik_enter sample_enter(struct spotnik_prng *prng)
-{
-    struct spotnik_member member = spotnik_sample_member(prng);
-    uint64_t committed = spotnik_prng_next(prng);
-
-    return (struct spotnik_enter){ .member = member,
-                                   .committed = committed,
-                                   .sharing = committed % 3 == 0 };
-}
-
 static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
 {
     token->ballot = sample_ballot(prng);
@@ -163,7 +153,8 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .cut = spotnik_prng_chance(prng, 1, 3) ? spotnik_prng_next(prng) : 0,
         };
     for (uint32_t i = 0; i < token->joiner_count; i++)
-        token->joiner[i] = sample_enter(prng);
+        token->joiner[i] =
+            (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
     sample_ledger(prng, &token->ledger);
     token->accepted_ballot = (struct spotnik_ballot){ 0 };
     token->accepted.entry_count = 0;
@@ -212,7 +203,8 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
             sample_brief(prng, message.proposal);
     }
     if (kind == SPOTNIK_MESSAGE_ENTER)
-        message.enter = sample_enter(prng);
+        message.enter =
+            (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         sample_digests(prng, message.digest);
     if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
@@ -260,8 +252,7 @@ static bool ballot_equal(struct spotnik_ballot a, struct spotnik_ballot b)
 
 static bool enter_equal(const struct spotnik_enter *a, const struct spotnik_enter *b)
 {
-    return a->committed == b->committed && a->sharing == b->sharing
-           && spotnik_sample_member_equal(&a->member, &b->member);
+    return a->committed == b->committed && spotnik_sample_member_equal(&a->member, &b->member);
 }
 
 static bool run_equal(const struct spotnik_run *a, const struct spotnik_run *b)

@@ -219,8 +219,7 @@ static struct spotnik_message small_token(struct fixture *f)
     message.token->report_count = 2;
     message.token->joiner_count = 1;
     /* the sample may hold none */
-    message.token->joiner[0] =
-        (struct spotnik_enter){ .member = spotnik_sample_member(&f->prng), .committed = 5 };
+    message.token->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 };
     message.token->accepted_ballot.round = 0;
     memset(message.token->report, 0, 2 * sizeof message.token->report[0]);
     spotnik_ledger_init(&message.token->ledger, 0, 0);
