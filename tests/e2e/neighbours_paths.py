@@ -83,7 +83,7 @@ def status(world: World, host: int, *options: str) -> str:
 
 
 def named(world: World) -> None:
-    """Wherever `spotnik status` is asked: it names the path, and each member says that the view goes round it."""
+    """`spotnik status` names the path on hosts that reach both ends. Each member says that the view goes round it."""
     members = [world.start(host) for host in range(4)]
     world.go_on(members, 50)
     ends = [world.hosts.address(host) for host in (0, 1)]
@@ -91,13 +91,15 @@ def named(world: World) -> None:
     world.until("the path to be named", lambda: "path: lane to" in status(world, 2))
     world.go_on(members, 20)
     for host in range(4):
-        said = [line for line in status(world, host).splitlines() if line.startswith("path: lane to")]
-        if not any(any(end in line for end in ends) and "nothing gets through" in line for line in said):
+        said = [line for line in status(world, host).splitlines() if line.startswith("path:")]
+        names = any(any(end in line for end in ends) and "nothing gets through" in line for line in said)
+        # Whoever has found it may be the one that an end of the path does not reach.
+        if not names and (host > 1 or not said):
             world.fail(f"the status at host {host} does not name the path: {said}")
     told = json.loads(status(world, 3, "--json"))["paths"]
     if len(told) != len(members):
         world.fail(f"not every member tells of the path: {told}")
-    print(f"    each of four hosts names it: {told[0]['path']}, by {told[0]['address']}")
+    print(f"    hosts that reach all name it: {told[0]['path']}, by {told[0]['address']}")
     world.hosts.undo(rules)
 
 
@@ -107,10 +109,10 @@ def slow(world: World) -> None:
     members = [world.start(host) for host in range(3)]
     world.command = [*world.command, "-u", "12000000"]  # of which a fourth is its share
     members.append(world.start(3))
-    took = world.go_on(members, 4)
+    took = world.go_on(members, 2)
     if world.exclusions() or any("path:" in status(world, host) for host in range(4)):
         world.fail("a slow caller was taken for a broken path")
-    print(f"    4 steps with a caller that takes 3 s each: {took:.1f} s, nobody accused")
+    print(f"    2 steps with a caller that takes 3 s each: {took:.1f} s, nobody accused")
 
 
 def refused(world: World) -> None:
