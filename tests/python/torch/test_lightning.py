@@ -185,31 +185,6 @@ def test_it_goes_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
     assert [line["share"] for line in begun] == [line["share"] for line in calm if line.get("share")]
 
 
-def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
-    """Three stop in the midst of an epoch, and three others end where one that never stopped does."""
-    kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1)}
-    stop, cut = tmp_path / "stop", 2 * steps_of(1) + 3
-    stop.write_text(str(cut))
-    lives = cluster(), cluster()
-    for job, settings in zip(lives, ({"stop": str(stop)}, {})):
-        job.gather(3)
-        for number in range(3):
-            job.start(train, folder=str(job.folder / f"out{number}"), **settings, **kept)
-        job.wait()
-        assert not job.errors()
-    before, after = lives
-    (tmp_path / "alone").mkdir()
-    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))[-1]
-    assert [line["done"] for line in before.lines("done")] == [cut] * 3
-    ends = after.lines("done")
-    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
-    assert (ends[0]["done"], ends[0]["lr"]) == (calm["done"], calm["lr"])
-    assert ends[0]["sum"] == pytest.approx(calm["sum"], abs=1e-3)
-    steps = ledger.contributions(before, until=cut) + ledger.contributions(after, since=cut + 1)
-    assert len(steps) == calm["done"]
-    assert ledger.check_every_sample_once(steps, SAMPLES) == EPOCHS - 1
-
-
 # ---- early stopping ----
 
 PATIENCE, PLATEAU = 60, 3
