@@ -3,10 +3,12 @@
  * from the lines that the members logged (demo_log.h); the exit status says whether every promise
  * in the table was kept.
  *
- * demo_report plan LOG SECONDS steps that fill so many seconds, from a trial run's log demo_report
- * follow LOG STEPS OUTPUT COMMAND.. run COMMAND, its output in the file OUTPUT, and show its
- * progress demo_report table LOG REFERENCE STEPS the table, with the log of an undisturbed run
- * beside it */
+ * demo_report plan LOG SECONDS
+ *     how many steps fill the seconds, by a trial run's log
+ * demo_report follow LOG STEPS OUTPUT COMMAND..
+ *     run COMMAND, its output in the file OUTPUT, and show its progress
+ * demo_report table LOG REFERENCE STEPS
+ *     the table, with the log of an undisturbed run beside it */
 #include "demo_log.h"
 
 #include <errno.h>

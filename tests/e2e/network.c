@@ -27,8 +27,7 @@
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
  *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [storms=2]
- *     [seed=1]
- *                 [apart_ms=500] */
+ *                 [seed=1] [apart_ms=500] */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
