@@ -11,10 +11,10 @@
  *         place of allreduce, step_commit and the update
  *     }
  *
- * The *agreed model* (spotnik_sync_agreed()) has the same bits on every member at every commit: in
- * "ssgd" and "lookahead" the model itself, elsewhere an average of the models. Validate, save and
- * compare it; joiners and checkpoints receive it. Buckets 230 to 250 of every step belong to the
- * library in a job with a spotnik_sync. One spotnik_sync per job, on the thread of the job.
+ * The *agreed model* (spotnik_sync_agreed()) has the same bits on every member at every commit. It
+ * is the model itself in "ssgd" and "lookahead", elsewhere an average of the models. Validate, save
+ * and compare it; joiners and checkpoints receive it. Buckets 230 to 250 of every step belong to
+ * the library in a job with a spotnik_sync. One spotnik_sync per job, on the thread of the job.
  */
 #ifndef SPOTNIK_SYNC_H
 #define SPOTNIK_SYNC_H

@@ -82,10 +82,10 @@ int spotnik_batch_controller_init(struct spotnik_batch_controller *controller,
 bool spotnik_batch_controller_observe(struct spotnik_batch_controller *controller,
                                       const double *time_s);
 
-/* The same of members that run apart (the ASP case of the paper; async.h): each changes its own
- * batch, by its own dead-band, whatever the others do, so that the sum of batches is the global
- * batch in the mean only. samples[i] is what time_s[i] was measured over; 0: nothing is known of
- * member i in this step. */
+/* The same of members that run apart (the ASP case of the paper; async.h). Each changes its own
+ * batch, by its own dead-band, whatever the others do. So the sum of batches is the global batch in
+ * the mean only. samples[i] is what time_s[i] was measured over; 0: nothing is known of member i in
+ * this step. */
 bool spotnik_batch_controller_observe_apart(struct spotnik_batch_controller *controller,
                                             const uint64_t *samples, const double *time_s);
 

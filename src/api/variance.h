@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* KungFu's gradient variance (OSDI'20): sum over the buckets of || mean_k(g_k^2) - (mean_k g_k)^2
- * ||, elementwise squares, Euclidean norm; g_k is member k's gradient, and means are those of MEAN,
- * weighted by samples. The second mean is what the step carries anyway; the first one is an
- * all-reduce of the squares of all gradient buckets, as one bucket of the library's own, in every
- * `every`-th step. All members and joiners that repeat a step do it in the same steps: the step's
+ * ||, elementwise squares, Euclidean norm. g_k is member k's gradient, and means are those of MEAN,
+ * weighted by samples. The second mean is what the step carries anyway. The first one is an
+ * all-reduce of the squares of all gradient buckets, as one bucket of the library's own, every
+ * `every` steps. All members and joiners that repeat a step do it in the same steps: the step's
  * number alone decides. For people to look at. Caller's thread. */
 #ifndef SPOTNIK_API_VARIANCE_H
 #define SPOTNIK_API_VARIANCE_H
