@@ -7,10 +7,13 @@
  * joiners replay none; arrivals differ from member to member. It serves asynchronous strategies
  * (docs/guide/strategies.md). Call it between steps, inside them, or before the first one.
  *
- *     spotnik_publish(job, "model", w, n, SPOTNIK_F32, ++version); spotnik_pull(job, "model", rank,
- *     0, other, n, SPOTNIK_F32, 0, &request); ... compute ... spotnik_arrival arrival = { .size =
- *     sizeof arrival }; if (spotnik_request_wait(request, UINT64_MAX, &arrival) == 0 &&
- *     arrival.version) average(w, other); spotnik_request_free(request);
+ *     spotnik_publish(job, "model", w, n, SPOTNIK_F32, ++version);
+ *     spotnik_pull(job, "model", rank, 0, other, n, SPOTNIK_F32, 0, &request);
+ *     ... compute ...
+ *     spotnik_arrival arrival = { .size = sizeof arrival };
+ *     if (spotnik_request_wait(request, UINT64_MAX, &arrival) == 0 && arrival.version)
+ *         average(w, other);
+ *     spotnik_request_free(request);
  *
  * Threads: spotnik_request_wait() and spotnik_request_free() on any thread, all others on the
  * thread of the job. Threads of the library serve other members, without the caller's help. A

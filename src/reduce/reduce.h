@@ -6,10 +6,10 @@
  * in the same order, without fused multiply-add. So members on unlike machines may share a ring. It
  * takes the default floating-point environment: rounding to nearest, denormals kept.
  *
- *   F32 F64     computed in their own type. F16 BF16    every call computes in F32 and rounds to
- *   nearest even once, at its end. Along a ring partial
- *               results travel in the element type, so there each hop rounds; reduce_flat() rounds
- *               once.
+ *   F32 F64     computed in their own type.
+ *   F16 BF16    every call computes in F32 and rounds to nearest even once, at its end. Along a
+ *               ring partial results travel in the element type, so there each hop rounds;
+ *               reduce_flat() rounds once.
  *   integers    SUM and PRODUCT wrap (two's complement). MEAN is computed in F64, rounded to
  *               nearest even and kept within the type.
  *   NaN         one rule: whatever is computed and is not a number is the positive quiet NaN
@@ -17,7 +17,7 @@
  *               NaN on from any side. What is merely copied (one source, weight 0 elsewhere) keeps
  *               its bits.
  *   MIN, MAX    of -0 and +0 is the later of the two: SPOTNIK_MIN(+0, -0) = -0, SPOTNIK_MIN(-0, +0)
- *   = +0.
+ *               = +0.
  *   MEAN        F32 and F64 carry the weighted sum and divide at the end. The other types could not
  *               hold that sum (1 024 samples of 64 are infinite in F16), so they carry the running
  *               mean: (W r + w x) / (W + w), W being the weight of what was received.

@@ -2,11 +2,14 @@
 /* The member of the end-to-end tests: trains nothing of use, and reports every commit, so that
  * whoever started it can compare all members. One line per event on --events FD:
  *
- *     joined MEMBER                            spotnik_join() returned, or it is a new member since
- *     it was excluded commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC recovery EPOCH
- *     LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED excluded STEP      done STEP
- *     DIGEST      leaving STEP DIGEST      error CODE WORDS aim VALUE          dies VALUE
- *     where it is built to die at points of the protocol (armed.h)
+ *     joined MEMBER     spotnik_join() returned, or it is a new member since it was excluded
+ *     commit STEP DIGEST EPOCH SIZE REPLAY NS     NS: CLOCK_MONOTONIC
+ *     recovery EPOCH LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED
+ *     excluded STEP
+ *     done STEP DIGEST
+ *     leaving STEP DIGEST
+ *     error CODE WORDS
+ *     aim VALUE, dies VALUE     where it is built to die at points of the protocol (armed.h)
  *
  * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that
  * of the agreed ones. With WORKER_ALL_KINDS there are collectives of every kind in its steps
