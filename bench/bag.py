@@ -37,11 +37,11 @@ MD = pathlib.Path(__file__).resolve().parents[1] / "examples/md"
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spotnik", required=True)
-    parser.add_argument("--sim", help="tests/bag/sim.c: sleeps more than it computes, so many run on few cores")
+    parser.add_argument("--sim", help="tests/bag/sim.c: sleeps more than it computes: many run on few cores")
     parser.add_argument("--lmp", help="LAMMPS, with the inputs of examples/md")
     parser.add_argument("--trace")
     parser.add_argument("--speed", type=float, default=1000)
-    parser.add_argument("--machines", type=int, default=8, help="the first so many nodes of the trace")
+    parser.add_argument("--machines", type=int, default=8, help="use the first N nodes of the trace")
     parser.add_argument("--jobs", type=int, default=120)
     parser.add_argument("--job-s", type=float, default=20, help="of the simulation, about, with --sim")
     parser.add_argument("--steps", type=int, default=20000, help="of a run of LAMMPS")

@@ -48,7 +48,7 @@ class Scenario:
     load: float  #: time for one model through the slow link, in computes
     dwell_s: float  #: at each size: the windows of the policy, and what is measured after them
     settle: float  #: the part of it that is not measured
-    first_host: int  #: so many workers are on the first host, the others on a second one; 0: each has a card of its own
+    first_host: int  #: number of workers on the first host, the others are on a second one; 0: each has a card of its own
 
     def rate(self) -> str:
         """Speed of the slow link."""

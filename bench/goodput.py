@@ -130,7 +130,7 @@ def traces(folder: Path, minutes: float, most: int) -> dict[str, list[Event]]:
 
 
 def wait_for_steps(cluster: Cluster, size: int, count: int, limit_s: float) -> Optional[float]:
-    """The instant when so many steps of so many workers are committed; None: never."""
+    """The instant when `size` workers have committed `count` steps; None: never."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         steps = {line["step"] for line in cluster.lines() if line["size"] == size}

@@ -103,7 +103,7 @@ def run_spotnik(worker: Worker) -> None:
 
 
 def run_torchrun(worker: Worker) -> None:
-    """DDP over Gloo under torchrun, a checkpoint by rank 0 every so many seconds: torchrun's own documents' recipe."""
+    """DDP over Gloo under torchrun, rank 0 writes a checkpoint at equal intervals: torchrun's own documents' recipe."""
     import torch.distributed as dist
 
     options = worker.options

@@ -30,7 +30,7 @@ def _plt() -> Any:
 
 
 def panels(count: int, width: float, height: float, **more: Any) -> tuple[Any, list[Any]]:
-    """A figure of so many panels side by side, in inches."""
+    """A figure of `count` panels side by side; sizes in inches."""
     figure, axes = _plt().subplots(1, count, figsize=(width, height), layout="constrained", squeeze=False, **more)
     return figure, list(axes[0])
 

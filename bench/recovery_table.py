@@ -26,7 +26,7 @@ def cell(run: dict[str, Any], phase: str) -> str:
 
 
 def row(name: str, run: dict[str, Any]) -> str:
-    """One line of the table: so many workers, so many killed at once."""
+    """One line of the table, for one number of workers and of those killed at once."""
     cells = [str(run["workers"]), name, str(run["losses"])]
     cells += [cell(run, phase) for phase in COLUMNS]
     cells += [number(run["undisturbed_ms"]["median"]), cell(run, "join")]

@@ -7,16 +7,19 @@
  * joiners replay none; arrivals differ from member to member. It serves asynchronous strategies
  * (docs/guide/strategies.md). Call it between steps, inside them, or before the first one.
  *
- *     spotnik_publish(job, "model", w, n, SPOTNIK_F32, ++version); spotnik_pull(job, "model", rank,
- *     0, other, n, SPOTNIK_F32, 0, &request); ... compute ... spotnik_arrival arrival = { .size =
- *     sizeof arrival }; if (spotnik_request_wait(request, UINT64_MAX, &arrival) == 0 &&
- *     arrival.version) average(w, other); spotnik_request_free(request);
+ *     spotnik_publish(job, "model", w, n, SPOTNIK_F32, ++version);
+ *     spotnik_pull(job, "model", rank, 0, other, n, SPOTNIK_F32, 0, &request);
+ *     ... compute ...
+ *     spotnik_arrival arrival = { .size = sizeof arrival };
+ *     if (spotnik_request_wait(request, UINT64_MAX, &arrival) == 0 && arrival.version)
+ *         average(w, other);
+ *     spotnik_request_free(request);
  *
  * Threads: spotnik_request_wait() and spotnik_request_free() on any thread, all others on the
  * thread of the job. Threads of the library serve other members, without the caller's help. A
  * request turns to the next member of the view at once when the asked one dies, leaves, or is
  * silent for longer than silence_ceiling_ns. It asks each member once. Members of one host read
- * each other's snapshots in place, in shared memory, at no cost to the owner; other traffic between
+ * each other's snapshots in place, in shared memory, at no cost to the owner. Other traffic between
  * them uses a Unix socket. Between hosts it is TCP, at lower priority than the data of steps.
  */
 #ifndef SPOTNIK_APART_H
@@ -44,9 +47,9 @@ typedef struct spotnik_arrival {
 } spotnik_arrival;
 
 /**
- * Publish a copy of @p data, @p count elements, for others to pull: the snapshot @p name (1 to 63
- * printable bytes) with number @p version, from 1, growing. Costs one copy and no wait. The library
- * keeps three copies, and one more for each reader on another host that is slower than two
+ * Publish a copy of @p data, @p count elements, for others to pull. It is the snapshot @p name (1
+ * to 63 printable bytes) with number @p version, from 1, growing. Costs one copy and no wait. The
+ * library keeps three copies, and one more for each reader on another host that is slower than two
  * publications.
  *
  * Errors: ARGUMENT (also: @p name was published with another count or type before), LIMIT (more
@@ -56,8 +59,8 @@ SPOTNIK_API int spotnik_publish(spotnik_job *job, const char *name, const void *
                                 enum spotnik_dtype dtype, uint64_t version);
 
 /**
- * Start to copy the newest snapshot @p name of the member of rank @p rank to @p data; if that is
- * us, of the next member.
+ * Start to copy the newest snapshot @p name of the member of rank @p rank to @p data. If that is
+ * us, copy the next member's.
  *
  * @param version_min  0: the current snapshot; the request skips a member that has published none.
  * Else wait until the member has
@@ -104,7 +107,7 @@ SPOTNIK_API int spotnik_settle(spotnik_job *job, const char *name, float *data, 
  * on every member, copied at once. A member that opens it later takes over the others' content.
  *
  * Call it any time: before the first step, between steps, or in a program that joins late. A member
- * that has not opened the store holds its part all the same once another member has opened it, so
+ * that has not opened the store holds its part all the same once another member has opened it. So
  * no member waits for another's call. Every member that opens it gives the same count and copies.
  * Where they differ, pushes and fetches end with MISMATCH, or this call with ARGUMENT. When the
  * view changes, the library divides the store anew and moves the parts, while pushes wait. A

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file sync.h Strategies that keep replicas together: synchronous SGD, model averaging, elastic
- * averaging, local steps, gossip, or a rule of the program's own. On top of spotnik.h, whose
+ * @file sync.h
+ * Strategies that keep replicas together: synchronous SGD, model averaging, elastic averaging,
+ * local steps, gossip, or a rule of the program's own. On top of spotnik.h, whose
  * promises about views, losses, joins and samples hold in every strategy.
  *
- *     spotnik_sync *sync; spotnik_sync_open(job, NULL, w, n, apply, &optimiser, &sync);
- *     NULL: the strategy that SPOTNIK_SYNC names while ((rc = spotnik_sync_begin(sync, &step)) ==
- *     0) {                 in place of spotnik_step_begin()
- *         compute(w, g, &step); rc = spotnik_sync_step(sync, g);                                 in
- *         place of allreduce, step_commit and the update
+ *     spotnik_sync *sync;
+ *     spotnik_sync_open(job, NULL, w, n, apply, &optimiser, &sync); // NULL: as SPOTNIK_SYNC says
+ *     while ((rc = spotnik_sync_begin(sync, &step)) == 0) { // in place of spotnik_step_begin()
+ *         compute(w, g, &step);
+ *         rc = spotnik_sync_step(sync, g); // in place of allreduce, step_commit and the update
  *     }
  *
- * The *agreed model* (spotnik_sync_agreed()) has the same bits on every member at every commit: in
- * "ssgd" and "lookahead" the model itself, elsewhere an average of the models. Validate, save and
- * compare it; joiners and checkpoints receive it. Buckets 230 to 250 of every step belong to the
- * library in a job with a spotnik_sync. One spotnik_sync per job, on the thread of the job.
+ * The *agreed model* (spotnik_sync_agreed()) has the same bits on every member at every commit. It
+ * is the model itself in "ssgd" and "lookahead", elsewhere an average of the models. Validate, save
+ * and compare it; joiners and checkpoints receive it. Buckets 230 to 250 of every step belong to
+ * the library in a job with a spotnik_sync. One spotnik_sync per job, on the thread of the job.
  */
 #ifndef SPOTNIK_SYNC_H
 #define SPOTNIK_SYNC_H
@@ -84,9 +85,9 @@ SPOTNIK_API void spotnik_sync_config_init_sized(spotnik_sync_config *config, siz
  * what joiners need; do not register @p model yourself. The memory belongs to the caller and must
  * stay valid to the end of the job. *@p ret_sync ends with the job.
  *
- * @param config  NULL: from the environment. @param apply   one step of the optimiser: change @p
- * model by @p gradient. spotnik_sync_step() calls it on the caller's thread;
- *                @p model is not always the one given here.
+ * @param config  NULL: from the environment.
+ * @param apply   one step of the optimiser: change @p model by @p gradient. spotnik_sync_step()
+ *                calls it on the caller's thread; @p model is not always the one given here.
  * Errors: ARGUMENT (no such strategy: the detail lists them), STATE (after the first step; or there
  * is one already), MEMORY, LIMIT.
  */

@@ -13,7 +13,7 @@
 /* steps_per_s is of the last second or two: before that, another view counted */
 #define RATE_S 2.0
 #define DOUBT 1.0          /* what was predicted counts as much as this many recoveries */
-#define MACHINE_H_DOUBT 10 /* of single losses: as if so many hours had passed without one */
+#define MACHINE_H_DOUBT 10 /* of single losses: as if 10 hours had passed without one */
 #define RATES 60           /* of a band */
 #define ANY_LEAST_PER_H 1e-4
 #define ANY_MOST_PER_H 5.0

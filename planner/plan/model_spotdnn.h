@@ -3,10 +3,11 @@
  * workers.
  *
  *   T_i   = 2 S / B_wk + 2 g_i S / B_pcie + compute_i                 one iteration of worker i
- *   B_wk  = P B_ps/n + (1-P) B_req  when B_req > B_ps/n, else B_req;  P = min(alpha1 sqrt(n) +
- *         beta1, 1)
- *   T_exp = 1 / sum 1/T_i;  v = sum b_i/T_i;  b_w = v T_exp;  w_i = (b_i/T_i)/v sorted;  R = |w -
- *   (1,0,..,0)| loss(j) = (gamma2 b_w + gamma3) sqrt((R + gamma4) n) / (j + gamma1) + gamma5
+ *   B_wk  = P B_ps/n + (1-P) B_req  when B_req > B_ps/n, else B_req
+ *   P     = min(alpha1 sqrt(n) + beta1, 1)
+ *   T_exp = 1 / sum 1/T_i;  v = sum b_i/T_i;  b_w = v T_exp
+ *   w_i   = (b_i/T_i)/v sorted;  R = |w - (1,0,..,0)|
+ *   loss(j) = (gamma2 b_w + gamma3) sqrt((R + gamma4) n) / (j + gamma1) + gamma5
  *
  * compute_i comes from a measured speed: b_i / speed_i minus the communication of an unconstrained
  * worker (the paper's sum; the released code subtracts the PCIe part with the wrong sign). The

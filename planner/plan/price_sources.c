@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sources of prices, recognised by what is in them:
  *   CSV with InstanceType (or instance_type) and prices: SkyPilot's vms.csv of AWS, GCP, Azure; our
- *   own CSV with zone ids and zone names (az_mappings of SkyPilot): names for the ids of an account
- *   JSON "spot_advisor" or CSV with interruption_max_pct: the Spot Advisor JSON (or a call of a
- *   function with it) {"config":{"regions":[...]}}: the spot price page of AWS JSON {"regions":{"US
- *   East (N. Virginia)":{"...":{"price":...,"Instance Type":...}}}}: its on-demand price page */
+ *   own
+ *   CSV with zone ids and zone names (az_mappings of SkyPilot): names for the ids of an account
+ *   JSON "spot_advisor" or CSV with interruption_max_pct: the Spot Advisor
+ *   JSON (or a call of a function with it) {"config":{"regions":[...]}}: the spot price page of AWS
+ *   JSON {"regions":{"US East (N. Virginia)":{"...":{"price":...,"Instance Type":...}}}}: its
+ *   on-demand price page */
 #include "plan/catalog.h"
 #include "plan/jsonfile.h"
 #include "plan/table.h"

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The exact search for spotDNN's problem. For n workers let U = sum 1/T_i, V = sum b_i/T_i, P = sum
  * of prices. Time is (D - e V/U)/U with D, e > 0 fixed by n, so a plan is cheaper than the best
- * known, B, only if P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex:  below its chord on [b_low,
- * b_high], which is linear in U and V; and the deadline needs U >= (D - e b_high)/T_obj. Both
- * together, with a multiplier for the second, give every machine a reduced price: a partial plan
+ * known, B, only if
+ *
+ *     P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex: below its chord on [b_low, b_high],
+ *
+ * which is linear in U and V. And the deadline needs U >= (D - e b_high)/T_obj. Both together, with
+ * a multiplier for the second, give every machine a reduced price: a partial plan
  * whose cheapest completion in reduced prices is not below the bound cannot win. The range of b is
  * cut into pieces so that the chords lie close. */
 #include "plan/model_spotdnn.h"

@@ -3,18 +3,21 @@
  * --churn and sim. The format is recognised by the first line (docs/reference/traces.md has each,
  * with a sample):
  *   milliseconds,add|remove,name        machines that come and go; the names mean nothing beyond
- *   the file time,count                          counts that change; a header may name the unit
- *   (hours, seconds, ms) {"metadata":{"gap_seconds":g},"data":[n,...]}
- *   counts per tick {"metadata_of_last":{...},"traces_1_means_UNAVAILABLE":["0011...",...]}
- *   windows of one machine timestamp_utc,spot_usd_per_h        a price history: machines are there
- *   while the price is at most the bid
+ *                                       the file
+ *   time,count                          counts that change; a header may name the unit (hours,
+ *                                       seconds, ms)
+ *   {"metadata":{"gap_seconds":g},"data":[n,...]}                             counts per tick
+ *   {"metadata_of_last":{...},"traces_1_means_UNAVAILABLE":["0011...",...]}   windows of one machine
+ *   timestamp_utc,spot_usd_per_h        a price history: machines are there while the price is at
+ *                                       most the bid
  * A file name may be followed by ",key=value" options:
  *   nodes=N        the highest count stands for N machines
  *   start=2h       begin there; what was before follows the end
  *   start=random   plan and backtest begin every run elsewhere (their default); run takes
  *                  random:SEED
- *   unit=h|m|s|ms  of the first column      bid=USD  of a price history      window=N  of a file
- *                  with several */
+ *   unit=h|m|s|ms  of the first column
+ *   bid=USD        of a price history
+ *   window=N       of a file with several */
 #ifndef SPOTNIK_PLAN_TRACE_H
 #define SPOTNIK_PLAN_TRACE_H
 

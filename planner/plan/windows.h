@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spot availability over time, one value per tick, as a set of windows. Two formats are read:
- *   {"metadata_of_last":{"gap_seconds":g}, "traces_1_means_UNAVAILABLE":["0011...", ...]}   (Can't
- *   Be Late) {"metadata":{"gap_seconds":g}, "data":[n, ...]}   n = machines available   (SkyPilot
- *   spot traces)
+ *   {"metadata_of_last":{"gap_seconds":g}, "traces_1_means_UNAVAILABLE":["0011...", ...]}
+ *                                                     of Can't Be Late
+ *   {"metadata":{"gap_seconds":g}, "data":[n, ...]}   n = machines available; SkyPilot spot traces
  * The second is one long window; spotnik_windows_cut makes many of it. */
 #ifndef SPOTNIK_PLAN_WINDOWS_H
 #define SPOTNIK_PLAN_WINDOWS_H

@@ -4,8 +4,8 @@
  *
  * The inputs came out of a committed all-reduce, so they are the same bits everywhere (P3, P4). On
  * them only + - * / and comparisons are used, which IEEE 754 rounds in one way, in the order that
- * is written: the build forbids contraction (-ffp-contract=off) and reordering, and the assertion
- * below forbids excess precision. No function of libm takes part: those differ between versions. */
+ * is written. The build forbids contraction (-ffp-contract=off) and reordering. The assertion below
+ * forbids excess precision. No function of libm takes part: those differ between versions. */
 #ifndef SPOTNIK_ADAPT_AGREED_H
 #define SPOTNIK_ADAPT_AGREED_H
 

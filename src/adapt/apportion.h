@@ -11,7 +11,7 @@
 #define SPOTNIK_BATCH_TOTAL_MAX (UINT64_C(1) << 52) /* a double holds every number of samples */
 
 /* ret[i] sums to `total`, lies in [least[i], most[i]], and is total * weight[i] / sum of weights as
- * nearly as those allow; what bounds cut off is divided among the others. Ties go to the lower
+ * nearly as those allow. What bounds cut off is divided among the others. Ties go to the lower
  * index. Weights are above 0 and finite. False, and ret untouched, when the bounds do not admit the
  * total. 1 <= count <= SPOTNIK_BATCH_MEMBERS_MAX. */
 bool spotnik_batch_apportion(uint64_t total, uint32_t count, const double *weight,

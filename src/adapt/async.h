@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching without steps in common (ACSOS'20, the ASP case): each member applies the same
- * proportional rule by itself, on the times that the others have published, and its gradient is
- * scaled by lambda_k. Nothing is agreed here: members may look at different moments, so the sum of
- * batches is the global batch in the mean, not exactly. Decides one member's batch; exactness is
- * the synchronous controller's. */
+/* Dynamic batching without steps in common (ACSOS'20, the ASP case). Each member applies the same
+ * proportional rule by itself, on the times that the others have published. Its gradient is scaled
+ * by lambda_k. Nothing is agreed here: members may look at different moments, so the sum of batches
+ * is the global batch in the mean, not exactly. Decides one member's batch; exactness is the
+ * synchronous controller's. */
 #ifndef SPOTNIK_ADAPT_ASYNC_H
 #define SPOTNIK_ADAPT_ASYNC_H
 

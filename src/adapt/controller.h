@@ -4,15 +4,15 @@
  * Training with Dynamic Batching", ACSOS'20 (arXiv 2305.12213). Their rules, by equation:
  *
  *   (3) g = sum_k lambda_k g_k, lambda_k = b_k / sum b: MEAN weighted by samples is that; no code
- *       here.
- *         As printed it has a factor 1/K, which contradicts sum lambda = 1; we follow the text.
- *   (4,5) proportional controller: Delta b_k = -X_k (t_k - tbar), X_k = b_k / t_k, so b_k' = b_k
- *   tbar / t_k
- *         t_k: smoothed iteration times since the last change; tbar: their mean
+ *       here. As printed it has a factor 1/K, which contradicts sum lambda = 1; we follow the text.
+ *   (4,5) proportional controller: Delta b_k = -X_k (t_k - tbar), X_k = b_k / t_k, so
+ *       b_k' = b_k tbar / t_k. t_k: smoothed iteration times since the last change; tbar: their
+ *       mean
  *   dead-band: act only where max_k |Delta b_k| / b_k > 0.05; if one moves, all move. Measured from
- *   a member to the mean, it lets members rest 10 % apart; here it is from the member that is to
- *   grow most to the one that is to grow least, so that times rest within 5 % of each other bounds:
- *   [b_min, b_max]; if throughput has fallen after an increase, b_max is the batch before it
+ *       a member to the mean, it lets members rest 10 % apart. Here it is from the member that is
+ *       to grow most to the one that is to grow least: times rest within 5 % of each other
+ *   bounds: [b_min, b_max]; if throughput has fallen after an increase, b_max is the batch before
+ *       it
  *
  * Where the paper is silent: the global batch is conserved exactly (largest remainder; their rule
  * as printed lets it drift), the fall that teaches a bound must exceed `fall_band` (measured times
@@ -82,10 +82,10 @@ int spotnik_batch_controller_init(struct spotnik_batch_controller *controller,
 bool spotnik_batch_controller_observe(struct spotnik_batch_controller *controller,
                                       const double *time_s);
 
-/* The same of members that run apart (the ASP case of the paper; async.h): each changes its own
- * batch, by its own dead-band, whatever the others do, so that the sum of batches is the global
- * batch in the mean only. samples[i] is what time_s[i] was measured over; 0: nothing is known of
- * member i in this step. */
+/* The same of members that run apart (the ASP case of the paper; async.h). Each changes its own
+ * batch, by its own dead-band, whatever the others do. So the sum of batches is the global batch in
+ * the mean only. samples[i] is what time_s[i] was measured over; 0: nothing is known of member i in
+ * this step. */
 bool spotnik_batch_controller_observe_apart(struct spotnik_batch_controller *controller,
                                             const uint64_t *samples, const double *time_s);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the agreed rows of committed steps to the mode that is wished for: what is measured over a
- * window of steps is put before a policy (policy.h). Everything it remembers is plain data without
- * holes, part of the registered state, so a joiner judges like those that were there; and rows are
- * the same bits on every member (adapt/agreed.h). Switches nothing.
+/* From the agreed rows of committed steps to the mode that is wished for. A policy (policy.h)
+ * judges what is measured over a window of steps. Everything it remembers is plain data without
+ * holes, part of the registered state, so a joiner judges like those that were there. Rows are the
+ * same bits on every member (adapt/agreed.h). Switches nothing.
  *
  * Throughput of a member in a synchronous step, relative to one alone, is mean(busy) / (max(busy) +
- * min(wait)): busy is compute and update; the member that came last has waited for nothing but the
+ * min(wait)). Busy is compute and update. The member that came last has waited for nothing but the
  * exchange. So members that run apart can measure it, too, in the steps in which they average their
  * models: what synchronous SGD would do now. */
 #ifndef SPOTNIK_ADAPT_JUDGE_H

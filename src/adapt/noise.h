@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradient noise, from three numbers a step that the all-reduce already carries or each member can
- * add to it: its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each.
- * Norms here are squared norms.
+/* Gradient noise, from three numbers a step: each member's own |g_k|^2, the |g|^2 of the averaged
+ * gradient, and the samples behind each. The all-reduce carries them already, or a member can add
+ * them. Norms here are squared norms.
  *
  * Gradient noise scale: McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv
  * 1812.06162), appendix A.1, smoothed and divided as KungFu does (OSDI'20). With mini-batches of
@@ -12,7 +12,7 @@
  * smoothed.
  *
  * The noise itself determines the number of steps to average. With a batch far below the noise
- * scale, |G|^2 of one step is mostly noise: its deviation is about noise scale / batch times |G|^2,
+ * scale, |G|^2 of one step is mostly noise. Its deviation is about noise scale / batch times |G|^2,
  * and less by the root of the dimensions of the noise. KungFu's ten steps then say little. So
  * numerator and denominator are each averaged until the error of |G|^2 is a tenth, over ten to a
  * thousand steps. The error is an output.
@@ -61,8 +61,8 @@ struct spotnik_noise_step {
  * keeps 0.9, its operator 0.6. */
 void spotnik_noise_init(struct spotnik_noise *noise, double keep);
 
-/* Returns false, and learns nothing, from a step that says nothing: one member, no spread between
- * batch sizes, norms that are not finite or an average gradient of 0. */
+/* Returns false, and learns nothing, from a step that says nothing. Such a step has one member, no
+ * spread between batch sizes, norms that are not finite, or an average gradient of 0. */
 bool spotnik_noise_observe(struct spotnik_noise *noise, const struct spotnik_noise_step *step);
 
 /* S / |G|^2, in samples: the batch at which noise and signal are equal. 0 while unknown; not above

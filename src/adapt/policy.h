@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies: synchronous or asynchronous, and why. A policy is a function of agreed metrics and of
- * its own state, which is plain data and agreed as well; so all members answer alike
+ * its own state, which is plain data and agreed as well. So all members answer alike
  * (adapt/agreed.h). Which strategies stand for the two modes is the user's choice; how a switch is
  * made is in switch.h. */
 #ifndef SPOTNIK_ADAPT_POLICY_H
@@ -57,7 +57,7 @@ enum spotnik_sync_mode spotnik_sync_policy_throughput(struct spotnik_sync_policy
                                                       const struct spotnik_sync_metrics *metrics);
 
 /* Stragglers: the part of a synchronous step that members would spend waiting for the slowest, 1 -
- * mean / max of compute times; asynchronous above `high` (30 %), back below `low` (15 %). Known in
+ * mean / max of compute times. Asynchronous above `high` (30 %), back below `low` (15 %). Known in
  * either mode. */
 struct spotnik_sync_hysteresis spotnik_sync_waiting_usual(void);
 enum spotnik_sync_mode spotnik_sync_policy_waiting(struct spotnik_sync_policy *policy,

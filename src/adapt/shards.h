@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The placement of the shared parameter store of ASP: ranges of bytes over the members of the view,
  * each held by several. Decides the holders of each range and, after a view change, the member from
- * which each new holder takes it: a function of the two views, so that all members compute the
+ * which each new holder takes it. It is a function of the two views, so all members compute the
  * same. Moves nothing. */
 #ifndef SPOTNIK_ADAPT_SHARDS_H
 #define SPOTNIK_ADAPT_SHARDS_H

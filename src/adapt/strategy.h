@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies: how replicas of the model are kept together. Each is one short file: what it starts
- * when a gradient is ready (`begin`), and what it does to the model when all that is complete
- * (`finish`).
+/* Strategies: how replicas of the model are kept together. Each is one short file. It says what it
+ * starts when a gradient is ready (`begin`), and what it does to the model when all that is
+ * complete (`finish`).
  *
  *     driver                          strategy                        primitives
  *     gradient computed  ---begin-->  average(gradient)  ----------->  start an all-reduce
  *     ... losses, recoveries, other members' requests ...              wait until complete
  *     complete           ---finish->  apply(model, gradient) ------->  the user's optimiser
  *
- * Between the two, memory given to a primitive belongs to it; the driver starts operations again
+ * Between the two, memory given to a primitive belongs to it. The driver starts operations again
  * after losses, so each of the two runs once a step. `begin` leaves the model as it is. Pure;
  * decides nothing about when to change strategy (policy.h). */
 #ifndef SPOTNIK_ADAPT_STRATEGY_H

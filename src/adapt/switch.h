@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The switch between synchronous and asynchronous: at the commit of step s all members get the same
+/* The switch between synchronous and asynchronous. At the commit of step s all members get the same
  * wish from the same numbers; step s + 1 is the switch. A switch to synchronous averages the
  * models, so that from its commit on replicas have the same bits (P4). It depends on committed
- * steps only, so losses in its middle need no rule of their own: a member that is handed step s
+ * steps only, so losses in its middle need no rule of their own. A member that is handed step s
  * (P3), or copies this state as a joiner, does the same. Plain data, part of the registered
  * state. */
 #ifndef SPOTNIK_ADAPT_SWITCH_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a member's steps take while its batch stays as it is, and how sure that is. Machines
  * that others use too are noisy: a step now and then takes twice as long, and all take a few
- * percent more or less. So times are looked at in blocks, of which the median counts; medians are
- * averaged; what one block says against all before it waits for a second one; and from how far
- * medians differ follows what the mean of them is worth. Decides nothing about batches.
+ * percent more or less. So times are looked at in blocks, of which the median counts, and medians
+ * are averaged. What one block says against all before it waits for a second one. How far medians
+ * differ says what their mean is worth. Decides nothing about batches.
  *
  * Pure, on agreed numbers (adapt/agreed.h); plain data. */
 #ifndef SPOTNIK_ADAPT_TIMING_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that all members know alike. Each member puts a row of its own measurements into bucket
- * SPOTNIK_BUCKET_AGREED of every step, and each member that commits the step reads all rows, the
- * same bits everywhere (P3, P4). So all members decide strategy and shares from them alike and at
- * the same step, without a message.
+ * SPOTNIK_BUCKET_AGREED of every step. Each member that commits the step reads all rows, the same
+ * bits everywhere (P3, P4). So all members decide strategy and shares from them alike and at the
+ * same step, without a message.
  *
  * One bucket serves all deciders. It is in every step or in none: turn it on before the first step,
  * on all members. Gathers and hands out; decides nothing. Everything belongs to the caller's

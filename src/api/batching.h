@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching in a running job: the controller of src/adapt, fed with agreed rows (agreed.h),
+/* Dynamic batching in a running job. The controller of src/adapt, fed with agreed rows (agreed.h),
  * answers the engine's question how the next steps are dealt out. Decides nothing by itself.
  *
  * Members are followed from step to step by what their rows say of themselves (`before`), so
- * neither views nor ids are asked. What it has learnt is a blob of the replica: joiners get it with
+ * neither views nor ids are asked. What it has learnt is a blob of the replica. Joiners get it with
  * the state, and observe every step from there on as the others do. */
 #ifndef SPOTNIK_API_BATCHING_H
 #define SPOTNIK_API_BATCHING_H
@@ -55,9 +55,9 @@ int spotnik_batching_open(struct spotnik_job *job);
 /* step.c: a step was begun; the state may have been replaced. */
 void spotnik_batching_begin(struct spotnik_job *job);
 
-/* For strategies whose members run apart: the scale of this member's gradient in the begun step,
- * lambda_k times the number of members, so that it is 1 where shares are even; by the shares of the
- * last committed step. 1 without dynamic batching. Caller's thread. */
+/* For strategies whose members run apart: the scale of this member's gradient in the begun step. It
+ * is lambda_k times the number of members, so 1 where shares are even, by the shares of the last
+ * committed step. 1 without dynamic batching. Caller's thread. */
 double spotnik_batching_lambda(const struct spotnik_job *job);
 
 /* open.c: the engine's hooks. */

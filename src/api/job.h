@@ -138,7 +138,7 @@ int spotnik_job_found(struct spotnik_job *job);
 void spotnik_job_signal_open(struct spotnik_job *job);
 void spotnik_job_signal_close(struct spotnik_job *job);
 
-/* The founder of a new life of the job, from memory, or of one that nobody has begun: where the
+/* The founder of a new life of the job, from memory, or of one that nobody has begun. Where the
  * newest whole checkpoint is further, that is loaded in its stead. Errors as spotnik_job_seal(). */
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);
 

@@ -129,7 +129,7 @@ void spotnik_sync_use_wait(struct spotnik_sync *sync);
  * apart. */
 void spotnik_sync_use_catch_up(struct spotnik_sync *sync);
 
-/* The centre was loaded from a checkpoint, by the only member there is: the store begins with it,
+/* The centre was loaded from a checkpoint, by the only member there is. The store begins with it,
  * and not with what the program began with. */
 void spotnik_sync_use_resumed(struct spotnik_sync *sync);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The primitives of strategies, on the real job: averages are buckets of the running step, so they
- * survive losses as every bucket does; what is exchanged between two is no part of a step; the
+ * survive losses as every bucket does. What is exchanged between two is no part of a step. The
  * optimiser is the caller's. Decides whose gradient counts: none where there was no share. */
 #include <stdlib.h>
 

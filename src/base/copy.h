@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying results to the caller. Decides when a copy goes past the caches: a bucket that would not
- * stay in them anyway is written without being read first, and does not push out what the next step
+/* Copying results to the caller. Decides when a copy goes past the caches. A bucket that would not
+ * stay in them anyway is written without being read first. It does not push out what the next step
  * sends. */
 #ifndef SPOTNIK_BASE_COPY_H
 #define SPOTNIK_BASE_COPY_H
@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 /* From here on memory is slower than the caches are small. glibc uses three quarters of what it
- * takes for the last cache's size, which under virtualisation may be that of the whole host (288
- * MiB where 32 were ours). */
+ * takes for the last cache's size. Under virtualisation that may be the whole host's (288 MiB where
+ * 32 were ours). */
 #define SPOTNIK_COPY_PAST_CACHES ((size_t)16 << 20)
 
 /* memcpy() of a piece of something that has `whole` bytes. */

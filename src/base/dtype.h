@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which numbers are element types and operations, and how long an element is: the one table that
- * the wire, the registry of state and the kernels read. What the operations do is the business of
+/* Which numbers are element types and operations, and how long an element is. The wire, the
+ * registry of state and the kernels read this one table. What the operations do is the business of
  * src/reduce. */
 #ifndef SPOTNIK_BASE_DTYPE_H
 #define SPOTNIK_BASE_DTYPE_H

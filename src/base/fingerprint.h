@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash of a part of a result, of another part in each step: cheap enough for every step, and
- * every byte is looked at once in SPOTNIK_FINGERPRINT_TURNS steps. Members with equal results have
+/* A hash of a part of a result, of another part in each step. It is cheap enough for every step,
+ * and looks at every byte once in SPOTNIK_FINGERPRINT_TURNS steps. Members with equal results have
  * equal fingerprints. */
 #ifndef SPOTNIK_BASE_FINGERPRINT_H
 #define SPOTNIK_BASE_FINGERPRINT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our threads run for microseconds at a time, and members on other hosts wait for them. With a
- * short slice they are put before a busy neighbour that still has most of its own; they get no
+ * short slice they are put before a busy neighbour that still has most of its own. They get no
  * larger share of the processor by it. */
 #include "base/hurry.h"
 

@@ -3,9 +3,9 @@
 #ifndef SPOTNIK_BASE_WAKE_H
 #define SPOTNIK_BASE_WAKE_H
 
-/* Make `fd` readable. Any thread. Does nothing where the number is not an eventfd's any more: a
+/* Make `fd` readable. Any thread. Does nothing where the number is not an eventfd's any more. A
  * program that closes descriptors behind our back (close_range, a daemoniser) opens files of its
- * own under them, and eight bytes of ours must not land there. */
+ * own under them. Eight bytes of ours must not land there. */
 void spotnik_wake(int fd);
 
 /* Close it; likewise. */

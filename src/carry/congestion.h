@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The congestion control of a lane: the system's usual one, or another. No rule fits every line.
- * BBR empties its window every ten seconds to measure the round trip, which costs a full line some
+ * BBR empties its window every ten seconds to measure the round trip. That costs a full line some
  * percent, and several flows in turn much more. Reno and CUBIC back off at each loss, and a line
  * that drops packets above a cap loses many. So a trial of the other one lasts long enough to see
  * BBR's pauses, and the better one stays; the next trial comes ever later. If the pauses of several

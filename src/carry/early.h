@@ -2,7 +2,7 @@
 /* Results on their way to the caller before the commit, so that little is left to copy after it.
  *
  * The input must outlive the reduction, since a recovery reduces it again (P5). So we save each
- * piece of it before the piece of the result takes its place, and put it back if the step does not
+ * piece of it before the piece of the result takes its place. We put it back if the step does not
  * commit or is reduced again. Only the caller's thread moves pieces, inside spotnik_step_commit(),
  * and only when it would otherwise sleep: on a wire that is slower than memory.
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool for tests and demonstrations: limits the bytes per second that this process sends over all
- * its bulk connections together (data, exchange, state), as if its host had a slow network card. So
- * a cluster on one machine behaves like one behind slow links. Control messages are not held up.
- * Off, it costs a look at one variable.
+/* A tool for tests and demonstrations. It limits the bytes per second that all bulk connections of
+ * this process (data, exchange, state) send together, as if its host had a slow card. So a cluster
+ * on one machine behaves like one behind slow links. Control messages are not held up. Off, it
+ * costs a look at one variable.
  *
  * One for the process: SPOTNIK_SHAPE, e.g. "1gbit". Any thread. Decides when bytes may leave; sends
  * none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of several connections. The first is a lane's own (lane.c); more are dialled beside it when
+/* Lanes of several connections. The first is a lane's own (lane.c). More are dialled beside it when
  * the measurements say so (width.h) or SPOTNIK_LANES does, each with a handshake that names the
  * first. Here is decided when they are opened, and measured what they carry together; frames are
  * put on them in lane.c. One that ends takes the lane with it; one that cannot be opened is done

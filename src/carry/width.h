@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The number of connections of a lane, from its measured rate. A cloud may cap each flow, and on a
- * long line with losses each flow is slow by itself; then several flows carry more than one. Only a
+ * long line with losses each flow is slow by itself. Then several flows carry more than one. Only a
  * trial can tell. Double the connections; keep as many as the gain in rate pays for; put the others
  * aside. After a trial without gain the next one comes ever later.
  *

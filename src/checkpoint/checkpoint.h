@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing checkpoints while the job trains (docs/design/0005-checkpoint.md). At a due boundary
- * every member copies its parts of the state; a thread writes them once the step is stable, and the
- * member of rank 0 the manifest once all parts are there. No member waits for another in training:
- * if a lost or slow member has not written its part, that checkpoint stays incomplete, and is never
- * used.
+ * every member copies its parts of the state. A thread writes them once the step is stable. The
+ * member of rank 0 writes the manifest once all parts are there. No member waits for another in
+ * training. If a lost or slow member has not written its part, that checkpoint stays incomplete,
+ * and is never used.
  *
  * Part p belongs to rank p mod size of the view in which the step began. Members that saw the step
  * in different views may leave a part unwritten, or write it twice with the same bytes.
@@ -48,8 +48,8 @@ void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotn
 void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed,
                                  bool last);
 
-/* [caller, before it leaves without having been asked to] The program has nothing more to do, so
- * what it has is kept: the job may be over without steps_max. Members that end together write one
+/* [caller, before it leaves without having been asked to] The program has nothing more to do. What
+ * it has is kept: the job may be over without steps_max. Members that end together write one
  * checkpoint; the last of those that end one by one writes its own. */
 void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed);
 

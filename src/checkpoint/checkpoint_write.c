@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of one checkpoint. Every member writes its parts; rank 0 writes the manifest when all
+/* The files of one checkpoint. Every member writes its parts. Rank 0 writes the manifest when all
  * of them are there, and the others see by it that the checkpoint is complete. Nothing here
  * waits. */
 #include <dirent.h>

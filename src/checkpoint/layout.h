@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a replica is cut into the parts of a checkpoint, and what each part looks like as a file in
- * the safetensors format: a function of the names, types and counts of the tensors alone, so that
- * every member and every later run agrees on it whatever the membership. Decides neither which
+ * the safetensors format. It is a function of the names, types and counts of the tensors alone. So
+ * every member and every later run agrees on it, whatever the membership. Decides neither which
  * member writes a part, nor when.
  *
  *     u64 bytes of header | header: JSON, filled up with blanks to a multiple of 8 | tensors
  *
- * A tensor larger than a part goes over several; its pieces have its name, and "first:NAME" in the
+ * A tensor larger than a part goes over several. Its pieces have its name, and "first:NAME" in the
  * metadata says at which element a piece begins. Within a part wide elements come first, so that
  * all are aligned. */
 #ifndef SPOTNIK_CHECKPOINT_LAYOUT_H

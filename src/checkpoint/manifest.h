@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that makes a directory of parts a checkpoint: what job and step it is, where the data
- * stand, and length and hash of every other file. It is written last, so where it is whole, all is.
- * Bytes only; decides nothing.
+/* The file that makes a directory of parts a checkpoint. It says what job and step it is, where the
+ * data stand, and length and hash of every other file. It is written last, so where it is whole,
+ * all is. Bytes only; decides nothing.
  *
  *     {"xxh3":"<16 digits>",<newline>"manifest":<JSON>}<newline>
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a directory of checkpoints back into memory: which one is the newest that is whole, and
  * loading it. A checkpoint is used only after every byte of it was read and agreed with its
- * manifest; one that is not whole is passed over for an older one, and said. Writes nothing but the
- * registered state, and the names of damaged checkpoints. */
+ * manifest. One that is not whole is named, and passed over for an older one. Writes nothing but
+ * the registered state, and the names of damaged checkpoints. */
 #ifndef SPOTNIK_CHECKPOINT_RESUME_H
 #define SPOTNIK_CHECKPOINT_RESUME_H
 

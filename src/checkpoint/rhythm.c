@@ -2,7 +2,7 @@
 /* Coarser until it works.
  *
  * A member whose last checkpoint is not complete takes the next multiple of twice as many
- * boundaries; one whose last checkpoint is complete begins again with every boundary. Why they
+ * boundaries. One whose last checkpoint is complete begins again with every boundary. Why they
  * meet, whatever they did before, if no checkpoint is complete for a while:
  *
  *   - Each member's power only grows, so before long 2^coarse intervals are longer than the slowest

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The due checkpoints that a member takes part in: members that got out of step, or write more
+/* The due checkpoints that a member takes part in. Members that got out of step, or write more
  * slowly than checkpoints fall due, soon take the same ones (docs/design/0005-checkpoint.md). Pure.
  * Decides nothing about what is copied, or when a checkpoint is complete. */
 #ifndef SPOTNIK_CHECKPOINT_RHYTHM_H

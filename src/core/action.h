@@ -29,8 +29,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_SCALE,    /* scale: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN, /* copy_own: ring of one: out = in, of a weight or of none */
     SPOTNIK_ACTION_OFFER,    /* offer: offer[step & 1] = in: to be sent from there */
-    /* sum: out[step & 1] = all inputs added up, ours from `in`, the others' where KEEP put them;
-     * segment j of the ring (ring.h) from rank j on */
+    /* sum: out[step & 1] = all inputs added up, ours from `in`, the others' where KEEP put them.
+     * Segment j of the ring (ring.h) from rank j on */
     SPOTNIK_ACTION_SUM,
     /* gather: out[step & 1] = ours, `in` of this weight, and then what KEEP put to places 1 to
      * `children`, of MEAN weighted already, in this order */

@@ -50,6 +50,8 @@
 /* the library's own: numbers that all members decide by (src/api/agreed.h) */
 #define SPOTNIK_BUCKET_AGREED 256
 #define SPOTNIK_BUCKET_BARRIER 257
+/* of collectives, where the caller has taken 255; a step with one is none without buckets */
+#define SPOTNIK_BUCKET_CENSUS SPOTNIK_BUCKET_BARRIER
 
 struct spotnik_limits {
     uint32_t members_max; /* in a view, joiners included */
@@ -179,8 +181,8 @@ struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_
  * with the same structures.
  *
  * spotnik_core_save() writes spotnik_core_saved_size() bytes. False, and nothing is written, while
- * an action waits to be polled. spotnik_core_load() makes a core of them in `memory` (as for
- * spotnik_core_init(), with limits equal to those it was made with), which behaves as the saved one
+ * an action waits to be polled. spotnik_core_load() makes a core of them in `memory`, as for
+ * spotnik_core_init(), with limits equal to those it was made with. It behaves as the saved one
  * did. */
 size_t spotnik_core_saved_size(const struct spotnik_limits *limits);
 bool spotnik_core_save(const struct spotnik_core *core, void *bytes);
@@ -215,6 +217,10 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
  * job's view here). */
 const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core);
 
+/* Of the running step, or of the one before (step/transaction.h). */
+const struct spotnik_bucket *spotnik_core_bucket(struct spotnik_core *core, uint64_t step,
+                                                 uint32_t number);
+
 /* Our share of the begun step. Returns the number of samples. */
 uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges,
                             uint32_t *ret_count);
@@ -245,7 +251,7 @@ const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_co
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 
 /* After FAILED with MISMATCH: our claim about the bucket in dispute, and the claim of `agreeing`
- * members; agreeing 0: there is no majority, and it is the claim of another member. False: the core
+ * members. Agreeing 0: there is no majority, and it is the claim of another member. False: the core
  * failed otherwise. */
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own,
                           struct spotnik_claim *ret_found, uint32_t *ret_agreeing);

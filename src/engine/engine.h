@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network driver as the rest of the library sees it: one progress thread that runs the core
- * over TCP, and the functions by which the caller's thread talks to it. Does no thinking: every
- * decision is the core's.
+/* The network driver as the rest of the library sees it. One progress thread runs the core over
+ * TCP; the caller's thread talks to it by these functions. Does no thinking: every decision is the
+ * core's.
  *
  * Threads: functions marked [caller] from the one thread that owns the job; [any] from any thread.
  * Hooks run on the thread named beside them and must not call back into the engine unless said
@@ -59,7 +59,7 @@ struct spotnik_engine_hooks {
     uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count,
                      const struct spotnik_bucket_result *result, const uint32_t **ret_weight);
     /* caller's thread, inside step_commit before results are copied out: result of bucket i is
-     * result[i] (bytes[i] bytes, NULL when not used in this step); src/transfer keeps a copy while
+     * result[i] (bytes[i] bytes, NULL when not used in this step). src/transfer keeps a copy while
      * joiners are attached. */
     void (*committed)(void *context, uint64_t step, uint32_t bucket_count,
                       const struct spotnik_bucket_result *result);
@@ -207,7 +207,7 @@ void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik
 uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret,
                                 uint32_t max);
 
-/* [any] Open a control link to a process that is no member of our view, as far as we know: it tells
+/* [any] Open a control link to a process that is no member of our view, as far as we know. It tells
  * us if the job has gone on without us. */
 void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer);
 
@@ -228,9 +228,9 @@ void spotnik_engine_interrupt(struct spotnik_engine *engine);
  * that has lost its donors would go on asking, and enter a view in which no thread steps for it. */
 void spotnik_engine_forget(struct spotnik_engine *engine);
 
-/* [any] The caller has proof from elsewhere that the view of a parked member will not go on:
- * exclude it, as if another member had told it, so that it commits nothing more. No effect on a
- * member that is not parked. */
+/* [any] The caller has proof from elsewhere that the view of a parked member will not go on.
+ * Exclude this member, as if another had told it: it commits nothing more. No effect on a member
+ * that is not parked. */
 void spotnik_engine_over(struct spotnik_engine *engine);
 
 /* [any] End this member: it commits nothing more, and its caller gets `error` with `why`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of the progress thread. The order within a pass is what keeps evidence sound: first
- * everything that peers have said, then what certificates say of them, then time; megabytes come
+ * everything that peers have said, then what certificates say of them, then time. Megabytes come
  * last and in portions. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Point to point between members, outside of steps: published snapshots, pulls, pairwise averages
- * (docs/design/0008-adaptive.md). The caller publishes and starts requests; threads of this layer
+ * (docs/design/0008-adaptive.md). The caller publishes and starts requests. Threads of this layer
  * serve others and carry requests out, so that neither the caller nor the progress thread waits.
  *
  *     topic.c     what is published under one name: buffers, readers' pins, changes left by others
@@ -14,8 +14,8 @@
  *     peers.c     the next member to ask; connections kept      pipe.c   bytes over a connection,
  *                 with patience
  *
- * Decides nothing of views and needs no detection of its own: a connection that ends, a member that
- * leaves the view or silence turns a request to the next member. */
+ * Decides nothing of views and needs no detection of its own. A connection that ends, a member that
+ * leaves the view, or silence turns a request to the next member. */
 #ifndef SPOTNIK_EXCHANGE_EXCHANGE_H
 #define SPOTNIK_EXCHANGE_EXCHANGE_H
 
@@ -72,8 +72,8 @@ int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, 
                            struct spotnik_request **ret_request);
 
 /* [caller] Memory that the members of this host have in common, filled from `initial` where there
- * is none yet; it may take a while to be handed over. Errors: ARGUMENT (another size before),
- * MISMATCH (with the others), SYSTEM (no such memory here), MEMORY. */
+ * is none yet. Handing it over may take a while. Errors: ARGUMENT (another size before), MISMATCH
+ * (with the others), SYSTEM (no such memory here), MEMORY. */
 int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name,
                             const float *initial, uint64_t count, float **ret_memory);
 

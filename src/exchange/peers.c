@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members that a request turns to, in order of rank from the named one, each once; and
- * connections between two requests, which are kept because opening one costs several ways there and
- * back. */
+/* The members that a request turns to, in order of rank from the named one, each once. Connections
+ * between two requests, which are kept because opening one costs several ways there and back. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>

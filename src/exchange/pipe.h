@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes over a connection, by a thread that may wait: until the other side says nothing for too
- * long, or until it is woken and told to stop. Decides nothing about what the bytes mean. */
+/* Bytes over a connection, by a thread that may wait. It waits until the other side says nothing
+ * for too long, or until it is woken and told to stop. Decides nothing about what the bytes
+ * mean. */
 #ifndef SPOTNIK_EXCHANGE_PIPE_H
 #define SPOTNIK_EXCHANGE_PIPE_H
 

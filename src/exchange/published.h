@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of published snapshots in memory that other processes of the host may read, and the
- * way to read a whole one while its owner goes on writing: the owner never waits and knows of no
- * reader, and a reader that dies halfway leaves nothing behind. No system calls, no locks. lend.c
+/* The layout of published snapshots in memory that other processes of the host may read. It also
+ * has the way to read a whole one while its owner goes on writing. The owner never waits and knows
+ * of no reader. A reader that dies halfway leaves nothing behind. No system calls, no locks. lend.c
  * owns our memory; borrow.c maps another's.
  *
  * The table, at the beginning of the segment, has a row for each name; a row says where the newest

@@ -5,12 +5,12 @@
  * A replicated state machine: equal ledgers fed equal calls stay equal. Step s consumes a pool:
  * returned ranges first, in order, then the range from the cursor on (a step never mixes two
  * epochs). With one batch for all members, `batch` samples are fresh in every step, fewer in the
- * last one of the epoch, and returned ones come on top: an eighth of a batch in a step, or more
- * where few steps are left for them, a whole batch at most. So an epoch has ceil(samples / batch)
- * steps, whatever member dies before the last of them; samples that return in that one take steps
+ * last one of the epoch. Returned ones come on top: an eighth of a batch in a step. Where few steps
+ * are left for them there are more, a whole batch at most. So an epoch has ceil(samples / batch)
+ * steps, whatever member dies before the last of them. Samples that return in that one take steps
  * of their own. With a batch per member the pool holds `batch` for each share. The pool is cut in
  * `shares` nearly equal pieces: share i gets the positions [T*i/shares, T*(i+1)/shares) of the
- * concatenated pool of T samples; with a deal of weights w, uneven shares, share i begins at
+ * concatenated pool of T samples. With a deal of weights w, uneven shares, share i begins at
  * T*(w[0] + ... + w[i-1])/(sum of w). When the step commits, shares whose member is in the view are
  * consumed, the others return. No allocation, no floats. */
 #ifndef SPOTNIK_LEDGER_LEDGER_H
@@ -66,7 +66,7 @@ bool spotnik_ledger_is_valid(const struct spotnik_ledger *ledger);
 /* Copies only the used part (the ledger travels in proposals). */
 void spotnik_ledger_copy(struct spotnik_ledger *to, const struct spotnik_ledger *from);
 
-/* The ranges of one share of the coming step: at most SPOTNIK_RANGES_MAX; what would need more
+/* The ranges of one share of the coming step: at most SPOTNIK_RANGES_MAX. What would need more
  * ranges stays in the pool (and is returned by commit: both use this one function). Returns the
  * number of samples. */
 uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t share, uint32_t shares,

@@ -2,13 +2,14 @@
 /* Death certificates by robust futex, the member's side (table and agent: slots.h).
  *
  * A dying process keeps its sockets until its memory has been torn down, which takes 0.3 s at 4
- * GiB; the kernel releases the futexes of its threads first, in 0.2 ms at any size. The progress
+ * GiB. The kernel releases the futexes of its threads first, in 0.2 ms at any size. The progress
  * thread therefore owns the word of our slot, and one watcher thread waits on the words of a few
  * other members. Off, silently, where there is no table (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT) or no
  * futex_waitv (Linux before 5.16): then EOF and silence must do.
  *
- * The same table is the short way between a member and its agent: a request to leave, how far the
- * member is, whether it waits for others, and how many shall be there before the first step. */
+ * The same table is the short way between a member and its agent. It has a request to leave, how
+ * far the member is, and whether it waits for others. It also has how many shall be there before
+ * the first step. */
 #ifndef SPOTNIK_LINK_DEATH_H
 #define SPOTNIK_LINK_DEATH_H
 
@@ -53,8 +54,7 @@ bool spotnik_death_leave_requested(const struct spotnik_death *death);
 void spotnik_death_free(struct spotnik_death *death);
 
 /* For the agent, if there is one: the last step we have committed; that our next one waits with
- * `size` members for `needed` (0: it waits for nobody); that the job has told us it is over. One
- * thread at a time. */
+ * `size` members for `needed` (0: for nobody); that the job is over. One thread at a time. */
 void spotnik_death_progress(struct spotnik_death *death, uint64_t committed);
 void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t needed);
 void spotnik_death_over(struct spotnik_death *death);

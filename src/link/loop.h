@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ground that all sockets of a member stand on: one lock, two epoll sets, a wake-up for the
- * thread that sleeps on them, sockets that wait to be freed, and the way up to the core. Decides
- * nothing. */
+/* The ground that all sockets of a member stand on: one lock, two epoll sets, and a wake-up for the
+ * thread that sleeps on them. It also has the sockets that wait to be freed, and the way up to the
+ * core. Decides nothing. */
 #ifndef SPOTNIK_LINK_LOOP_H
 #define SPOTNIK_LINK_LOOP_H
 

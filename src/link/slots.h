@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table by which members of one host, and their agent, learn of a death before the kernel has
- * torn down the memory of the dead: one robust futex per member. Layout and agent side; the member
- * side is death.h.
+/* The table by which members of one host, and their agent, learn of a death: one robust futex per
+ * member. They learn it before the kernel has torn down the memory of the dead. Layout and agent
+ * side; the member side is death.h.
  *
  *     agent:  spotnik_slots_new() -> memfd; per start of a member: spotnik_slots_assign(), then in
  *     the child

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set, and an
- * end that waits until no event of the running batch can name them any more. */
+/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set. Their
+ * end waits until no event of the running batch can name them any more. */
 #ifndef SPOTNIK_LINK_SOCKET_H
 #define SPOTNIK_LINK_SOCKET_H
 

@@ -15,16 +15,16 @@ void spotnik_detour_arrange(struct spotnik_proposal *proposal, const struct spot
                             const struct spotnik_token *token);
 
 /* A rank of `view` that has to go, since it stands beside one that it does not reach and no other
- * order is found: of such two the one with the larger id, but not `self`. SPOTNIK_NO_RANK: nobody
- * has to. */
+ * order is found. Of such two it is the one with the larger id, but never `self`. SPOTNIK_NO_RANK:
+ * nobody has to. */
 uint32_t spotnik_detour_crossing(const struct spotnik_proposal *proposal,
                                  const struct spotnik_view *view, const struct spotnik_token *token,
                                  struct spotnik_id self);
 
 /* ACCEPT goes round the voters in the order of the entries, and the order of a value that was
  * accepted before stands. A rank of `view` whose host need not vote, so that fewer voters come
- * after one that they do not reach; never on the host of `self`. SPOTNIK_NO_RANK: each reaches the
- * next. */
+ * after one that they do not reach. Its host is never that of `self`. SPOTNIK_NO_RANK: each reaches
+ * the next. */
 uint32_t spotnik_detour_mute(const struct spotnik_proposal *proposal,
                              const struct spotnik_view *view, const struct spotnik_token *token,
                              struct spotnik_id self);

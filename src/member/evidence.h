@@ -11,9 +11,9 @@
  *           came up when it was in a later epoch: it may have moved on with others first.
  * SILENT    no sign of life; revoked when we hear from it.
  *
- * GONE is a first-hand statement and counts only in a ballot in which its witness votes: a member
- * never repeats another's GONE in a later ballot (docs/design/0001-core.md, Lineage; model/ has the
- * run that goes wrong otherwise). */
+ * GONE is a first-hand statement and counts only in a ballot in which its witness votes. A member
+ * never repeats another's GONE in a later ballot (docs/design/0001-core.md, Lineage). model/ has
+ * the run that goes wrong otherwise. */
 #ifndef SPOTNIK_MEMBER_EVIDENCE_H
 #define SPOTNIK_MEMBER_EVIDENCE_H
 

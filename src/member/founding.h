@@ -47,7 +47,7 @@ bool spotnik_founding_outranks(const struct spotnik_founding *a, const struct sp
 /* Both known, and not the same. */
 bool spotnik_founding_differs(const struct spotnik_founding *a, const struct spotnik_founding *b);
 
-/* Both sides of one connection come to the same end, each from its own; but of a fork only the one
+/* Both sides of one connection come to the same end, each from its own. But of a fork only the one
  * with the higher epoch knows. */
 enum spotnik_meeting spotnik_founding_meet(const struct spotnik_presence *ours,
                                            const struct spotnik_presence *theirs,

@@ -14,7 +14,7 @@
  *   exactly half of it, with the tie-breaker, or
  *   all members that are not GONE.
  * The tie-breaker is the member that the witness of the lineage names for this epoch (`named`: it
- * is one of the voters); in a lineage without a witness, the smallest member_id. */
+ * is one of the voters). In a lineage without a witness, it is the smallest member_id. */
 bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report,
                             bool named);
 

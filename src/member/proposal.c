@@ -138,7 +138,7 @@ static void drop_laggards(struct spotnik_proposal *proposal)
 
 /* A laggard is served by its ring predecessor, which must hold the result. Where members that
  * copied the state stand in the same view, the ring is ordered anew: those first, then the holders,
- * then the laggards; each group keeps its order. */
+ * then the laggards. Each group keeps its order. */
 static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                     const struct spotnik_token *token)
 {
@@ -210,7 +210,7 @@ static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_vie
 }
 
 /* A step somebody has begun keeps the shares it was begun with, or two members would consume the
- * same samples; a joiner gets none of it. Otherwise the new view shares it afresh. */
+ * same samples. A joiner gets none of it. Otherwise the new view shares it afresh. */
 static void share_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                       const struct spotnik_token *token)
 {

@@ -18,8 +18,8 @@ bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settle
 bool spotnik_proposal_losable(const struct spotnik_view *view);
 
 /* Make the proposal for view->epoch + 1 into `ret`. If the token carries an accepted proposal, that
- * very value is proposed again (it may have been chosen), only with the voters of this ballot;
- * otherwise a new one. */
+ * very value is proposed again, only with the voters of this ballot: it may have been chosen.
+ * Otherwise a new one is made. */
 void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_view *view,
                            const struct spotnik_token *token, uint32_t members_max);
 

@@ -111,8 +111,8 @@ uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal);
 /* Index of the entry of `id`, or SPOTNIK_NO_RANK. */
 uint32_t spotnik_proposal_find(const struct spotnik_proposal *proposal, struct spotnik_id id);
 
-/* The same, looked for from the index `near` outwards: lists of one job differ little, so who walks
- * one of them finds each in another at once. */
+/* The same, looked for from the index `near` outwards. Lists of one job differ little: a walk
+ * through one of them finds each in another at once. */
 uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id,
                                     uint32_t near);
 

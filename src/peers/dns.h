@@ -26,7 +26,7 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
 int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
 
 /* Look all names up. `own`: the address that this process binds, or NULL (a tool: all addresses
- * count); of a host with addresses of both families the one of its family counts. An entry whose
+ * count). Of a host with addresses of both families the one of its family counts. An entry whose
  * name has no address becomes 0.0.0.0:0, where nobody answers. `said` hears which have none. May
  * block for as long as the resolver does. */
 void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said,

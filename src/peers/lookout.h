@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records of a directory over time. For machines that are gone for good there is no proof, only
- * time: a record whose content stays the same while we watch, by our own clock, belongs to a
+ * time. A record whose content stays the same while we watch, by our own clock, belongs to a
  * process that no longer writes. Time counts only between two good looks that follow each other
  * closely: not while we were stopped, nor while the directory did not answer. Decides nothing about
  * what follows from it. */
@@ -52,7 +52,7 @@ const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout
 const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch,
                                                      const char *name);
 
-/* After our founding, look once more: has a member that we took for stale written since, or one
+/* After our founding, look once more. Has a member that we took for stale written since? Has one
  * that we took for dead entered the job? It may not have seen our genesis, though it looks for one
  * after each write; then one of the two sees the other. Blocking. */
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,

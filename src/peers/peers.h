@@ -16,10 +16,10 @@
 
 struct spotnik_peers;
 
-/* Parse `spec` and make this process findable: with "file:DIR" the directory must exist and be
- * writable, our file is written now and refreshed every second (T/20 where that is less) by a
- * thread of its own. `engine` (role IDLE is enough) is borrowed until _free. Blocking: resolves
- * host names. Errors: ARGUMENT, PEERS (name not resolved), SYSTEM (directory), MEMORY. */
+/* Parse `spec` and make this process findable. With "file:DIR" the directory must exist and be
+ * writable. Our file is written now, and a thread of its own refreshes it every second (T/20 where
+ * that is less). `engine` (role IDLE is enough) is borrowed until _free. Blocking: resolves host
+ * names. Errors: ARGUMENT, PEERS (name not resolved), SYSTEM (directory), MEMORY. */
 int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
                       struct spotnik_peers **ret_peers);
 
@@ -32,8 +32,8 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);
 
-/* We are about to ask to be let in, as the member that the engine says we are: before it can be in
- * a view it must be in the directory, so the file is there when this returns. Accepts NULL. Errors:
+/* We are about to ask to be let in, as the member that the engine says we are. Before it can be in
+ * a view it must be in the directory: the file is there when this returns. Accepts NULL. Errors:
  * PEERS (it is not, and must be). */
 int spotnik_peers_renew(struct spotnik_peers *peers);
 
@@ -52,7 +52,7 @@ void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t
 
 /* Parked, and nobody else can be alive: the next generation was founded from our memory. We are
  * excluded from the view that cannot go on, and the caller shall begin anew, alone, with the state
- * it holds; then say that it has. */
+ * it holds. Then say that it has. */
 bool spotnik_peers_refounds(struct spotnik_peers *peers);
 void spotnik_peers_refounded(struct spotnik_peers *peers);
 
@@ -63,11 +63,10 @@ bool spotnik_peers_is_youngest(struct spotnik_peers *peers);
 /* Our lineage, by that number: the one that the next two are about. 0: none yet. */
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding);
 
-/* All members have left in good order, we with the last of them: say so in the directory to members
- * that were cut off, which would otherwise wait for ever. `interrupted`: we were told to go before
- * the work was done; then members that were cut off are told nothing, and go on when nobody else
- * can be alive. Newcomers need not wait for us in either case. With a list there is no place to say
- * it. */
+/* All members have left in good order, we with the last of them. Say so in the directory: members
+ * that were cut off would otherwise wait for ever. `interrupted`: we were told to go before the
+ * work was done. Then members that were cut off are told nothing, and go on when nobody else can be
+ * alive. Newcomers need not wait for us in either case. With a list there is no place to say it. */
 void spotnik_peers_over_set(struct spotnik_peers *peers, bool interrupted);
 
 /* Has it been said that the work is done? */
@@ -83,7 +82,7 @@ void spotnik_peers_withdraw(struct spotnik_peers *peers);
 /* That, and the rest. Accepts NULL. */
 void spotnik_peers_free(struct spotnik_peers *peers);
 
-/* Make a directory for one job alone, or mark one just made: the first member then need not wait to
+/* Make a directory for one job alone, or mark one just made. The first member then need not wait to
  * see whether others put a lost genesis back. 0, or -1 with errno. Never for a directory that a job
  * has used. */
 int spotnik_peers_fresh(const char *directory);

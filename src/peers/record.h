@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small files in a peers directory: which process this is, where it listens and how it stands
- * in the job, signed with the job key. Text, so that a person can read them. A record of this
- * version is also one for versions that know only its first lines, and theirs are read here. */
+/* The small files in a peers directory, signed with the job key. They say which process this is,
+ * where it listens and how it stands in the job. Text, so that a person can read them. A record of
+ * this version is also one for versions that know only its first lines, and theirs are read
+ * here. */
 #ifndef SPOTNIK_PEERS_RECORD_H
 #define SPOTNIK_PEERS_RECORD_H
 

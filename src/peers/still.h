@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a file has stayed the same while we watched, by our own clock: the only sign that a
+/* How long a file has stayed the same while we watched, by our own clock. Nothing else shows that a
  * process on another machine is gone for good. Pure. Time counts only between two good looks that
  * follow each other closely: not while we were stopped, nor while the folder did not answer. Used
  * for the records of a job's members (lookout.h) and of a bag's workers (bag/watch.h). */

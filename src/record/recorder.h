@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flight recorder: everything that entered the core lately, always kept in memory, without
- * allocation and without a lock of its own, and written to a file when something is wrong. `spotnik
- * replay` runs it through the core again.
+/* The flight recorder keeps everything that entered the core lately in memory, without allocation
+ * and without a lock of its own. It is written to a file when something is wrong. `spotnik replay`
+ * runs it through the core again.
  *
- * Two halves. When one is full the core is saved at the head of the other, which is written over:
- * so a dump begins with a core that is known, whatever has been forgotten.
+ * Two halves. When one is full the core is saved at the head of the other, which is written over.
+ * So a dump begins with a core that is known, whatever has been forgotten.
  *
  * Everything under the engine's lock unless said so; a NULL recorder does nothing. */
 #ifndef SPOTNIK_RECORD_RECORDER_H

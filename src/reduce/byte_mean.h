@@ -46,7 +46,7 @@ static inline struct byte_pair byte_next(struct byte_pair sum, struct byte_pair 
     return (struct byte_pair){ sum.even + x.even * weight, sum.odd + x.odd * weight };
 }
 
-/* Half of D more, divided, is rounded to nearest; what had no rest was a tie if D is even, and goes
+/* Half of D more, divided, is rounded to nearest. What had no rest was a tie if D is even, and goes
  * down if it came out odd. */
 static inline u16_v byte_quotient(u16_v sum, struct spotnik_reduce_divisor16 by)
 {

@@ -8,10 +8,11 @@
  * blocks fill pages and lie on lines. With m the greatest magnitude of the block:
  *
  *     scale = m / 127, the last 7 bits of its fraction cleared: so q * scale is exact, and never
- *     beyond m q = x * (127 / m), rounded to nearest even; the error is below 0.51 * m / 127 m <
- *     2^-119: scale 0 and zeros, since 127 / m would not be finite for the least of them m infinite
- *     or NaN: scale NaN and zeros; the whole block comes out as NaN, rather than as numbers that no
- *     member sent
+ *         beyond m
+ *     q = x * (127 / m), rounded to nearest even; the error is below 0.51 * m / 127
+ *     m < 2^-119: scale 0 and zeros, since 127 / m would not be finite for the least of them
+ *     m infinite or NaN: scale NaN and zeros; the whole block comes out as NaN, rather than as
+ *         numbers that no member sent
  *
  * Quantising is not a projection: to pass values on, forward the bytes. Pointers need no alignment.
  * Casts and NaN are as in reduce.h. All functions may be called from any thread. */

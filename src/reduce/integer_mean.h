@@ -13,8 +13,8 @@
 #define WIDEN_F64(x) CONVERTED(x, f64_v)
 #define WIDEN_TWICE(x) CONVERTED(CONVERTED(x, i32_few), f64_v)
 
-/* Adding 1.5 * 2^52 leaves the whole number, rounded, in the lowest bits. It is within the type:
- * the mean of up to 1024 numbers of 32 bits is less than 2^-9 away from what exact arithmetic
+/* Adding 1.5 * 2^52 leaves the whole number, rounded, in the lowest bits. It is within the type.
+ * The mean of up to 1024 numbers of 32 bits is less than 2^-9 away from what exact arithmetic
  * gives, which is between them. */
 #define WHOLE(mean, type) CONVERTED(BITS_OF_F64((mean) + 0x1.8p52), type)
 
@@ -23,7 +23,7 @@
  * half is a multiple of 2^-j and the others are 1/(2D) away from it: so the first rounding makes a
  * half of what should be one if e < 2^-(j+1), and of nothing else if also e + 2^-(j+1) < 1/(2D). 32
  * bits: j = 18, D <= 2^17. 16 bits in F32: j = 5, D <= 16. The second sum takes away what the first
- * had added, and adds what leaves the whole number in the lowest bits; its constant has few bits,
+ * had added, and adds what leaves the whole number in the lowest bits. Its constant has few bits,
  * so it is exact. */
 #define SNAP64 0x1.8p34
 #define SNAP32 0x1.8p18f

@@ -11,7 +11,7 @@
 #include "reduce/lanes_vector.h"
 
 /* Two lines of each input in turn. On Zen 5, with four, F32 sums with streaming stores reach 0.75
- * to 0.85 of the triad and MIN and MAX lose a tenth; with one, sums of 8 inputs lose a fifth. */
+ * to 0.85 of the triad and MIN and MAX lose a tenth. With one, sums of 8 inputs lose a fifth. */
 #define UNROLL(held) (128 / sizeof(held) < 8 ? 128 / sizeof(held) : 8)
 #define STREAM_END() _mm_sfence()
 

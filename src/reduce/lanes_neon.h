@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16 bytes at a time, on 64-bit ARM. Streaming stores are plain ones: compilers offer no portable
+/* 16 bytes at a time, on 64-bit ARM. Streaming stores are plain ones. Compilers offer no portable
  * way to the paired non-temporal store, and it does not skip the read of a line in general. */
 #ifndef SPOTNIK_REDUCE_LANES_NEON_H
 #define SPOTNIK_REDUCE_LANES_NEON_H

@@ -93,7 +93,7 @@ static inline float f16_unpack(uint16_t half)
 }
 
 /* To nearest, ties to even. Adding 2^-14 * 2^13 to a denormal's magnitude leaves its fraction,
- * rounded, in the low bits; for the others the carry of rounding goes up into the exponent, to
+ * rounded, in the low bits. For the others the carry of rounding goes up into the exponent, to
  * infinity if need be. */
 static inline uint16_t f16_pack(float value)
 {

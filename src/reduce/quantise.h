@@ -178,7 +178,7 @@ static inline void dequantise_few(uint8_t *out, const uint8_t *base, const uint8
     }
 }
 
-/* Blocks begin anywhere in a line, and a store that crosses lines costs more than two: the first
+/* Blocks begin anywhere in a line, and a store that crosses lines costs more than two. So the first
  * and the last vector overlap others, which are aligned. `out` may be `base`: both are made before
  * anything is stored. */
 static inline __attribute__((always_inline)) void

@@ -3,13 +3,13 @@
  * one, bit for bit; the ring decides which arrays, and in which order.
  *
  * Same bits: every instruction tier (tiers.h) computes each element by the same IEEE 754 operations
- * in the same order, without fused multiply-add, so members on unlike machines may share a ring. It
+ * in the same order, without fused multiply-add. So members on unlike machines may share a ring. It
  * takes the default floating-point environment: rounding to nearest, denormals kept.
  *
- *   F32 F64     computed in their own type. F16 BF16    every call computes in F32 and rounds to
- *   nearest even once, at its end. Along a ring partial
- *               results travel in the element type, so there each hop rounds; reduce_flat() rounds
- *               once.
+ *   F32 F64     computed in their own type.
+ *   F16 BF16    every call computes in F32 and rounds to nearest even once, at its end. Along a
+ *               ring partial results travel in the element type, so there each hop rounds;
+ *               reduce_flat() rounds once.
  *   integers    SUM and PRODUCT wrap (two's complement). MEAN is computed in F64, rounded to
  *               nearest even and kept within the type.
  *   NaN         one rule: whatever is computed and is not a number is the positive quiet NaN
@@ -17,7 +17,7 @@
  *               NaN on from any side. What is merely copied (one source, weight 0 elsewhere) keeps
  *               its bits.
  *   MIN, MAX    of -0 and +0 is the later of the two: SPOTNIK_MIN(+0, -0) = -0, SPOTNIK_MIN(-0, +0)
- *   = +0.
+ *               = +0.
  *   MEAN        F32 and F64 carry the weighted sum and divide at the end. The other types could not
  *               hold that sum (1 024 samples of 64 are infinite in F16), so they carry the running
  *               mean: (W r + w x) / (W + w), W being the weight of what was received.
@@ -43,8 +43,8 @@ size_t spotnik_dtype_size(enum spotnik_dtype dtype);
  * from the wire. */
 bool spotnik_reduce_supported(enum spotnik_dtype dtype, enum spotnik_op op);
 
-/* out[i] = received[i] (op) input[i]. The weights count for MEAN only: weight 1 does not multiply,
- * and weight 0 copies `received`, so that the NaN of a member without samples poisons nobody.
+/* out[i] = received[i] (op) input[i]. The weights count for MEAN only. Weight 1 does not multiply.
+ * Weight 0 copies `received`, so that the NaN of a member without samples poisons nobody.
  * `received_weight` is the sum of the weights in `received`, at least 1. */
 void spotnik_reduce_combine(void *out, const void *received, const void *input, size_t count,
                             enum spotnik_dtype dtype, enum spotnik_op op, uint64_t weight,
@@ -87,7 +87,7 @@ void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, 
                          unsigned flags);
 
 /* The same for a whole bucket in the order of the ring: segment j of `sources` is added up from
- * source j on, so that F32 and F64 get the bits which a ring of as many members gives them. 2 <=
+ * source j on. So F32 and F64 get the bits that a ring of as many members gives them. 2 <=
  * sources. */
 void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources,
                            uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op);

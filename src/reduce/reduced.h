@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MEAN of integers with its weights brought to the least ones that give the same mean: what they
+/* MEAN of integers with its weights brought to the least ones that give the same mean. What they
  * and their sum have in common is divided out. Members that weigh the same weigh 1, and small
- * divisors have quick kernels. Decides when that changes no bit: products, sums and their F64 are
- * exact, so the result is the mean of exact arithmetic, rounded once, whatever the weights. */
+ * divisors have quick kernels. Decides when that changes no bit. Products, sums and their F64 are
+ * exact then: the result is the mean of exact arithmetic, rounded once, whatever the weights. */
 #ifndef SPOTNIK_REDUCE_REDUCED_H
 #define SPOTNIK_REDUCE_REDUCED_H
 
 #include "reduce/tiers.h"
 
-/* With D < 2^20 sums of 32 bits stay below 2^52; a quotient that is no half is 1/(2D) > 2^-21 away
+/* With D < 2^20 sums of 32 bits stay below 2^52. A quotient that is no half is 1/(2D) > 2^-21 away
  * from the next half, and dividing moves it by 2^-22 at most. */
 enum { REDUCED_INPUTS = 256, REDUCED_DIVISOR = 1 << 20 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sum of squares, in one order on every tier: element i is added to lane i mod 32 as an F64, and
- * lanes are added in pairs at the end. Plain loops, from which the compiler makes vectors; they are
- * too many for one register of any tier, so that sums in flight do not wait for each other. */
+/* Sum of squares, in one order on every tier. Element i is added to lane i mod 32 as an F64, and
+ * lanes are added in pairs at the end. Plain loops, from which the compiler makes vectors. The sums
+ * are too many for one register of any tier, so that sums in flight do not wait for each other. */
 #ifndef SPOTNIK_REDUCE_SQUARES_H
 #define SPOTNIK_REDUCE_SQUARES_H
 

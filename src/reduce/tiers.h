@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seam between the operations and the instruction sets: one table of kernels per tier.
  * kernels.c is compiled once per tier, with that tier's flags and its lanes_<tier>.h. A further
- * tier is such a header, a line in meson.build and one in tier.c; a further element type is a row
+ * tier is such a header, a line in meson.build and one in tier.c. A further element type is a row
  * in base/dtype.h and a block in kernels.c. */
 #ifndef SPOTNIK_REDUCE_TIERS_H
 #define SPOTNIK_REDUCE_TIERS_H

@@ -24,7 +24,7 @@ static inline f64_v wide_f64(u64_v x, uint64_t power84, double powers)
 /* The upper bit turned: 2^63 more. */
 #define I64_F64(x) wide_f64(x, 0x4530000080000000, 0x1p84 + 0x1p63 + 0x1p52)
 
-/* Adding 1.5 * 2^84 leaves the nearest multiple of 2^32 in the lowest bits; the rest is exact, and
+/* Adding 1.5 * 2^84 leaves the nearest multiple of 2^32 in the lowest bits. The rest is exact, and
  * rounded to a whole number as `value` itself would be, since what was taken off is even. Both are
  * in two's complement. */
 static inline u64_v wide_whole(f64_v value)

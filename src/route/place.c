@@ -178,7 +178,7 @@ static bool awaits_any(struct spotnik_core *core, struct spotnik_id from, uint32
 }
 
 /* A frame of the step after the running one. Its sender has committed ours, and sent us all it had
- * for us; so if we have started all we will and still lack something of it, our programs differ. (A
+ * for us. So if we have started all we will and still lack something of it, our programs differ. (A
  * frame of two steps ahead cannot come: that step needs our contribution to the next.) */
 static struct spotnik_placement place_early(struct spotnik_core *core, struct spotnik_id from,
                                             const struct spotnik_chunk_header *header)

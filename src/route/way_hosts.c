@@ -158,7 +158,7 @@ static void go_round(struct spotnik_core *core, struct spotnik_bucket *bucket, u
 }
 
 /* More of the sum of our host is there. With the first of it the bucket is begun on the ring of
- * hosts; all of it if it goes up a tree, since that is one chunk. */
+ * hosts. It takes all of it if the bucket goes up a tree, since that is one chunk. */
 void route_hosts_summed(struct spotnik_core *core, struct spotnik_bucket *bucket,
                         const struct spotnik_event_flat *done)
 {

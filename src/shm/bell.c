@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* futex calls. A sleeper puts up `waiting` before it looks at bells, and then at tickets; the owner
+/* futex calls. A sleeper puts up `waiting` before it looks at bells, and then at tickets. The owner
  * of a ticket looks at `waiting` after putting it up. Both are in one order for all, so the sleeper
  * sees the ticket, or the owner sees the sleeper and rings. */
 #include "shm/bell.h"

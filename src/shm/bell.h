@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for others in shared memory: a short spin if every member has a processor, then sleep, on
- * the bells of the awaited members and on a word of our own process. No waiter burns a processor
- * that another thread needs.
+/* Waiting for others in shared memory. Spin for a short while, if every member has a processor.
+ * Then sleep, on the bells of the awaited members and on a word of our own process. No waiter burns
+ * a processor that another thread needs.
  *
  * A spinning member watches the very tickets that it waits for, and tells no other. A sleeping
- * member says so first (`waiting`), and only then do others ring bells: a bell is one more cache
- * line that travels between processors, and ringing it a system call. */
+ * member says so first (`waiting`), and only then do others ring bells. A bell is one more cache
+ * line that travels between processors, and ringing it is a system call. */
 #ifndef SPOTNIK_SHM_BELL_H
 #define SPOTNIK_SHM_BELL_H
 

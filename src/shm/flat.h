@@ -185,8 +185,8 @@ uint64_t spotnik_flat_collected(const struct spotnik_flat *flat, uint32_t number
 void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t received,
                        const void *result);
 
-/* SERVED: how many final chunks are shown; which elements the one at `index` covers; the result
- * that they are of; and, after something was read there: does it still lie there? */
+/* SERVED: how many final chunks are shown, which elements the one at `index` covers, and the result
+ * that they are of. After something was read there: does it still lie there? */
 uint64_t spotnik_flat_shown(const struct spotnik_flat *flat, uint32_t number);
 struct spotnik_ring_chunk spotnik_flat_shown_chunk(const struct spotnik_flat *flat, uint32_t number,
                                                    uint64_t index);
@@ -196,8 +196,8 @@ bool spotnik_flat_shown_stands(const struct spotnik_flat *flat, uint32_t number)
 /* HOLDER: the result of all hosts, for the others to see. */
 void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result);
 
-/* After a recovery, and before the next view is set up: has everybody put up its share of this
- * large bucket of `step`, as it was started last? Then the whole result is held. */
+/* Has everybody put up its share of this large bucket of `step`, as it was started last? After a
+ * recovery, and before the next view is set up. Then the whole result is held. */
 bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint64_t step);
 
 /* The ranks that a blocked bucket waits for, any of them. Returns how many; 0: nobody in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two ways through a bucket share, the one of flat.c and the pipelined one of pipeline.c:
- * looking at the others' tickets, adding up, and how a bucket ends. Private to src/shm. */
+/* What the two ways through a bucket share, flat.c and the pipelined one of pipeline.c. Both look
+ * at the others' tickets, add up, and end a bucket alike. Private to src/shm. */
 #ifndef SPOTNIK_SHM_SLICES_H
 #define SPOTNIK_SHM_SLICES_H
 

@@ -3,7 +3,7 @@
  * still be wanted.
  *
  * Step s lives in generation s & 1, and so do its results (out[s & 1] in the driver). When s
- * commits, its generation stays as it is until s + 2 begins: chunks of s that our successor still
+ * commits, its generation stays as it is until s + 2 begins. Chunks of s that our successor still
  * lacks go on being sent, and laggards are served (design 0001). A bucket's progress is two
  * counters over the stream of ring.h, or two sets of ranks (small.c). Knows ranks, not members. */
 #ifndef SPOTNIK_STEP_TRANSACTION_H
@@ -82,7 +82,7 @@ void spotnik_transaction_start_flat(struct spotnik_transaction *step,
                                     struct spotnik_bucket *bucket);
 
 /* (Re)start a bucket of the running step on the ring of hosts: with our contribution, or with the
- * sum of our host, of this weight: then none of it is there yet (`ready`). */
+ * sum of our host, of this weight. Of such a sum nothing is there yet (`ready`). */
 void spotnik_transaction_start_hosts(struct spotnik_transaction *step,
                                      struct spotnik_bucket *bucket, uint32_t hosts, uint32_t index,
                                      uint32_t chunk_bytes);
@@ -103,9 +103,8 @@ void spotnik_transaction_start_small(struct spotnik_transaction *step,
                                      struct spotnik_bucket *bucket, enum spotnik_schedule schedule,
                                      uint32_t size, uint32_t rank);
 
-/* (Re)start a bucket of the running step that goes up a tree and down again, with what we put in:
- * our input, or the sum of our host. Those it is about are named by their places in the tree from
- * here on. */
+/* (Re)start a bucket of the running step that goes up a tree and down again. We put in our input,
+ * or the sum of our host. Those it is about are named by their places in the tree from here on. */
 void spotnik_transaction_start_tree(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
                                     const struct spotnik_tree *tree);
 
@@ -126,8 +125,8 @@ bool spotnik_transaction_awaits(const struct spotnik_bucket *bucket, uint32_t fr
 /* It is given out. */
 void spotnik_transaction_tell(struct spotnik_bucket *bucket, uint32_t to);
 
-/* The number of its frame from one rank to another: the sender's rank for an input, the size of the
- * view for the result; in a tree the sender's slot at the receiver. */
+/* The number of its frame from one rank to another. It is the sender's rank for an input, and the
+ * size of the view for the result. In a tree it is the sender's slot at the receiver. */
 uint64_t spotnik_transaction_small_sequence(const struct spotnik_bucket *bucket, uint32_t from,
                                             uint32_t to);
 
@@ -140,14 +139,14 @@ bool spotnik_transaction_done(const struct spotnik_transaction *step);
 
 void spotnik_transaction_commit(struct spotnik_transaction *step);
 
-/* A new view: what the last step still had to send on the old ring is void, its buckets can be
+/* A new view. What the last step still had to send on the old ring is void, and its buckets can be
  * handed over from the start. */
 void spotnik_transaction_cut(struct spotnik_transaction *step);
 
-/* The next chunk to send to rank `to`, the last step's remainder first: of the stream round the
- * ring of the members if that is where `to` follows us, of the stream round the ring of the hosts
- * likewise, and of buckets that do not go round (`to_host`: its place among the hosts, if it is a
- * neighbour of ours in their tree). Advances. False: none ready. */
+/* The next chunk to send to rank `to`, the last step's remainder first. It is of the stream round
+ * the ring of the members, or of the hosts, if `to` follows us there. It may also be of a bucket
+ * that goes round no ring. `to_host` is the place of `to` among the hosts, if it is our neighbour
+ * in their tree. Advances. False: none ready. */
 struct spotnik_towards {
     uint32_t to, to_host;
     bool successor, next_host;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named runs of bytes that belong to a replica beside its tensors: what a program keeps in objects
- * (the state of a scheduler, of a random generator) and hands to us packed. Their lengths may
+/* Named runs of bytes that belong to a replica beside its tensors. A program keeps them in objects
+ * (the state of a scheduler, of a random generator) and hands them to us packed. Their lengths may
  * change between steps. Unlike tensors they need not be the same bytes on every member, since
- * packing the same object twice may give different bytes: a receiver takes all of them from one
+ * packing the same object twice may give different bytes. So a receiver takes all of them from one
  * donor. Owns copies; decides nothing about when they are read. */
 #ifndef SPOTNIK_TRANSFER_BLOBS_H
 #define SPOTNIK_TRANSFER_BLOBS_H

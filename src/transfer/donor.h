@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a member gives to joiners: a snapshot of the registered state at one boundary, in pieces,
- * and from then on every committed result until the joiner is in. Training goes on meanwhile; the
- * only pause is the copy of the snapshot, inside step_begin.
+/* What a member gives to joiners: a snapshot of the registered state at one boundary, in pieces.
+ * From then on it gives every committed result, until the joiner is in. Training goes on meanwhile;
+ * the only pause is the copy of the snapshot, inside step_begin.
  *
  *     session (thread per joiner) --wants--> boundary hook: copy --> snapshot --pieces--> joiner
  *                                            committed hook: copy --> log -----results---> joiner
  *
- * Only what is stable leaves the process: a snapshot is announced, and a result streamed, once no
+ * Only what is stable leaves the process. A snapshot is announced, and a result streamed, once no
  * later view can commit that step differently (P3 allows one step that is not). Otherwise a joiner
  * could enter with bits that are nobody's.
  *

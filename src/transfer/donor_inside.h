@@ -78,8 +78,8 @@ struct spotnik_donor {
 /* How long we look at least whether a joiner comes nearer by itself. */
 #define SPOTNIK_DONOR_WINDOW_NS (500 * UINT64_C(1000000))
 
-/* Under the lock, which is given up meanwhile, in the caller's thread at a boundary: wait for a
- * joiner that is far behind and comes no nearer. */
+/* Wait for a joiner that is far behind and comes no nearer. Caller's thread, at a boundary, under
+ * the lock, which is given up meanwhile. */
 void spotnik_donor_await(struct spotnik_donor *donor);
 
 /* Thread of one session; frees it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Following the job: committed results go from one donor into the engine until the members have let
- * us in. The caller runs its own loop meanwhile; the engine makes this thread wait when the caller
+ * us in. The caller runs its own loop meanwhile. The engine makes this thread wait when the caller
  * is not that far yet, and TCP passes that on to the donor. */
 #include <poll.h>
 #include <stdlib.h>

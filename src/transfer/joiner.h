@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a joiner comes by the state: a copy of one boundary from up to three donors at once, then the
- * committed results since, from one of them, until the members have let it in.
+/* How a joiner comes by the state. It copies one boundary from up to three donors at once. Then it
+ * takes the committed results since from one of them, until the members have let it in.
  *
  *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces, each checked by its
  *             hash

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for a copy of the state, touched by the thread that asks for it, so that the copy finds it
- * warm. Page by page: MAP_POPULATE would hold the memory map of the process for as long as it
- * takes, and with it every thread that needs a page, above all the one that trains (0.4 s for 1
- * GiB). Decides nothing. */
+ * warm. Page by page: MAP_POPULATE would hold the memory map of the process for as long as it takes
+ * (0.4 s for 1 GiB). Every thread that needs a page would wait, above all the one that trains.
+ * Decides nothing. */
 #ifndef SPOTNIK_TRANSFER_MEMORY_H
 #define SPOTNIK_TRANSFER_MEMORY_H
 

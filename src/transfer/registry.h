@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes up a replica: the tensors, in order of registration, seen as one run of bytes (what a
- * joiner receives, what a digest covers), and beside them the blobs. Knows names, types and places;
- * it never owns the memory of tensors and decides nothing about when it may be read (the caller's
- * thread at a boundary) or written (a joiner inside step_begin).
+/* What makes up a replica: the tensors, and beside them the blobs. Tensors are seen as one run of
+ * bytes, in order of registration. A joiner receives that run, and a digest covers it. Knows names,
+ * types and places; it never owns the memory of tensors. Others decide when that may be read (the
+ * caller's thread at a boundary) or written (a joiner inside step_begin).
  *
  * Invariant: tensor[i].offset is the sum of the sizes before it; `bytes` the sum of all. Sealed: no
  * more tensors. */

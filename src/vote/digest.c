@@ -31,7 +31,7 @@ void digest_view(struct spotnik_core *core)
                                         .last = core->chosen.settled_step };
 }
 
-/* Results come in order, one for each step; a gap means that a result never reached the caller, and
+/* Results come in order, one for each step. A gap means that a result never reached the caller, and
  * the rest of the view goes unchecked. */
 static bool is_next(const struct chain *chain, uint64_t step)
 {

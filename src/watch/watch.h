@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher of one member: a thread that looks at the member a few times a second, finds out what
- * has happened since, and tells: as messages to the program, as lines of the event log, as metrics
- * and a live page over HTTP. It is off the path of the step: the caller's and the progress thread
- * never wait for it, and however many readers ask, the engine is looked at no more often. Decides
- * what is worth telling; changes nothing in the job. */
+/* The watcher of one member: a thread that looks at the member a few times a second and finds out
+ * what has happened since. It tells this as messages to the program, as lines of the event log, as
+ * metrics, and as a live page over HTTP. It is off the path of the step: the caller's and the
+ * progress thread never wait for it. However many readers ask, it looks at the engine no more
+ * often. Decides what is worth telling; changes nothing in the job. */
 #ifndef SPOTNIK_WATCH_WATCH_H
 #define SPOTNIK_WATCH_WATCH_H
 

@@ -12,7 +12,7 @@
  * or, instead of the awaited message, REFUSAL (24) and the end. All messages begin with the same 16
  * bytes in every version: read those, call spotnik_handshake_preamble(), then read the rest.
  * Nothing is allocated, and a stranger can never make a server read more than these fixed sizes.
- * Both nonces are in every MAC, so nothing can be replayed; each MAC has its own label, so nothing
+ * Both nonces are in every MAC, so nothing can be replayed. Each MAC has its own label, so nothing
  * can be sent back to its author. Before version 7 HELLO and ANSWER say nothing of a lineage, and
  * are shorter by 64 bytes. */
 #ifndef SPOTNIK_WIRE_HANDSHAKE_H

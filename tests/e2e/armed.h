@@ -2,7 +2,7 @@
 /* Kill points: a worker told to die at one point of the protocol, before or after the act. The test
  * aims by sigqueue(SIGUSR1) with a value of armed_aim(); the worker answers with the event "aim
  * VALUE" when it is so armed, and with "dies VALUE" when it gets there. It also tells "starved
- * TENTHS" when the machine did not let it run for so many tenths of a second. */
+ * TENTHS" when the machine did not let it run for TENTHS tenths of a second. */
 #ifndef SPOTNIK_TESTS_ARMED_H
 #define SPOTNIK_TESTS_ARMED_H
 

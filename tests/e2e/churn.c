@@ -10,7 +10,7 @@
  *     [slots=1] [hosts=0] [addresses=0]
  *
  * addresses: 1: each place has a loopback address of its own, so that its members take the others
- * for distant. hosts: the places stand on so many hosts, as far as they know; reduced on each, and
+ * for distant. hosts: how many hosts the places believe to stand on; reduced on each, and
  * between them by one member of each. WORKER: e2e-worker-armed. us: time of a member's computation
  * in a step. The kills go on until every phase was hit. */
 #include <inttypes.h>

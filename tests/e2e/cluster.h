@@ -58,7 +58,7 @@ struct cluster {
     char words[2048];                  /* of it */
     const char *bind[CLUSTER_PLACES];  /* SPOTNIK_BIND of a place; NULL: default */
     const char *netns[CLUSTER_PLACES]; /* network namespace of a place; NULL: ours */
-    /* places stand on so many hosts in turn, which share no memory; 0: on one */
+    /* number of hosts that places stand on in turn, which share no memory; 0: one */
     uint32_t hosts;
     uint32_t min; /* SPOTNIK_MIN */
     struct spotnik_slots *slots;

@@ -2,10 +2,12 @@
 /* A job on three hosts, as its members take it, of two or three members each. Claims: it goes on,
  * with one digest on all members, when it loses
  *
- *   a member that is served by the holder of its host's stream the holder of a stream; the one that
- *   takes over; the last of that host, and so a whole host at length a whole host at one instant a
- *   member of one host, or all of it, and the holder of another at each act of the recovery from
- *   that (a worker that can be armed)
+ *   a member that is served by the holder of its host's stream
+ *   the holder of a stream; the one that takes over; the last of that host, and so a whole host at
+ *       length
+ *   a whole host at one instant
+ *   a member of one host, or all of it, and the holder of another at each act of the recovery from
+ *       that (a worker that can be armed)
  *
  * and when each is replaced. Nothing is left behind (not looked for in namespaces). What commits
  * stable has one digest on all members, which cluster.h compares.

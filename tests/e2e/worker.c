@@ -2,16 +2,19 @@
 /* The member of the end-to-end tests: trains nothing of use, and reports every commit, so that
  * whoever started it can compare all members. One line per event on --events FD:
  *
- *     joined MEMBER                            spotnik_join() returned, or it is a new member since
- *     it was excluded commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC recovery EPOCH
- *     LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED excluded STEP      done STEP
- *     DIGEST      leaving STEP DIGEST      error CODE WORDS aim VALUE          dies VALUE
- *     where it is built to die at points of the protocol (armed.h)
+ *     joined MEMBER     spotnik_join() returned, or it is a new member since it was excluded
+ *     commit STEP DIGEST EPOCH SIZE REPLAY NS     NS: CLOCK_MONOTONIC
+ *     recovery EPOCH LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED
+ *     excluded STEP
+ *     done STEP DIGEST
+ *     leaving STEP DIGEST
+ *     error CODE WORDS
+ *     aim VALUE, dies VALUE     where it is built to die at points of the protocol (armed.h)
  *
  * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that
  * of the agreed ones. With WORKER_ALL_KINDS there are collectives of every kind in its steps
- * (all_kinds.h). With WORKER_ONES there is a bucket of so many ones in each, whose sum must be the
- * same whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
+ * (all_kinds.h). With WORKER_ONES=N there is a bucket of N ones in each, whose sum must be the same
+ * whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
  * (apart.h). With WORKER_HOLD it waits, when it has joined and before it is given the state, until
  * there is a file of that name. It checks the ledger itself: over each epoch of data the samples of
  * all committed steps are every index once. */
@@ -38,7 +41,7 @@
 struct worker {
     int events;
     uint64_t steps, count, samples, batch, state_bytes, compute_us, busy_us;
-    /* leaves after so many steps of its own, with status 0, as a program that has nothing more to
+    /* steps of its own after which it leaves, with status 0, as a program that has nothing more to
      * do; 0: never */
     uint64_t quits;
     bool odd;   /* has a bucket that the others have not */

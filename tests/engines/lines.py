@@ -116,7 +116,7 @@ class Started:
         self.until(re.escape(text))
 
     def all_of(self, count, times=1):
-        """Steps of a view of so many, by each of them."""
+        """Wait until each of `count` members has told `times` commits, by everybody's lines."""
         self.until(rf" commit \d+ [0-9a-f]+ \d+ {count} ", times=times * 2 * count)
 
     def terminate(self, status=75):

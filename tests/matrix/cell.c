@@ -197,7 +197,7 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
 
 /* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts
  * change from one to the next. Each has all borders, in as many steps as that takes, with types,
- * operations, calls and memory that are drawn; all of that in so many rounds. */
+ * operations, calls and memory that are drawn; all of that in `rounds` rounds. */
 bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct cell_world *ret)
 {
     static const uint32_t chunks[] = { 256 * 1024, 16 * 1024, 4096 };

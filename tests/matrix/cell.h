@@ -54,7 +54,7 @@ struct cell_world {
         /* steps that members make one after the other before they meet again; 1 where somebody
          * joins */
         rush;
-    uint32_t lowest, borders; /* so many borders, from that one on */
+    uint32_t lowest, borders; /* the lowest border, and how many there are from there */
     uint64_t heavy_bytes;     /* of all members' data in a step, at most */
     bool ordered;             /* borders one after the other, each once, instead of drawn */
     uint64_t seed;
@@ -102,13 +102,13 @@ bool cell_is_churned(const struct cell_world *world);
 int cell_world_print(const struct cell_world *world, char *text, size_t size);
 bool cell_world_parse(const char *text, struct cell_world *ret);
 
-/* World `number` of the sample that `seed` names, of so many members at most; and of all worlds, or
+/* World `number` of the sample that `seed` names, of `members_max` at most; and of all worlds, or
  * false when there are no more. */
 void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max,
                        struct cell_world *ret);
 bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct cell_world *ret);
 
-/* The step, among so many members that live. */
+/* The step, among `live` members. */
 void cell_step_make(const struct cell_world *world, const struct limits_place *place,
                     uint64_t number, uint32_t live, struct cell_step *ret);
 

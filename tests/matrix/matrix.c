@@ -3,11 +3,14 @@
  * sample named by a seed, a share of all worlds, or one world. Each is a process of its own, so
  * that one which crashes or hangs ends nothing else.
  *
- *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test
- *     does matrix all shard=K shards=N [rounds=1] [save=FILE]   every N-th of all worlds, drawn so
- *     many times (dev/matrix.sh) matrix total FILES                              what those that
- *     were saved have covered together matrix world WORDS [until=STEP]                 one again;
- *     whatever fails prints this command */
+ *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]
+ *         what make test does
+ *     matrix all shard=K shards=N [rounds=1] [save=FILE]
+ *         every N-th of all worlds, each drawn `rounds` times (dev/matrix.sh)
+ *     matrix total FILES
+ *         what those that were saved have covered together
+ *     matrix world WORDS [until=STEP]
+ *         one again; whatever fails prints this command */
 #include <errno.h>
 #include <execinfo.h>
 #include <signal.h>

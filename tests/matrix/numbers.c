@@ -87,7 +87,7 @@ static int64_t span(uint64_t hash, int64_t most)
 }
 
 /* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of
- * so many bits. */
+ * `bits` bits. */
 static int64_t most_of(uint32_t members, int bits, bool weighted)
 {
     int64_t most = (INT64_C(1) << bits) / (members * (weighted ? 4 : 1));

@@ -31,7 +31,7 @@ struct report { /* numbers of 64 bits, then of 32, up to `failures` */
     char failure[1024]; /* the first of this world; under `failures` going from 0 to 1 */
 };
 
-/* One bucket of a step was compared on so many members. */
+/* One bucket of a step was compared on `members` members. */
 void report_bucket(struct report *report, const struct cell_bucket *bucket, enum order_way way,
                    uint32_t members, uint32_t results, uint64_t elements);
 

@@ -3,8 +3,9 @@
  * (docs/design/0034-nemesis.md). It uses the public interface only. A line is the instant in
  * nanoseconds (CLOCK_MONOTONIC), a word, and what belongs to it:
  *
- *     start PID member ID                           we are this member from now on: founded,
- *     joined, or joined again
+ *     start PID
+ *     member ID                           we are this member from now on: founded, joined, or
+ *                                         joined again
  *     loaded                              our state is a copy from others or from a checkpoint
  *     offer STEP EPOCH RANGES             samples that we put into this step; EPOCH is of the data
  *     commit STEP VIEW SIZE REPLAY FROM TO EPOCH RANGES

@@ -18,7 +18,7 @@ JOBS = (("20h", "26h", "12m"), ("12h", "20h", "6m"), ("10h", "11h", "12m"))
 
 
 def steps(price, every_h):
-    """(seconds, price) every so many hours."""
+    """(seconds, price) every `every_h` hours."""
     return [(int(at * every_h * HOUR), price(at)) for at in range(int(DAYS * 24 / every_h) + 1)]
 
 

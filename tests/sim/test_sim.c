@@ -86,7 +86,7 @@ static void assert_caught(uint32_t bug, uint64_t first, uint64_t count)
     fail_msg("planted bug %u is not caught by seeds %llu and on", bug, (unsigned long long)first);
 }
 
-/* Claim: breaking any one of these rules is noticed, within so many seeds. */
+/* Claim: breaking any one of these rules is noticed, within the seeds given. */
 static void test_planted_bugs_are_caught(void **state)
 {
     (void)state;

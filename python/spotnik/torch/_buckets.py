@@ -20,7 +20,7 @@ from .._native import Dtype
 from ..errors import ArgumentError, LimitError
 
 FIRST_BYTES = 1 << 20
-ALONE_BYTES = 1 << 20  #: a gradient of so many bytes travels alone,
+ALONE_BYTES = 1 << 20  #: a gradient of this size travels alone,
 ALONE_MAX = 120  #: as long as there are not more of them
 BUCKETS_MAX = 229  #: of 256; the others are for what travels beside the gradients
 

@@ -37,7 +37,7 @@ class Feed:
         self.at(self.session.steps_done)
 
     def at(self, steps: int) -> None:
-        """The framework is to know that the job has committed so many steps."""
+        """Tell the framework how many steps the job has committed."""
 
     def is_over(self, steps: int) -> bool:
         """Has the framework taken all its steps?"""
@@ -47,7 +47,7 @@ class Feed:
         """The framework is to know that this epoch begins, or goes on."""
 
     def count(self, steps: int) -> int:
-        """Mini-batches of the step after so many."""
+        """Return how many mini-batches the step after `steps` steps has."""
         return self.accumulate
 
     def epoch(self) -> Iterator[Any]:

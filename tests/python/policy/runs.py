@@ -77,12 +77,12 @@ class Job:
         self.until(lambda: bool(self.lines) and self.lines[-1]["size"] == size, f"a view of {size}")
 
     def until_steps(self, more: int) -> None:
-        """So many more steps than now."""
+        """Wait for `more` steps from now."""
         goal = self.last() + more
         self.until(lambda: self.last() >= goal, f"step {goal}")
 
     def until_switches(self, count: int) -> None:
-        """The log has so many, and a step was committed since."""
+        """Wait until the log has `count` switches, and a step was committed since."""
         self.until(lambda: len(self.switches) >= count, f"switch number {count}")
         at = self.switches[-1][0]
         self.until(lambda: self.last() > at, f"a step after {at}")

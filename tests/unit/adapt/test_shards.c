@@ -39,8 +39,8 @@ static void test_ranges(void **state)
             }
 }
 
-/* Claim: each range has so many different holders; `holds` says who. A job smaller than that has as
- * many as members. */
+/* Claim: each range has `copies` different holders; spotnik_shards_holds() says who. In a job
+ * smaller than that, all members hold it. */
 static void test_holders(void **state)
 {
     (void)state;

@@ -28,7 +28,7 @@ static void start(void)
     step = 0;
 }
 
-/* Share `share` takes `samples` at so many samples per ms, and was share `before` - 1. */
+/* Share `share` takes `samples` at `per_ms` samples per ms, and was share `before` - 1. */
 static void give(uint32_t share, uint64_t samples, double per_ms, uint32_t before)
 {
     row[share] =
@@ -52,7 +52,7 @@ static uint64_t weights(void)
     return sum;
 }
 
-/* Three members of these speeds for so many steps; the first is dealt evenly. */
+/* Three members of these speeds for `steps` steps; the first is dealt evenly. */
 static void run(const double *speed, int steps)
 {
     for (int n = 0; n < steps; n++) {

@@ -14,8 +14,8 @@
 #define MBIT UINT64_C(125000)
 #define TICK_NS (50 * SPOTNIK_MS)
 
-/* Of a link of 1 Gbit/s, in thousandths; and of each ten seconds so many milliseconds nothing
- * goes. */
+/* Of a link of 1 Gbit/s, in thousandths; and milliseconds of each ten seconds in which
+ * nothing goes. */
 struct link {
     uint64_t usual, other;
     uint64_t usual_idle_ms;
