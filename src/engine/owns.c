@@ -4,8 +4,8 @@
  * reads, from whatever file has taken the number of a link, the end of all the others. So the file
  * behind our listener is looked at before every event that may decide or commit. When it is another
  * one, this member is over: it touches no descriptor any more, and every call says why. So it is
- * when the listener was shut down, by a child that has inherited it: whoever dials us is refused, as
- * if we had ended. */
+ * when the listener was shut down, by a child that has inherited it: a member that dials us is
+ * refused, as if we had ended. */
 #include <sys/socket.h>
 
 #include "base/time.h"

@@ -2,9 +2,9 @@
 /* A live process closes one descriptor of its member, each in its turn: by itself, so that the
  * library's own next file may take the number, or with another file in its place. Or somebody who
  * has inherited its sockets shuts them down, its connections or the listener with them: it reads
- * from its own ends what a death of the other would say. Claims: no step has two results, and nobody
- * hangs. The member ends with an error, or both are in one view again; the other goes on. Two
- * members of one host, in shared memory and over TCP, and two that take each other for other
+ * from its own ends what a death of the other would say. Claims: no step has two results, and
+ * nobody hangs. The member ends with an error, or both are in one view again; the other goes on.
+ * Two members of one host, in shared memory and over TCP, and two that take each other for other
  * machines.
  *
  *     e2e-closed-each [first=0] [last=99] [how=0]
