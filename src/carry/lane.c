@@ -117,11 +117,13 @@ bool spotnik_lanes_are_up(const struct spotnik_carriage *carriage)
     return any;
 }
 
-/* A new view: those that it does not name are closed. */
+/* A new view: those that it does not name are closed, and steps begin anew. */
 void spotnik_lanes_doubt(struct spotnik_carriage *carriage)
 {
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
         carriage->lane[i].expected = false;
+        carriage->lane[i].down_ns = SPOTNIK_NEVER;
+    }
 }
 
 static void close_doubted(struct spotnik_carriage *carriage)
@@ -467,6 +469,17 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lan
         broke(carriage, lane);
 }
 
+/* Without a link its peer may be dead, which others find out. It may also have lost all connections
+ * at once (a firewall that has forgotten them): then the link comes back, and nobody but us knows
+ * that data are lost. */
+static void down_tell(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
+{
+    bool linked = spotnik_link_is_up(carriage->links, lane->peer.id);
+    lane->down_ns = linked ? SPOTNIK_NEVER : spotnik_time_add(now_ns, DOWN_NS);
+    if (linked)
+        spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_LANE_DOWN, &lane->peer);
+}
+
 static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
 {
     for (uint32_t i = 0; lane->first.up && i <= lane->more_up; i++) {
@@ -481,9 +494,7 @@ static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, u
         dial(carriage, lane);
     if (now_ns < lane->down_ns)
         return;
-    lane->down_ns = SPOTNIK_NEVER;
-    if (spotnik_link_is_up(carriage->links, lane->peer.id))
-        spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_LANE_DOWN, &lane->peer);
+    down_tell(carriage, lane, now_ns);
 }
 
 void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)

@@ -378,18 +378,14 @@ static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link
            && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
-/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its
- * kernel is ours, and its process has ended. From another host it may have been said by a proxy
- * that starts again. */
-static enum spotnik_proof end_proof(const struct spotnik_links *links,
-                                    const struct spotnik_link *link)
+/* FIN: this was all that anybody ever said there. Its process need not have ended: a proxy that
+ * starts again says FIN, too, and so does a process whose socket was shut down behind its back, on
+ * our own host as well as on any. So it is dialled: one that has ended is refused. */
+static enum spotnik_proof end_proof(const struct spotnik_link *link)
 {
-    uint64_t host = links->credentials->self.host;
     if (!link->heard)
         return SPOTNIK_PROOF_NONE;
-    if (!link->ear.direct)
-        return SPOTNIK_PROOF_END;
-    return link->peer.host == host && host != 0 ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_LIKELY;
+    return link->ear.direct ? SPOTNIK_PROOF_LIKELY : SPOTNIK_PROOF_END;
 }
 
 /* True: there may be more to read. */
@@ -403,7 +399,7 @@ static bool hear_link(struct spotnik_links *links, struct spotnik_link *link)
         if (hearing == SPOTNIK_HEARING_MORE)
             frames_take(links, link);
         else if (hearing == SPOTNIK_HEARING_END)
-            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, end_proof(links, link));
+            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, end_proof(link));
         else if (hearing == SPOTNIK_HEARING_BROKEN)
             ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
     }

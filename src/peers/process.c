@@ -78,11 +78,26 @@ static bool facts_read(uint64_t pid, struct facts *ret)
     return true;
 }
 
+/* /proc may show the numbers of another namespace: who enters a PID namespace and mounts none of
+ * its own (nsenter, unshare without --mount-proc) reads of other processes there. Then we have one
+ * number for each namespace between that one and ours. */
+static bool proc_is_ours(void)
+{
+    char text[4096];
+    unsigned long long pid;
+    int end = 0;
+    if (file_read("/proc/self/status", text, sizeof text) <= 0)
+        return false;
+    const char *line = strstr(text, "\nNSpid:");
+    return line != NULL && sscanf(line, "\nNSpid: %llu%n", &pid, &end) == 1
+           && pid == (unsigned long long)getpid() && line[end] == '\n';
+}
+
 void spotnik_process_self(struct spotnik_process *ret)
 {
     struct facts facts;
     memset(ret, 0, sizeof *ret);
-    if (!facts_read((uint64_t)getpid(), &facts))
+    if (!proc_is_ours() || !facts_read((uint64_t)getpid(), &facts))
         return;
     ret->boot = boot_number();
     ret->space = space_number();
@@ -98,7 +113,7 @@ enum spotnik_liveness spotnik_process_life(const struct spotnik_process *process
         return SPOTNIK_LIFE_UNKNOWN;
     if (kill((pid_t)process->pid, 0) != 0 && errno == ESRCH)
         return SPOTNIK_LIFE_ENDED;
-    if (!facts_read(process->pid, &facts)) /* /proc may be hidden from us */
+    if (!proc_is_ours() || !facts_read(process->pid, &facts)) /* it may be hidden from us */
         return SPOTNIK_LIFE_UNKNOWN;
     if (facts.start != process->start)
         return SPOTNIK_LIFE_ENDED;

@@ -84,7 +84,8 @@ void on_reconcile(struct spotnik_core *core, struct peer *from,
     const struct spotnik_token *token = message->token;
 
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch
-        || token->report_count != core->view.size || !token->ballot.round)
+        || token->report_count != core->view.size || !token->ballot.round
+        || peer_rank(core, from) == SPOTNIK_NO_RANK) /* and it may have to make room for others */
         return;
     if (token->accepted_ballot.round && token->accepted.epoch != core->view.epoch + 1)
         return; /* a proposal of another epoch decides nothing in this one */

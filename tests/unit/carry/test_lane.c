@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes, seen from inside: what a cut leaves half sent. */
+/* Lanes, seen from inside: what a cut leaves half sent, and what is lost with a lane. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,10 +84,32 @@ static void test_zeros_wait_for_the_next_view(void **context)
     spotnik_engine_free(engine, false);
 }
 
+/* Its control link may have broken with it, and be dialled again: that data are lost is told when
+ * the link is back, however late, unless a view has come first. */
+static void test_a_loss_waits_for_its_link(void **context)
+{
+    struct spotnik_engine *engine = engine_start();
+    struct spotnik_lane *lane = &engine->carriage->lane[0];
+    uint64_t late_ns = spotnik_clock_ns() + SPOTNIK_S;
+    (void)context;
+
+    close(half_sent(engine, lane));
+    lane->first.socket.readable = true;
+    spotnik_lanes_look(engine->carriage, spotnik_clock_ns());
+    assert_false(lane->first.up);
+    spotnik_lanes_look(engine->carriage, late_ns); /* there is no link */
+    assert_true(lane->down_ns > late_ns && lane->down_ns != SPOTNIK_NEVER);
+    spotnik_lanes_doubt(engine->carriage);
+    assert_int_equal(lane->down_ns, SPOTNIK_NEVER);
+    spotnik_engine_unlock(engine);
+    spotnik_engine_free(engine, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zeros_wait_for_the_next_view),
+        cmocka_unit_test(test_a_loss_waits_for_its_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -293,7 +293,8 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
             send_control(pair, index, to, action->send.message);
         break;
     case SPOTNIK_ACTION_HANG_UP:
-        hang_up(pair, index, to);
+        if (to < NODES_MAX)
+            hang_up(pair, index, to);
         break;
     case SPOTNIK_ACTION_VIEW:
         node->views++;

@@ -12,7 +12,7 @@
 
 #include "pair.h"
 
-enum { MEMBERS = 5, MARK = 1000 };
+enum { MEMBERS = 5, MARK = 1000, STRANGER = 5000 };
 
 static struct pair pair;
 static struct spotnik_report report[MEMBERS];
@@ -49,6 +49,18 @@ static int assemble(void **state)
 {
     (void)state;
     pair_open(&pair, MEMBERS, 1, 0, 0);
+    pair_goal(&pair, 1);
+    pair_assemble(&pair);
+    memset(&said, 0, sizeof said);
+    pair.before = listens;
+    return 0;
+}
+
+/* Only ring neighbours are linked. */
+static int assemble_apart(void **state)
+{
+    (void)state;
+    pair_open_warm(&pair, MEMBERS, 1, 0, 0, 1);
     pair_goal(&pair, 1);
     pair_assemble(&pair);
     memset(&said, 0, sizeof said);
@@ -203,6 +215,69 @@ static void test_accept_passes_over_nobody(void **state)
     assert_true(spotnik_id_equal(said.accept_to, id));
 }
 
+/* Linked to node 2, and in no view of ours. */
+static struct spotnik_member stranger(uint64_t id)
+{
+    struct spotnik_member member = { .id = { .low = id }, .port = 1 };
+
+    pair_event(&pair, 2,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up = { member, 0 } });
+    return member;
+}
+
+/* It says that it is in our epoch. */
+static void tell_as(const struct spotnik_member *from, struct spotnik_message *message)
+{
+    message->epoch = view()->epoch;
+    pair_event(&pair, 2,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { *from, message } });
+}
+
+/* Node 4 is the next hop of node 2, which has never met it: the others are dead. */
+static void reports_of_the_dead(void)
+{
+    memset(report, 0, sizeof report);
+    report[2].evidence = SPOTNIK_EVIDENCE_SILENT;
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        if (rank != 2 && rank != 4)
+            report[rank].evidence = SPOTNIK_EVIDENCE_TAINTED;
+}
+
+/* Claim: only members of the view bid and propose in it. A stranger's token changes nothing, nor
+ * its proposal; not where the table of peers is full of strangers, and the next hop would take the
+ * place of the very one that speaks. */
+static void test_strangers_do_not_bid(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i < 3 * NODES_MAX + SPOTNIK_JOINERS_MAX; i++)
+        stranger(STRANGER + i);
+    struct spotnik_member last = stranger(STRANGER); /* its place is the next to be taken */
+    uint32_t frozen = pair.node[2].frozen;
+    struct spotnik_token token = { .ballot = { .round = 20, .initiator = pair.node[4].member.id },
+                                   .report_count = MEMBERS,
+                                   .report = report,
+                                   .ledger_step = SPOTNIK_NO_LEDGER };
+
+    reports_of_the_dead();
+    tell_as(&last, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_RECONCILE, .token = &token });
+    assert_int_equal(pair.node[2].frozen, frozen);
+    reports_of_the_dead();
+    tell_as(&pair.node[1].member,
+            &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_RECONCILE, .token = &token });
+    assert_int_equal(pair.node[2].frozen, frozen + 1);
+    assert_true(pair.node[2].dialling[4]);
+    struct spotnik_proposal proposal = proposal_of(4, 20);
+    uint32_t accepts = pair.sent[SPOTNIK_MESSAGE_ACCEPT];
+    last = stranger(STRANGER + 1);
+    tell_as(&last,
+            &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPT, .proposal = &proposal });
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], accepts);
+    tell_as(&pair.node[1].member,
+            &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPT, .proposal = &proposal });
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], accepts + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +286,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_accepts_what_it_promised, assemble, close_pair),
         cmocka_unit_test_setup_teardown(test_promise_freezes, assemble, close_pair),
         cmocka_unit_test_setup_teardown(test_accept_passes_over_nobody, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_strangers_do_not_bid, assemble_apart, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
 #include "meeting.h"
 
 #include <arpa/inet.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 
 #include "link/slots.h"
@@ -276,6 +278,47 @@ static void a_number_used_again_is_another_process(void **state)
     assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED);
 }
 
+/* In a PID namespace of its own, first with a /proc of that namespace, then with one of another. */
+static int life_with_another_proc(void)
+{
+    struct spotnik_process process;
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
+        || mount("proc", "/proc", "proc", 0, NULL) != 0)
+        return 77;
+    spotnik_process_self(&process);
+    if (process.boot == 0 || spotnik_process_life(&process) != SPOTNIK_LIFE_ALIVE)
+        return 1;
+    process.start++; /* so says the /proc of another namespace of the process of this number */
+    if (umount("/proc") != 0 || spotnik_process_life(&process) != SPOTNIK_LIFE_UNKNOWN)
+        return 2;
+    spotnik_process_self(&process);
+    return process.boot == 0 ? 0 : 3;
+}
+
+/* Who is entered into a PID namespace (nsenter), and still sees the /proc of another one, reads of
+ * other processes there: it proves no death by them. */
+static void the_proc_of_another_namespace_proves_nothing(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0
+            && unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS) != 0)
+            _exit(77);
+        pid = fork();
+        if (pid == 0)
+            _exit(life_with_another_proc());
+        waitpid(pid, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 4);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* A process that hangs before it ever asked to be let in holds up nobody. */
 static void whoever_never_entered_blocks_nobody(void **state)
 {
@@ -528,6 +571,7 @@ int main(void)
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
         cmocka_unit_test(a_number_used_again_is_another_process),
+        cmocka_unit_test(the_proc_of_another_namespace_proves_nothing),
         cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_torn_record_is_waited_for, directory_make,
