@@ -211,28 +211,33 @@ static void last_one_goes_on(void **state)
     spotnik_engine_free(worker[1].engine, true);
 }
 
-/* One step with a bucket whose size depends on the member. */
+static int step_of(struct spotnik_engine *engine, size_t count)
+{
+    float data[8] = { 0 };
+    spotnik_step step;
+    int rc = spotnik_engine_step_begin(engine, &step);
+    if (rc == 0)
+        rc = spotnik_engine_allreduce(engine, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM);
+    return rc == 0 ? spotnik_engine_step_commit(engine) : rc;
+}
+
+/* Equal steps, and then one with a bucket whose size depends on the member. */
 static void *odd_main(void *context)
 {
     struct worker *worker = context;
-    float data[8] = { 0 };
-    spotnik_step step;
-    worker->rc = spotnik_engine_step_begin(worker->engine, &step);
+    for (unsigned i = 0; i < worker->steps && worker->rc == 0; i++)
+        worker->rc = step_of(worker->engine, 4);
     if (worker->rc == 0)
-        worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, 4 + worker->index,
-                                              SPOTNIK_F32, SPOTNIK_SUM);
-    if (worker->rc == 0)
-        worker->rc = spotnik_engine_step_commit(worker->engine);
+        worker->rc = step_of(worker->engine, 4 + worker->index);
     spotnik_engine_free(worker->engine, false);
     return NULL;
 }
 
 /* Different programs are told apart by an error on the member that meets the difference first; the
  * other one meets it too, or goes on without the first. Nobody hangs. */
-static void mismatch_is_an_error(void **state)
+static void differ_after(unsigned steps)
 {
-    (void)state;
-    struct worker worker[2] = { 0 };
+    struct worker worker[2] = { { .steps = steps }, { .steps = steps } };
     cluster_start(worker, 2);
     for (unsigned i = 0; i < 2; i++)
         pthread_create(&worker[i].thread, NULL, odd_main, &worker[i]);
@@ -241,6 +246,21 @@ static void mismatch_is_an_error(void **state)
     assert_true(worker[0].rc == SPOTNIK_ERR_MISMATCH || worker[1].rc == SPOTNIK_ERR_MISMATCH);
     for (unsigned i = 0; i < 2; i++)
         assert_true(worker[i].rc == SPOTNIK_ERR_MISMATCH || worker[i].rc == 0);
+}
+
+static void mismatch_is_an_error(void **state)
+{
+    (void)state;
+    differ_after(0);
+}
+
+/* Here the bucket that differs lies in memory, and a member that looks there sees it at once. Not
+ * every time both look: so again and again. */
+static void mismatch_in_memory_is_an_error(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 20; i++)
+        differ_after(3);
 }
 
 /* Calls that do not fit are refused and change nothing. */
@@ -449,6 +469,7 @@ int main(void)
         cmocka_unit_test(survivors_commit),
         cmocka_unit_test(last_one_goes_on),
         cmocka_unit_test(mismatch_is_an_error),
+        cmocka_unit_test(mismatch_in_memory_is_an_error),
         cmocka_unit_test(notice_ends_the_wait),
         cmocka_unit_test(joiner_that_gives_up_is_not_waited_for),
         cmocka_unit_test(waiting_costs_no_processor),
