@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import inspect
 import math
+import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -24,6 +25,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
 from .torch._feed import Feed
+from .torch._joining import log
 from .torch._loader import shard
 from .torch._session import Session, current
 
@@ -74,34 +76,61 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._loader.spotnik_feed = self._feed
         _become(self._loader, type("SharedLoader", (self._kind,), {"__iter__": _iterate}))
         self._feed.join()
-        self._look(state, control)
+        self._look(args, state, control)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A step begins."""
-        self._look(state, control)
+        self._look(args, state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A step has been applied."""
-        self._look(state, control)
+        self._look(args, state, control)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """An epoch has ended."""
-        self._look(state, control)
+        self._look(args, state, control)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """The Trainer sums up its training, and loads its best model next: that is no state of the job."""
+        if "train_runtime" in (logs or {}):
+            self._leave(args, state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Leave the job: the model is an ordinary one again."""
-        if self._feed is not None:
-            _become(self._loader, self._kind)
-            self._feed.session.close()
-            self._feed = None
+        self._leave(args, state)
 
-    def _look(self, state: Any, control: Any) -> None:
+    def _leave(self, args: Any, state: Any) -> None:
+        if self._feed is None:
+            return
+        _become(self._loader, self._kind)
+        self._feed.session.close()
+        self._feed = None
+        if args.load_best_model_at_end and state.best_global_step not in (None, 0, state.global_step):
+            state.best_model_checkpoint = _best(args, state)
+
+    def _look(self, args: Any, state: Any, control: Any) -> None:
         step = self._feed.session.last_step if self._feed is not None else None
         if step is None:
             return
         self.senior = step.rank == 0
+        if args.distributed_state is not None:  # what `args.should_save` and `is_world_process_zero()` ask
+            args.distributed_state.process_index = args.distributed_state.local_process_index = step.rank
         state.is_world_process_zero = state.is_local_process_zero = self.senior
         control.should_save = control.should_save and self.senior
+
+
+def _best(args: Any, state: Any) -> Optional[str]:
+    """The best model, which another member may have saved; before the last step began, so it is complete."""
+    folder = os.path.join(args.output_dir, f"checkpoint-{state.best_global_step}")
+    if os.path.isdir(folder):
+        return folder
+    log.warning(
+        "load_best_model_at_end: the best model is that of step %d, and %s is not here: this member keeps the last "
+        "one. One member saves for all, so output_dir must be a folder that all of them share",
+        state.best_global_step,
+        folder,
+    )
+    return None
 
 
 class _Stopping:

@@ -239,6 +239,7 @@ void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed,
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .resume = { committed, ledger } };
     spotnik_engine_lock(engine);
     engine->stand.committed = engine->origin = committed;
+    spotnik_death_origin_set(engine->death, committed);
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);
 }
@@ -296,7 +297,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_carriage_renamed(engine->carriage);
     spotnik_engine_core_reset(engine);
     engine->stand.committed = committed;
-    engine->origin = 0;
+    engine->origin = spotnik_death_origin(engine->death);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .join.committed = committed };
     spotnik_engine_drive(engine, &event);
     spotnik_engine_kick(engine);

@@ -58,7 +58,8 @@ struct spotnik_engine {
     bool thread_started;
     uint64_t listener_inode;
     struct spotnik_death *death;
-    /* the step after which this process founded or resumed the job; 0 in one that joined */
+    /* the step after which the job was founded or resumed, by this process or another one of its
+     * agent; 0 in one that joined others */
     uint64_t origin;
     uint32_t noticed;    /* atomic: spotnik_engine_notice() */
     uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */

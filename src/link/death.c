@@ -421,6 +421,17 @@ uint32_t spotnik_death_start(const struct spotnik_death *death)
     return __atomic_load_n(&death->slots->start, __ATOMIC_RELAXED);
 }
 
+void spotnik_death_origin_set(struct spotnik_death *death, uint64_t step)
+{
+    if (death != NULL)
+        __atomic_store_n(&death->slots->origin, step, __ATOMIC_RELEASE);
+}
+
+uint64_t spotnik_death_origin(const struct spotnik_death *death)
+{
+    return death != NULL ? __atomic_load_n(&death->slots->origin, __ATOMIC_ACQUIRE) : 0;
+}
+
 void spotnik_death_gathered(struct spotnik_death *death, uint32_t size)
 {
     uint32_t start = spotnik_death_start(death);

@@ -69,6 +69,11 @@ void spotnik_death_yielded(struct spotnik_death *death);
  * been there. */
 uint32_t spotnik_death_start(const struct spotnik_death *death);
 
+/* For those that join: the job's first step is the one after `step`, from a checkpoint. */
+void spotnik_death_origin_set(struct spotnik_death *death, uint64_t step);
+/* 0: it is step 1, or it was taken by members that another agent started. */
+uint64_t spotnik_death_origin(const struct spotnik_death *death);
+
 /* A view of `size` members is installed. */
 void spotnik_death_gathered(struct spotnik_death *death, uint32_t size);
 /* For the log of the agent that started us, if there is one: we wait, for so long of so long; 0, 0:

@@ -56,7 +56,9 @@ struct spotnik_slots {
     /* How long the member that told last has waited in its search for the job, and of how long, in
      * ms: spotnik_slots_wait(). One word, since several tell at once. 0: it waits for nothing. */
     uint64_t waiting;
-    uint64_t unused_waiting;
+    /* The job goes on from a checkpoint: of the state after this step. 0: from none, as far as
+     * members of this table know. */
+    uint64_t origin;
     uint8_t spare[24];
     struct spotnik_slot slot[];
 };

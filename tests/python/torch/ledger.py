@@ -78,6 +78,11 @@ def contributions(cluster: Cluster, since: int = 1, until: int = 1 << 40) -> lis
     return result
 
 
+def places(shares: list[Share]) -> list[int]:
+    """The places in their epoch of the samples of some shares."""
+    return sorted(place for share in shares for a, b in share for place in range(a, b))
+
+
 def check_every_sample_once(steps: list[tuple[int, list[Share]]], samples: int) -> int:
     """Returns the number of complete epochs of data."""
     used: dict[int, collections.Counter[int]] = collections.defaultdict(collections.Counter)

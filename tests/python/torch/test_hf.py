@@ -156,24 +156,99 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
 
 
-def test_it_goes_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
-    """Stopped in the midst of an epoch and started again, it trains as if it had never stopped."""
+def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
+    """Three stop in the midst of an epoch; three others then train as one that never stopped."""
     kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1)}
-    job, stop, cut = cluster(), tmp_path / "stop", 2 * steps_of(1) + 3
+    stop, cut = tmp_path / "stop", 2 * steps_of(1) + 3
     stop.write_text(str(cut))
-    job.environment.clear()
-    job.start(train, folder=str(job.folder / "out0"), stop=str(stop), **kept)
-    job.wait()
-    job.start(train, folder=str(job.folder / "out1"), **kept)
-    job.wait()
+    before, after = cluster(), cluster()
+    for job, settings in ((before, {"stop": str(stop)}), (after, {})):
+        job.gather(3)
+        for number in range(3):
+            job.start(train, folder=str(job.folder / f"out{number}"), **settings, **kept)
+        job.wait()
+        assert not job.errors()
     (tmp_path / "alone").mkdir()
-    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))
-    first, second = job.lines("done")
-    assert first["done"] == cut, job.errors()
-    assert second == calm[-1]
-    begun = [line for line in job.lines("begin") if line["share"]]
-    assert [line["begin"] for line in begun] == list(range(1, second["done"] + 1))
-    assert [line["share"] for line in begun] == [line["share"] for line in calm if line.get("share")]
+    *calm, last = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))
+    assert [line["done"] for line in before.lines("done")] == [cut] * 3
+    ends = after.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert (ends[0]["done"], ends[0]["lr"]) == (last["done"], last["lr"])
+    assert ends[0]["sum"] == pytest.approx(last["sum"], abs=1e-3)
+    steps = ledger.contributions(before, until=cut) + ledger.contributions(after, since=cut + 1)
+    assert [ledger.places(shares) for _, shares in steps] == [
+        ledger.places([line["share"]]) for line in calm if line.get("share")
+    ]
+
+
+# ---- the best model ----
+
+
+class Sums(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Tells the sum of all parameters after each epoch."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        self.tell(after=state.global_step, sum=total(model))
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.tell(saves=args.should_save)
+
+
+def total(model: nn.Module) -> float:
+    return float(torch.cat([p.detach().flatten() for p in model.parameters()]).double().sum())
+
+
+def keeps_best(tell: Tell, folder: str, kept: str, loads: bool = True, strategy: str = "epoch") -> None:
+    """No evaluation is better than the first."""
+    from spotnik.hf import Callback
+
+    transformers.logging.set_verbosity_error()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        num_train_epochs=3,
+        per_device_train_batch_size=BATCH,
+        eval_strategy="epoch",
+        save_strategy=strategy,
+        load_best_model_at_end=loads,
+        metric_for_best_model="less",
+        greater_is_better=True,
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+    )
+    less, model = itertools.count(0, -1), Classifier()
+    trainer = transformers.Trainer(
+        model,
+        arguments,
+        train_dataset=samples(),
+        eval_dataset=samples()[:4],
+        callbacks=[Callback(seed=7, checkpoint=kept), Sums(tell)],
+        compute_metrics=lambda _: {"less": next(less)},
+    )
+    trainer.train()
+    tell(done=trainer.state.global_step, sum=total(model), zero=trainer.is_world_process_zero())
+
+
+@pytest.mark.parametrize("strategy", ["epoch", "best"])
+def test_all_end_with_the_best_model_and_the_job_with_the_last(cluster: Make, tmp_path: Path, strategy: str) -> None:
+    job, settings = cluster(), {"folder": str(tmp_path / "out"), "kept": str(tmp_path / "kept"), "strategy": strategy}
+    job.gather(2)
+    for _ in range(2):
+        job.start(keeps_best, **settings)
+    job.wait()
+    assert not job.errors()
+    first, *_, last = (line["sum"] for line in job.members[0].lines if "after" in line)
+    assert first != last
+    assert [line["sum"] for line in job.lines("done")] == [first] * 2
+    assert sorted(line["zero"] for line in job.lines("done")) == [False, True]
+    assert [line["saves"] for line in job.lines("saves")].count(True) == (3 if strategy == "epoch" else 1)
+    again = alone(keeps_best, tmp_path / "out", loads=False, **settings)  # a finished job repeats nothing
+    assert again[-1]["sum"] == last
 
 
 # ---- early stopping ----

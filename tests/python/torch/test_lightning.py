@@ -165,24 +165,29 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert evaluated and all(line["evaluated"] == (line["at"] + 1) * steps_of(1) for line in evaluated)
 
 
-def test_it_goes_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
-    """Stopped in the midst of an epoch and started again, it trains as if it had never stopped."""
+def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
+    """Three stop in the midst of an epoch; three others then train as one that never stopped."""
     kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1)}
-    job, stop, cut = cluster(), tmp_path / "stop", 2 * steps_of(1) + 3
+    stop, cut = tmp_path / "stop", 2 * steps_of(1) + 3
     stop.write_text(str(cut))
-    job.environment.clear()
-    job.start(train, folder=str(job.folder / "out0"), stop=str(stop), **kept)
-    job.wait()
-    job.start(train, folder=str(job.folder / "out1"), **kept)
-    job.wait()
+    before, after = cluster(), cluster()
+    for job, settings in ((before, {"stop": str(stop)}), (after, {})):
+        job.gather(3)
+        for number in range(3):
+            job.start(train, folder=str(job.folder / f"out{number}"), **settings, **kept)
+        job.wait()
+        assert not job.errors()
     (tmp_path / "alone").mkdir()
-    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))
-    first, second = job.lines("done")
-    assert first["done"] == cut, job.errors()
-    assert second == calm[-1]
-    begun = [line for line in job.lines("begin") if line["share"]]
-    assert [line["begin"] for line in begun] == list(range(1, second["done"] + 1))
-    assert [line["share"] for line in begun] == [line["share"] for line in calm if line.get("share")]
+    *calm, last = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))
+    assert [line["done"] for line in before.lines("done")] == [cut] * 3
+    ends = after.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert (ends[0]["done"], ends[0]["lr"]) == (last["done"], last["lr"])
+    assert ends[0]["sum"] == pytest.approx(last["sum"], abs=1e-3)
+    steps = ledger.contributions(before, until=cut) + ledger.contributions(after, since=cut + 1)
+    assert [ledger.places(shares) for _, shares in steps] == [
+        ledger.places([line["share"]]) for line in calm if line.get("share")
+    ]
 
 
 # ---- early stopping ----

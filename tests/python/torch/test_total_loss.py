@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import ledger
-from cluster import Cluster, alone
+from cluster import LIMIT_S, Cluster, alone
 from programs import SAMPLES, elastic, replayed
 from test_exact import ROUNDING
 
@@ -47,3 +48,27 @@ def test_a_job_that_lost_every_member_resumes(cluster: Make, tmp_path: Path) -> 
     alone(replayed, tmp_path, batches=ledger.batches(steps, SAMPLES, seed=7), path=str(path))
     for final in after.folder.glob("final.*.pt"):
         assert ledger.distance(str(final), str(path)) < ROUNDING
+
+
+def test_a_job_that_resumes_waits_for_all_as_a_new_one_does(cluster: Make, tmp_path: Path) -> None:
+    """Two of three are there: neither begins. The second has the state, of a later step than none, from the first."""
+    directory = tmp_path / "checkpoints"
+    directory.mkdir()
+    before, after = cluster(), cluster()
+    for job in (before, after):
+        job.environment.update(SPOTNIK_CHECKPOINT=str(directory), SPOTNIK_CHECKPOINT_STEPS="1")
+    before.start(elastic, folder=str(before.folder), steps=3)
+    before.wait()
+    after.gather(3)
+    for _ in range(2):
+        after.start(elastic, folder=str(after.folder), steps=6)
+    until = time.monotonic() + LIMIT_S
+    while [stands[1:] for stands in after.stands()] != [(2, 3)] * 2:
+        assert all(step <= 3 for step, *_ in after.stands()), "two of three have begun"
+        assert time.monotonic() < until, after.stands()
+        time.sleep(0.01)
+    after.start(elastic, folder=str(after.folder), steps=6)
+    after.wait()
+    assert not before.errors() and not after.errors()
+    taken = [(line["step"], line["members"]) for line in after.lines("step")]
+    assert sorted(taken) == sorted([(step, 3) for step in (4, 5, 6)] * 3)

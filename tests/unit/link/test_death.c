@@ -319,6 +319,9 @@ static void the_agent_is_told(void **state)
     assert_int_equal(spotnik_death_start(death), 3);
     spotnik_death_gathered(death, 3);
     assert_int_equal(spotnik_death_start(death), 0); /* for all, and for good */
+    assert_int_equal(spotnik_death_origin(death), 0);
+    spotnik_death_origin_set(death, 25);
+    assert_int_equal(spotnik_death_origin(death), 25);
     spotnik_death_free(death);
     spotnik_slots_assign(slots, 0);
     assert_true(own->committed == 0 && own->done == 0 && own->left == 0);
