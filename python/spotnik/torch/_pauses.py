@@ -187,7 +187,7 @@ class Pauses:
         what = self._what
         if wish is not None and wish.what != what:
             wish = None
-        memory = identity(what) if wish is None else wish.memory
+        memory = identity(what) if wish is None else wish.memory.clone()
         callers = torch.tensor([int(wish is not None)])
         op = Op.SUM if what[2] == Op.MEAN else Op(what[2])
         job.allreduce_start(0, memory.data_ptr(), memory.numel(), Dtype(what[1]), op, memory)
@@ -197,8 +197,7 @@ class Pauses:
         self.state[_PHASE] = OPEN
         if wish is None or not int(callers):
             return False  # without callers in it, the caller asks again
-        if wish.op == Op.MEAN:
-            memory /= int(callers)
+        wish.memory = memory / int(callers) if wish.op == Op.MEAN else memory
         return True
 
 

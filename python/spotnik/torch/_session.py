@@ -213,6 +213,8 @@ class Session(Applying):
                 'allreduce() needs a place between two steps; say prepare(..., pauses="epoch") to call it after each '
                 "epoch of data, or pauses=k after every k-th step"
             )
+        if self._excluded:
+            self._end_late()
         if self.step is not None and self.step is not self.handed and self.data is not None:
             if self.handed is not None:
                 self._end_late()

@@ -36,10 +36,10 @@ def train(tell: Tell, stop: str, pauses: Any = "epoch", accumulate: int = 1, cli
         for number, (x, y) in enumerate(loader):
             running = spotnik.job().running
             assert running is not None
-            seen += 0 if running.replay or not running.sample_count else len(x)
             (nn.functional.cross_entropy(net(x), y) / accumulate).backward()
             if (number + 1) % accumulate:
                 continue
+            seen += 0 if running.replay else running.sample_count
             if clip:
                 nn.utils.clip_grad_norm_(net.parameters(), 0.3)
             opt.step()
