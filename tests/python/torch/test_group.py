@@ -421,7 +421,7 @@ def refused(tell: Tell, rank: int, size: int) -> None:
     for call, words in (
         (lambda: dist.all_reduce(x.to_sparse()), "to_dense"),
         (lambda: dist.all_reduce(x, dist.ReduceOp.BXOR), "use SUM, AVG"),
-        (lambda: dist.send(x, (rank + 1) % size), "broadcast, gather or scatter"),
+        (lambda: dist.send(x, (rank + 1) % size), "use broadcast, gather or scatter"),
         (lambda: dist.all_gather_into_tensor(x, x), "3 times the input"),
     ):
         with pytest.raises(survivors.NotSupportedError, match=re.escape(words)):

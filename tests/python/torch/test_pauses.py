@@ -57,9 +57,10 @@ def train(tell: Tell, stop: str, pauses: Any = "epoch", accumulate: int = 1, cli
 
 
 def told(tell: Tell, seen: int, epoch: int) -> None:
-    """Two calls, of which the second has a size and a type of its own."""
+    """Three calls, of sizes, types and operations of their own."""
     total = spotnik.allreduce(seen, "sum")
-    mean, least = spotnik.allreduce(torch.tensor([float(seen), 1.0], dtype=torch.float32)), spotnik.allreduce(epoch, "min")
+    mean = spotnik.allreduce(torch.tensor([float(seen), 1.0], dtype=torch.float32))
+    least = spotnik.allreduce(epoch, "min")
     assert isinstance(total, int) and mean.dtype == torch.float32
     tell(at=spotnik.step(), total=total, mean=mean.tolist(), epoch=epoch, least=least)
 
@@ -189,7 +190,7 @@ def wrong_places(tell: Tell) -> None:
     net = network()
     opt = torch.optim.SGD(net.parameters(), lr=0.05)
     spotnik.prepare(net, opt, pauses=2)
-    for number in range(2):
+    for _ in range(2):
         with pytest.raises(StateError, match="leaves no place"):
             spotnik.allreduce(1)
         loss = nn.functional.cross_entropy(net(data().tensors[0]), data().tensors[1])

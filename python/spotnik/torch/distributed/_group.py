@@ -375,8 +375,8 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def send(self, *_: Any) -> GroupWork:
         raise NotSupportedError(
-            "send and recv are not there, since a loss is heard at a call of all ranks; use broadcast, gather or scatter, "
-            'or a second group for them: dist.new_group(backend="gloo")'
+            "send and recv are not there, since a loss is heard at a call of all ranks; use broadcast, gather or "
+            'scatter, or a second group for them: dist.new_group(backend="gloo")'
         )
 
     recv = recv_anysource = send
