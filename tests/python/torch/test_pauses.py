@@ -7,7 +7,7 @@ import math
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError, MismatchError, StateError
+from spotnik.torch._pauses import CALLS, Pauses, Row, Wish, identity
 
 Make = Callable[..., Cluster]
 BATCH = 40
@@ -227,6 +228,35 @@ def test_places_types_and_words(tmp_path: Path) -> None:
             spotnik.allreduce(1)
     finally:
         spotnik.leave()
+
+
+class Nobody:
+    """A job in whose step this member had no share, as one that came in its midst: its data do not count."""
+
+    def samples_decline(self) -> None: ...
+
+    def allreduce_start(self, bucket: int, pointer: int, count: int, dtype: Any, op: Any, owner: torch.Tensor) -> None:
+        owner.zero_()
+
+    def step_commit(self) -> bool:
+        return True
+
+
+def test_a_value_survives_a_step_that_did_not_count_it() -> None:
+    pauses, wish = Pauses(1), Wish(torch.tensor([3.0, 4.0]), "sum")
+    pauses.step_trained(shown=True, is_end_of_epoch=False)
+    pauses._decide([Row(CALLS, 0, wish.what)], wish)
+    assert pauses.take(cast(Any, Nobody()), cast(Any, None), wish) is False  # it is to ask again
+    assert pauses.is_open and wish.memory.tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("op", ["sum", "min", "max", "product"])
+@pytest.mark.parametrize("value", [[2.5, -1.0], [3, -4]])
+def test_the_identity_changes_nothing(op: str, value: list[Any]) -> None:
+    wish = Wish(torch.tensor(value), op)
+    both = torch.stack([wish.memory, identity(wish.what)])
+    reduced = {"sum": both.sum(0), "min": both.amin(0), "max": both.amax(0), "product": both.prod(0)}[op]
+    assert reduced.dtype == wish.memory.dtype and reduced.tolist() == value
 
 
 def metric_of_torchmetrics(tell: Tell) -> None:
