@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from disturb import disturb
+from disturb import KILLS, disturb
 from programs import SAMPLES, data, network
 from torch import nn
 from torch.utils.data import DataLoader
@@ -108,7 +108,7 @@ def test_three_members(cluster: Make, tmp_path: Path, settings: dict[str, Any]) 
 )
 def test_kills_and_joins(cluster: Make, tmp_path: Path, settings: dict[str, Any]) -> None:
     job, stop = cluster(), tmp_path / "stop"
-    last = disturb(job, lambda: job.start(train, stop=str(stop), **settings), kills=3, stop=stop)
+    last = disturb(job, lambda: job.start(train, stop=str(stop), **settings), kills=KILLS, stop=stop)
     done = [line["done"] for line in job.lines("done")]
     assert len(done) == 3 and min(done) >= last
     pauses = check(job)
