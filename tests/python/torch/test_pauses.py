@@ -103,8 +103,8 @@ def test_three_members(cluster: Make, tmp_path: Path, settings: dict[str, Any]) 
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"clip": True}, {"clip": True, "accumulate": 2}, {"clip": True, "pauses": 3}],
-    ids=["plain", "clip", "accumulate", "steps"],
+    [{}, {"clip": True, "accumulate": 2}, {"clip": True, "pauses": 3}],
+    ids=["plain", "clip", "steps"],
 )
 def test_kills_and_joins(cluster: Make, tmp_path: Path, settings: dict[str, Any]) -> None:
     job, stop = cluster(), tmp_path / "stop"
