@@ -83,8 +83,8 @@ class Cluster:
                                          "wait_for_workers=False); time.sleep(1e6)")
 
     def _open_torchft(self) -> None:
-        lighthouse = Path(sys.executable).parent / "torchft_lighthouse"
-        self._help(str(lighthouse), "--min_replicas", "1", "--quorum_tick_ms", "100", "--join_timeout_ms", "1000", "--bind", f"[::]:{self.port}")
+        lighthouse = Path(__file__).with_name("torchft_lighthouse.py")
+        self._help(sys.executable, str(lighthouse), "--min_replicas", "1", "--quorum_tick_ms", "100", "--join_timeout_ms", "1000", "--bind", f"[::]:{self.port}")
         self.environment["TORCHFT_LIGHTHOUSE"] = f"http://localhost:{self.port}"
 
     def _open_ray(self) -> None:

@@ -160,7 +160,8 @@ def open_lighthouse(settings: str) -> subprocess.Popen[bytes]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "torchft_lighthouse"), "--bind", f"127.0.0.1:{port}"]
+    lighthouse = Path(__file__).with_name("torchft_lighthouse.py")
+    command = [sys.executable, str(lighthouse), "--bind", f"127.0.0.1:{port}"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen([*command, *shlex.split(settings)], **quiet)
     os.environ["TORCHFT_LIGHTHOUSE"] = f"http://127.0.0.1:{port}"

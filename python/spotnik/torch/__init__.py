@@ -22,6 +22,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from .._native import Op
 from ..errors import ArgumentError
 from ..job import Config, Job
 from ..sync import Rule
@@ -51,6 +52,7 @@ __all__ = [
     "StepReport",
     "SummaryWriter",
     "agreed",
+    "allreduce",
     "allreduce_hook",
     "digest",
     "epoch",
@@ -87,6 +89,7 @@ def prepare(
     seed: Optional[int] = None,
     rng: bool = True,
     metrics: Sequence[str] = (),
+    pauses: Union[str, int, None] = None,
     checkpoint: Optional[str] = None,
     config: Optional[Config] = None,
     on_step: Optional[Callable[[StepReport], None]] = None,
@@ -128,6 +131,8 @@ def prepare(
             numbers and a step repeated is the same step.
         metrics: names of numbers that :func:`tell` gives to a step and :func:`told` has afterwards: their means over
             all its samples. The same on every member.
+        pauses: where :func:`allreduce` may be called: "epoch", between two epochs of sharded data; or a number k,
+            after every k-th step. A pause in which nobody calls it costs one small step of the job.
         checkpoint: directory, shared by all members, for surviving the loss of all of them.
         config: settings of the job; default: from the environment (``spotnik run`` sets it).
         on_step: called after each step that was committed and applied.
@@ -139,6 +144,8 @@ def prepare(
     _check(accumulate, commit, batch, lr_rule, lr_batch, sparse)
     if commit == "step" and (sync != "ssgd" or accumulate != 1 or isinstance(model, DistributedDataParallel)):
         raise ArgumentError('commit="step" goes with sync="ssgd" and accumulate=1, and without DistributedDataParallel')
+    if pauses is not None and (sync != "ssgd" or commit == "step"):
+        raise ArgumentError('pauses go with sync="ssgd" and commit="backward"; give the step a number by tell()')
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     check_process_group()
     check_objects(model, optimizers, extra_state)
@@ -161,6 +168,7 @@ def prepare(
         seed=seed,
         rng=rng,
         metrics=metrics,
+        pauses=pauses,
         checkpoint=checkpoint,
         config=config,
         on_step=on_step,
@@ -325,6 +333,21 @@ def told(name: str) -> float:
     strategies in which members run apart it is of the step before.
     """
     return current().metrics.told(name)
+
+
+def allreduce(value: Union[torch.Tensor, float, int], op: Union[str, Op] = "mean") -> Any:
+    """Reduce a number or a tensor over the members, between two steps: ``seen = spotnik.allreduce(seen, "sum")``.
+
+    `op` is "mean" (each member counts once), "sum", "min", "max" or "product". All members get the same bits, so the
+    loop may decide by it. A member that is lost meanwhile does not count; one that comes meanwhile takes part with
+    nothing. Call it where ``prepare(..., pauses=...)`` says, the same calls on all members, with the parameters as the
+    training has them. It waits for all members.
+
+    Returns a number for a number, and for a tensor a new one of its shape and type; the mean of whole numbers is a
+    float. Raises MismatchError on every member, with the ranks, when the members make different calls; StateError where
+    there is no pause.
+    """
+    return current().allreduce(value, op)
 
 
 def leave() -> None:

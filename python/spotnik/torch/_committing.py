@@ -12,6 +12,7 @@ from ..job import Step
 from ._exchange import Common, pairs, share_hash
 from ._joining import EXIT_INTERRUPTED, Joining, log
 from ._leaves import UNKNOWN
+from ._options import Data
 from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_YES
 
 
@@ -122,11 +123,15 @@ class Committing(Joining):
             raise SystemExit(EXIT_INTERRUPTED)
 
     def _account(self) -> None:
-        if self.data is None:
-            return
+        before = self.replica.control[DATA_EPOCH].item()
+        if self.data is not None:
+            self._consume(self.data)
+        self.pauses.step_trained(not self._inside, self.replica.control[DATA_EPOCH].item() != before)
+
+    def _consume(self, data: Data) -> None:
         control = self.replica.control
         control[CONSUMED] += self._samples
-        if control[CONSUMED] >= self.data.samples:
+        if control[CONSUMED] >= data.samples:
             control[DATA_EPOCH] += 1
             control[CONSUMED] = 0
 

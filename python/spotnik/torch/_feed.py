@@ -76,6 +76,7 @@ class Feed:
         share = pieces(session.position[0], pairs(step), count, self._shard.samples)
         if step.sample_count and self._mean:
             session.gradients.scales = [piece.scale for piece in share]
+        session.handed = step
         for piece in share:
             yield self._shard.load(session, step, piece)
         if session.step is step and session.gradients.passes < count:

@@ -23,6 +23,7 @@ from ._gradients import Gradients
 from ._leaves import Stateful
 from ._metrics import Metrics
 from ._options import Data, Options
+from ._pauses import Pauses
 from ._replica import CONSUMED, DATA_EPOCH, SEED, Replica, Watch
 from ._schedules import hold_at_end
 from ._strategies import Strategy
@@ -46,6 +47,7 @@ class Joining:
         trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self.gradients = Gradients(trained, options.bucket_mb, options.accumulate, options.sparse, self._commit)
         self.metrics = Metrics(options.metrics)
+        self.pauses = Pauses(options.pauses)
         self.data: Optional[Data] = None
         self.job: Optional[Job] = None
         self.solo = False
@@ -65,7 +67,8 @@ class Joining:
         self._pending: set[int] = set()  # optimisers that have not applied the committed step
         self._excluded = False
         self._inside = False
-        self.every_step_shown = False  # to the program's loop, also those without samples for this member: a log's wish
+        # To the program's loop, also those without samples for this member: a log's wish, and that of pauses.
+        self.every_step_shown = self.pauses.on
         self._touched = False
         self._known = True  # do we know what the program did after the last step?
         self._members = 1
@@ -78,6 +81,7 @@ class Joining:
         self._versions: Optional[int] = None
         self._backward_s: Optional[float] = None
         self._hooks: list[Any] = []  # of the model and the optimisers
+        self.handed: Optional[Step] = None  #: the last one whose batch the loop was given
         self._entry: Any = None  # begins the steps, where no loader does
 
     # ---- joining ----
@@ -116,6 +120,7 @@ class Joining:
         job = Job(config)
         job.join()
         self._replica.register(job)
+        self.pauses.register(job)
         self._joined(job)
         self._exchange = Exchange(self._replica, len(self.gradients.slots))
         self.job = job
@@ -237,7 +242,7 @@ class Joining:
         else:
             job.leave()
 
-    def begin(self) -> Step:
+    def begin(self, epoch: Optional[int] = None) -> Step:
         """Begin the next step that the program's loop has to take."""
         raise NotImplementedError
 

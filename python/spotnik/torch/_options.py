@@ -47,6 +47,7 @@ class Options:
     seed: Optional[int]
     rng: bool
     metrics: Sequence[str]
+    pauses: Union[str, int, None]
     checkpoint: Optional[str]
     config: Optional[Config]
     on_step: Optional[Callable[[StepReport], None]]

@@ -169,16 +169,16 @@ class Course:
         if wanted < session.position[0]:
             session.unsure()
             session.stand_aside(wanted)
-        while session.position[0] == wanted and self._begin(session):
+        while session.position[0] == wanted and self._begin(session, wanted):
             step = session.step
             if step is None or session.position[0] != wanted:
                 return
             yield from self._mini_batches(session, step)
 
     @staticmethod
-    def _begin(session: Session) -> bool:
+    def _begin(session: Session, epoch: Optional[int] = None) -> bool:
         try:
-            session.begin()
+            session.begin(epoch)
         except DoneError:
             return False
         return True
@@ -186,6 +186,7 @@ class Course:
     def _mini_batches(self, session: Session, step: Step) -> Iterator[tuple[Piece, Step]]:
         """Those of one step, which may be read ahead of their backward passes (as gradient accumulation does)."""
         share = self.pieces(session, step)
+        session.handed = step
         session.gradients.scales = [piece.scale if step.sample_count else 1.0 for piece in share]
         for piece in share:
             yield piece, step

@@ -19,12 +19,13 @@ So it does in short tails where the program keeps a log (``_writing``).
 from __future__ import annotations
 
 import random
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch.optim import Optimizer
 
-from ..errors import LeavingError, MismatchError, StateError
+from .._native import Op
+from ..errors import ArgumentError, LeavingError, MismatchError, StateError
 from ..job import Job, Step
 from ._applying import Applying
 from ._entry import Entry
@@ -32,6 +33,7 @@ from ._exchange import mix
 from ._joining import EXIT_INTERRUPTED, log
 from ._leaves import Stateful
 from ._options import Options
+from ._pauses import Wish
 from ._replica import INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES
 
 
@@ -45,10 +47,12 @@ class Session(Applying):
         self._entry = Entry(model, self._before_forward)
         self._hooks.append(self._entry)
 
-    def begin(self) -> Step:
+    def begin(self, epoch: Optional[int] = None) -> Step:
         """Begin the next step that the program's loop has to take; takes those before it by itself.
 
-        Raises DoneError at the end of the job; leaves and exits with 75 after a notice.
+        With pauses, and where steps taken here end `epoch`, in which the loop is, no step is begun: the program may
+        have something to call before the next one. Raises DoneError at the end of the job; leaves and exits with 75
+        after a notice.
         """
         if self.step is not None:
             return self.step
@@ -57,19 +61,24 @@ class Session(Applying):
         job = self.open()
         self._settle()
         while True:
-            self.watch.check()
-            self._mark()
-            step = self._begin_or_leave(job)
+            step = self._begin_step(job)
             if step.number < self.left_at:
                 self._end_without_job()
             if self.replica.after_begin(job):
                 self._known = True
                 self._received()
                 log.info("state received at step %d", step.number - 1)
+            if self.pauses.is_open:
+                if self.pauses.take(job, step, None) is None:
+                    self._exclude()
+                continue
+            step = self.pauses.number(step)
             self._armed(step)
             if not self._repeats(step):
                 return step
             self._take_inside()
+            if epoch not in (None, self.position[0]) and self.pauses.is_open:
+                return step
 
     def _repeats(self, step: Step) -> bool:
         """Can the step be taken here, without the program's loop?
@@ -92,6 +101,11 @@ class Session(Applying):
 
     def _received(self) -> None:
         """This member has another's state now."""
+
+    def _begin_step(self, job: Job) -> Step:
+        self.watch.check()
+        self._mark()
+        return self._begin_or_leave(job)
 
     def _begin_or_leave(self, job: Job) -> Step:
         try:
@@ -173,6 +187,63 @@ class Session(Applying):
 
     def _finish_inside(self) -> None:
         self._commit()
+
+    # ---- between two steps of the training ----
+
+    def allreduce(self, value: Union[torch.Tensor, float, int], op: Union[str, Op]) -> Union[torch.Tensor, float, int]:
+        """Reduce `value` over the members, in an open pause."""
+        wish = Wish(value, op)
+        job = self._in_pause()
+        self._settle()
+        watched = self._versions is not None
+        done: Optional[bool] = False
+        while not done:
+            step = self._begin_step(job)
+            done = None if self.replica.after_begin(job) else self.pauses.take(job, step, wish)
+            if done is None:
+                self._end_late()
+        if watched:
+            self._versions = self.watch.versions()
+        return wish.result()
+
+    def _in_pause(self) -> Job:
+        """The job, where allreduce() may be called now."""
+        if not self.pauses.on:
+            raise ArgumentError(
+                'allreduce() needs a place between two steps; say prepare(..., pauses="epoch") to call it after each '
+                "epoch of data, or pauses=k after every k-th step"
+            )
+        if self._excluded:
+            self._end_late()
+        if self.step is not None and self.step is not self.handed and self.data is not None:
+            if self.handed is not None:
+                self._end_late()
+            raise StateError(
+                "allreduce() was called for an epoch that was over when this member came; write "
+                "for epoch in spotnik.epochs(count), which begins with the epoch that the job is in"
+            )
+        if self.step is not None:
+            raise StateError(
+                "allreduce() was called in the midst of a step; call it after optimizer.step(), or give the running "
+                "step a number by spotnik.tell()"
+            )
+        if self.job is None or self.over or not self.pauses.is_open:
+            when = "of an epoch of data" if self.pauses.when == "epoch" else f"of every {self.pauses.when} steps"
+            raise StateError(
+                f"allreduce() was called where pauses={self.pauses.when!r} leaves no place for it; call it after the "
+                f"last step {when}, or give prepare() other pauses"
+            )
+        return self.job
+
+    def _end_late(self) -> None:
+        """The others went on while this member was stopped; nobody repeats for it what it missed."""
+        log.error(
+            "the others went on without this member, and what it asked for by allreduce() is over; exit status %d "
+            "asks for a restart",
+            EXIT_INTERRUPTED,
+        )
+        self.close(abandon=True)
+        raise SystemExit(EXIT_INTERRUPTED)
 
     def unsure(self) -> None:
         """The program did something to its schedulers that it should not have: its numbers do not count."""

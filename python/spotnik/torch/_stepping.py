@@ -10,7 +10,7 @@ batch has a step for each optimiser: one that does not step in a batch is passed
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch.optim import Optimizer
@@ -69,11 +69,11 @@ class SteppingSession(Session):
 
     # ---- begin ----
 
-    def begin(self) -> Step:
+    def begin(self, epoch: Optional[int] = None) -> Step:
         """Begin the next batch."""
         while self._owes(len(self.optimizers)):
             self._pass_over()
-        return super().begin()
+        return super().begin(epoch)
 
     def _owes(self, until: int) -> bool:
         """Has an optimiser before number `until`, but not the first, not stepped in this batch?"""

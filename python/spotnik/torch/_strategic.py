@@ -9,7 +9,7 @@ said at its beginning, so that nobody waits for it.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Optional
 
 from torch.optim import Optimizer
 
@@ -42,11 +42,11 @@ class StrategicSession(Session):
 
     # ---- begin ----
 
-    def begin(self) -> Step:
+    def begin(self, epoch: Optional[int] = None) -> Step:
         """As without a strategy."""
         if self.step is not None:
             self._settle()  # backward() was called: the step ends in optimizer.step()
-        return super().begin()
+        return super().begin(epoch)
 
     def _received(self) -> None:
         self.strategy.spread(self.strategy.model)

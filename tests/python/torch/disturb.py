@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cluster import LIMIT_S, Cluster, Member
 
+from spotnik.torch._joining import EXIT_INTERRUPTED
+
 #: kills of a test that asks for no number of its own; more, to soak: SPOTNIK_TEST_KILLS=200
 KILLS = int(os.environ.get("SPOTNIK_TEST_KILLS", "3"))
 #: epochs of such a test: more than it needs. On a busy machine hundreds pass until a newcomer takes its part.
@@ -44,6 +46,8 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
     for _ in range(3):
         start()
     for _, line in job.events(LIMIT_S * max(1, kills / 3)):
+        if line.get("ended") == EXIT_INTERRUPTED:  # a busy machine stopped it for seconds, and it asks for a restart
+            start()
         active = survivors(job, killed)
         # The death of a last one, whose newcomers have no part yet, would be a total loss.
         if line.get("step", 0) < due or line.get("members", 3) < 3 or len(active) < 3:

@@ -374,6 +374,44 @@ def test_a_newcomer_fills_the_place_of_a_lost_member(cluster: Make) -> None:
     assert sorted((line["rank"], line["whole"]) for line in jobs.lines("whole")) == [(0, 3), (1, 3), (2, 3)]
 
 
+# ---- a second group ----
+
+
+def with_second_group(tell: Tell, rank: int, size: int, store: str) -> None:
+    kept = dist.FileStore(store, size)
+    dist.init_process_group("spotnik", store=kept, rank=rank, world_size=size)
+    pipes = dist.new_group(backend="gloo", timeout=timedelta(seconds=5))
+    x = torch.full((4,), float(rank))
+    if rank < 2:
+        dist.send(x, 1 - rank, group=pipes) if rank else dist.recv(x, 1, group=pipes)
+    tell(ready=rank, got=x.tolist())
+    if rank == 2:
+        signal.pause()  # until it is killed
+    with pytest.raises(RuntimeError):
+        dist.recv(x, 2, group=pipes)  # an error of this group alone leads to no reconfiguration
+    with pytest.raises(survivors.MemberLostError):
+        dist.all_reduce(x)
+    survivors.reconfigure()
+    pipes = dist.new_group(backend="gloo", timeout=timedelta(seconds=60))
+    y = torch.full((4,), 7.0 + rank)
+    dist.send(y, 1, group=pipes) if rank == 0 else dist.recv(y, 0, group=pipes)
+    dist.all_reduce(y)
+    tell(last=y.tolist())
+    os._exit(0)  # Gloo's groups would wait for the lost
+
+
+def test_a_second_group_sends_and_is_made_anew(cluster: Make, tmp_path: Path) -> None:
+    jobs = cluster()
+    for rank in range(3):
+        jobs.start(with_second_group, rank=rank, size=3, store=str(tmp_path / "store"))
+    for _member, line in jobs.events():
+        if "ready" in line and len(jobs.lines("ready")) == 3:
+            jobs.kill(jobs.members[2])
+    assert not jobs.errors()
+    assert {line["ready"]: line["got"][0] for line in jobs.lines("ready")} == {0: 1.0, 1: 1.0, 2: 2.0}
+    assert [line["last"] for line in jobs.lines("last")] == [[14.0] * 4] * 2
+
+
 # ---- refusals ----
 
 
@@ -383,7 +421,7 @@ def refused(tell: Tell, rank: int, size: int) -> None:
     for call, words in (
         (lambda: dist.all_reduce(x.to_sparse()), "to_dense"),
         (lambda: dist.all_reduce(x, dist.ReduceOp.BXOR), "use SUM, AVG"),
-        (lambda: dist.send(x, (rank + 1) % size), "broadcast, gather or scatter"),
+        (lambda: dist.send(x, (rank + 1) % size), "use broadcast, gather or scatter"),
         (lambda: dist.all_gather_into_tensor(x, x), "3 times the input"),
     ):
         with pytest.raises(survivors.NotSupportedError, match=re.escape(words)):

@@ -61,7 +61,7 @@ def _make(asked: Any, _options: object) -> dist.ProcessGroup:
     if world is not None:
         raise NotSupportedError(
             f"a group of {size} of {world.size()} members is not there: a step belongs to all of them. Use the default "
-            "group, or a group of another backend"
+            'group, or dist.new_group(ranks, backend="gloo")'
         )
     if getattr(asked, "enable_reconfigure", False):
         return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank))

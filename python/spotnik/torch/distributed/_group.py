@@ -374,12 +374,18 @@ class SpotnikGroup(dist.ProcessGroup):
     # ---- what is not there ----
 
     def send(self, *_: Any) -> GroupWork:
-        raise NotSupportedError("send and recv are not there; use broadcast, gather or scatter, which all ranks call")
+        raise NotSupportedError(
+            "send and recv are not there, since a loss is heard at a call of all ranks; use broadcast, gather or "
+            'scatter, or a second group for them: dist.new_group(backend="gloo")'
+        )
 
     recv = recv_anysource = send
 
     def split_group(self, *_: Any, **__: Any) -> dist.ProcessGroup:
-        raise NotSupportedError("a group of some of the members is not there; use the group of all of them")
+        raise NotSupportedError(
+            "a group of some of the members is not there; use the group of all of them, or "
+            'dist.new_group(ranks, backend="gloo")'
+        )
 
     # ---- what torch keeps on it ----
 

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pauses between steps of the training, in which members all-reduce numbers of the program's own: prepare(pauses=...).
+
+Whether a pause is open is registered state, so every member knows what the next step of the job is about, a joiner
+too. In an open pause two kinds of steps alternate, neither with samples:
+
+    roll     each member says whether it calls allreduce(), and with what; when nobody does, the pause is closed
+    values   what the callers gave, reduced; the others contribute nothing
+
+Decides what such a step says, and nothing about when it is begun. docs/design/0039-pauses.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+from collections.abc import Sequence
+from typing import Optional, Union
+
+import torch
+
+from .._native import Dtype, Op
+from ..errors import ArgumentError, MismatchError
+from ..job import Job, Step
+from ._buckets import NATIVE_TYPE
+
+When = Union[str, int, None]
+
+CLOSED, OPEN, VALUES = range(3)
+EXCUSED, GOES_ON, CALLS = range(3)  # what a member says in a roll
+_PHASE, _TRAINED, _COUNT, _DTYPE, _OP = range(5)  # places in the registered state
+_ROW = 5  # numbers of a member in a roll: what it says, its rank, and count, type and operation of its value
+_SLOTS = 256  # members of a job at most
+_TYPES = {native: kind for kind, native in NATIVE_TYPE.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a member says in a roll."""
+
+    says: int
+    rank: int
+    what: tuple[int, int, int]
+
+
+class Wish:
+    """One call of allreduce()."""
+
+    def __init__(self, value: Union[torch.Tensor, float, int], op: Union[str, Op]) -> None:
+        try:
+            self.op = op if isinstance(op, Op) else Op[op.upper()]
+        except (KeyError, AttributeError):
+            raise ArgumentError(f'op must be "mean", "sum", "min", "max" or "product", not {op!r}') from None
+        self.given = value
+        given = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value)
+        if given.is_complex() or given.is_sparse:
+            raise ArgumentError(f"a {given.dtype} tensor, {given.layout}, cannot be reduced; make it dense and real")
+        kind = torch.float64 if not isinstance(value, torch.Tensor) and given.is_floating_point() else given.dtype
+        if kind not in NATIVE_TYPE or kind == torch.uint8:
+            kind = torch.float32 if given.is_floating_point() else torch.int64
+        if self.op == Op.MEAN and not kind.is_floating_point:
+            kind = torch.float64
+        self.memory = given.to("cpu", kind, copy=True).contiguous().reshape(-1)
+        self.shape, self.device = given.shape, given.device
+        self.kept = given.dtype if self.op != Op.MEAN or given.is_floating_point() else torch.float64
+
+    @property
+    def what(self) -> tuple[int, int, int]:
+        """Count, type and operation: the same on all members that make the same call."""
+        return self.memory.numel(), int(NATIVE_TYPE[self.memory.dtype]), int(self.op)
+
+    def result(self) -> Union[torch.Tensor, float, int]:
+        """As the value was given: a number, or a tensor of its shape on its device."""
+        if not isinstance(self.given, torch.Tensor):
+            return self.memory.item()
+        kind = self.kept if self.kept != torch.bool else torch.int64
+        return self.memory.reshape(self.shape).to(self.device, kind)
+
+
+def identity(what: tuple[int, int, int]) -> torch.Tensor:
+    """What changes nothing in a reduction."""
+    count, dtype, op = what
+    kind = _TYPES[Dtype(dtype)]
+    if op == Op.PRODUCT:
+        return torch.ones(count, dtype=kind)
+    if op not in (Op.MIN, Op.MAX):
+        return torch.zeros(count, dtype=kind)
+    if kind.is_floating_point:
+        return torch.full((count,), float("inf") if op == Op.MIN else float("-inf"), dtype=kind)
+    limits = torch.iinfo(kind)
+    return torch.full((count,), limits.max if op == Op.MIN else limits.min, dtype=kind)
+
+
+class Pauses:
+    """Where the job stands between two steps of the training; the same on all members."""
+
+    def __init__(self, when: When) -> None:
+        known = when is None or when == "epoch" or (isinstance(when, int) and not isinstance(when, bool) and when > 0)
+        if not known:
+            raise ArgumentError(f'pauses is "epoch", or a number of steps of the training, 1 or more, not {when!r}')
+        self.when = when
+        self.state = torch.zeros(5, dtype=torch.int64)
+        self.saw_step = False  #: did the program's loop take the last step of the training?
+
+    @property
+    def on(self) -> bool:
+        """Does the program have pauses?"""
+        return self.when is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Is the next step of the job one of a pause?"""
+        return int(self.state[_PHASE]) != CLOSED
+
+    @property
+    def trained(self) -> int:
+        """Steps of the training that the job has committed."""
+        return int(self.state[_TRAINED])
+
+    @property
+    def _what(self) -> tuple[int, int, int]:
+        count, dtype, op = self.state[_COUNT:].tolist()
+        return count, dtype, op
+
+    def register(self, job: Job) -> None:
+        """Make it part of the replica."""
+        if self.on:
+            job.state_add("pauses", self.state.data_ptr(), self.state.numel(), Dtype.I64, self.state)
+
+    def number(self, step: Step) -> Step:
+        """The step as the training counts."""
+        return dataclasses.replace(step, number=self.trained + 1) if self.on else step
+
+    def step_trained(self, shown: bool, is_end_of_epoch: bool) -> None:
+        """A step of the training was committed; `shown`: the program's loop took it."""
+        if not self.on:
+            return
+        self.saw_step = shown
+        self.state[_TRAINED] += 1
+        if is_end_of_epoch if self.when == "epoch" else self.trained % int(self.when or 1) == 0:
+            self.state[_PHASE] = OPEN
+
+    # ---- steps of a pause ----
+
+    def take(self, job: Job, step: Step, wish: Optional[Wish]) -> Optional[bool]:
+        """Take the begun step of the job.
+
+        Returns None when the others went on without this member; else whether `wish` has its result. Raises
+        MismatchError on all members alike when they make different calls.
+        """
+        job.samples_decline()
+        if int(self.state[_PHASE]) == VALUES:
+            return self._reduce(job, wish)
+        rows = self._roll(job, step, wish)
+        if rows is None:
+            return None
+        self._decide(rows, wish)
+        return False
+
+    def _roll(self, job: Job, step: Step, wish: Optional[Wish]) -> Optional[list[Row]]:
+        says = CALLS if wish is not None else GOES_ON if self.saw_step else EXCUSED
+        mine = array.array("q", [says, step.rank, *(wish.what if wish is not None else (0, 0, 0))])
+        table = array.array("q", bytes(8 * _ROW * _SLOTS))
+        arguments = (mine.buffer_info()[0], _ROW, Dtype.I64, table.buffer_info()[0], _SLOTS)
+        job.collective_start("spotnik_allgather", (mine, table), 0, *arguments)
+        if not job.step_commit():
+            return None
+        told = [table[_ROW * i : _ROW * (i + 1)].tolist() for i in range(job.contributor_count)]
+        return [Row(says, rank, (count, dtype, op)) for says, rank, count, dtype, op in told]
+
+    def _decide(self, rows: Sequence[Row], wish: Optional[Wish]) -> None:
+        """All members do so from the same rows."""
+        callers = [row for row in rows if row.says == CALLS]
+        if not rows:
+            return  # all that had a say in it were lost
+        _check(callers, [row for row in rows if row.says == GOES_ON])
+        if wish is not None and (not callers or callers[0].what != wish.what):
+            raise MismatchError(
+                "this member calls spotnik.allreduce() where the others made another call, or none; call it at places "
+                "that are the same on all members, counted by spotnik.step() and spotnik.epochs()"
+            )
+        self.state[_PHASE] = VALUES if callers else CLOSED
+        if callers:
+            self.state[_COUNT:] = torch.tensor(callers[0].what)
+
+    def _reduce(self, job: Job, wish: Optional[Wish]) -> Optional[bool]:
+        what = self._what
+        if wish is not None and wish.what != what:
+            wish = None
+        memory = identity(what) if wish is None else wish.memory.clone()
+        callers = torch.tensor([int(wish is not None)])
+        op = Op.SUM if what[2] == Op.MEAN else Op(what[2])
+        job.allreduce_start(0, memory.data_ptr(), memory.numel(), Dtype(what[1]), op, memory)
+        job.allreduce_start(1, callers.data_ptr(), 1, Dtype.I64, Op.SUM, callers)
+        if not job.step_commit():
+            return None
+        self.state[_PHASE] = OPEN
+        if wish is None or not int(callers):
+            return False  # without callers in it, the caller asks again
+        wish.memory = memory / int(callers) if wish.op == Op.MEAN else memory
+        return True
+
+
+def _check(callers: Sequence[Row], others: Sequence[Row]) -> None:
+    """MismatchError where the programs differ."""
+    if callers and others:
+        raise MismatchError(
+            f"{_ranks(callers)} called spotnik.allreduce() and {_ranks(others)} went on with the training; make the "
+            "same number of calls on all members in each pause"
+        )
+    odd = [row for row in callers if row.what != callers[0].what]
+    if odd:
+        raise MismatchError(
+            f"{_ranks(odd)} gave spotnik.allreduce() another size, type or operation ({_words(odd[0])}) than rank "
+            f"{callers[0].rank} ({_words(callers[0])}); make the same call on all members"
+        )
+
+
+def _ranks(rows: Sequence[Row]) -> str:
+    return f"rank{'s' if len(rows) > 1 else ''} {', '.join(str(row.rank) for row in rows)}"
+
+
+def _words(row: Row) -> str:
+    count, dtype, op = row.what
+    return f"{Op(op).name.lower()} of {count} {str(_TYPES[Dtype(dtype)]).split('.')[1]}"
