@@ -23,6 +23,8 @@
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30  /* before the next job, after such a failure */
 #define DEAF_LOOKS 30   /* a program that does not listen for so long never does */
+#define SETTLE_SHARE 10 /* of a look: for how long a file that was asked for stays the same */
+#define STATUS_MAX 100
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
@@ -176,14 +178,16 @@ static void old_remove(struct bag_work *work, const struct bag_place *place,
 }
 
 /* What a save costs the program. One that was asked stops to write; one that was not writes anyway,
- * and then only the copy counts. */
+ * and then only the copy counts. The clock of a file server may be ahead: nothing takes longer than
+ * it has by ours. */
 static double save_cost_s(const struct bag_place *place, uint64_t now_ns)
 {
     uint64_t copy_ns = spotnik_time_since(now_ns, place->save_begun_ns),
              wrote_ns = place->saved.changed_ns;
     if (place->asked_ms == 0 || wrote_ns <= place->asked_wall_ns)
         return (double)copy_ns / 1e9;
-    return (double)(wrote_ns - place->asked_wall_ns) / 1e9;
+    return fmin((double)(wrote_ns - place->asked_wall_ns) / 1e9,
+                (double)(bag_place_work_ms(place, now_ns) - place->asked_ms) / 1e3);
 }
 
 static void save_done(struct bag_work *work, struct bag_place *place, bool fine, uint64_t now_ns)
@@ -249,6 +253,7 @@ static bool ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
     if (bag_ask(place->pid, work->bag.terms.ask) == 0) {
+        place->deaf_ns = bag_now_ns();
         deaf_tell(work, place);
         return false;
     }
@@ -265,7 +270,39 @@ static bool is_wanted(const struct bag_work *work, const struct bag_place *place
            && (work->bag.terms.ask == 0 || place->restart.work_ms >= place->asked_ms);
 }
 
-static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
+/* The file that was asked for was closed just now: a few looks in short succession. One that is
+ * opened again is waited for as any other. */
+static uint64_t look_span_ns(const struct bag_work *work, const struct bag_place *place,
+                             uint64_t now_ns)
+{
+    uint64_t look_ns = work->options->look_ns;
+    bool soon = place->asked_ms != 0 && place->mark.closed_ns != 0 && !is_wanted(work, place)
+                && spotnik_time_since(now_ns, place->mark.closed_ns) < look_ns;
+    return soon ? look_ns / SETTLE_SHARE : look_ns;
+}
+
+static bool is_to_ask(const struct bag_work *work, const struct bag_place *place)
+{
+    return work->bag.terms.ask != 0 && place->due_ms > 0 && place->asked_ms < place->due_ms;
+}
+
+uint64_t bag_place_wake_ns(const struct bag_work *work, const struct bag_place *place)
+{
+    uint64_t look_ns = work->options->look_ns, now_ns = bag_now_ns(), span_ns;
+    if (place->job == NULL || place->pid <= 0 || place->stage > BAG_STAGE_ASKED || place->saver != 0
+        || work->bag.terms.restart == NULL || work->bag.terms.ask == 0)
+        return UINT64_MAX;
+    if ((span_ns = look_span_ns(work, place, now_ns)) < look_ns)
+        return place->looked_ns + span_ns;
+    if (place->stage != BAG_STAGE_RUNS || !is_to_ask(work, place))
+        return UINT64_MAX;
+    uint64_t left_ms = place->due_ms - place->figures.base_ms,
+             due_ns = place->started_ns + left_ms * SPOTNIK_MS;
+    return place->deaf_ns != 0 && due_ns < place->deaf_ns + look_ns ? place->deaf_ns + look_ns
+                                                                    : due_ns;
+}
+
+void bag_place_save_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
 {
     char directory[PATH_MAX];
     uint64_t done_ms = bag_place_work_ms(place, now_ns);
@@ -275,7 +312,7 @@ static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t 
         return;
     bag_attempt_path(work, place, "work", directory);
     if (place->stage != BAG_STAGE_ENDED
-        && spotnik_time_since(now_ns, place->looked_ns) >= work->options->look_ns) {
+        && spotnik_time_since(now_ns, place->looked_ns) >= look_span_ns(work, place, now_ns)) {
         struct bag_restart before = place->restart;
         bag_restart_look(directory, work->bag.terms.restart, done_ms, &place->restart);
         outputs_look(work, place, &before);
@@ -283,7 +320,7 @@ static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     }
     if (running && done_ms < place->due_ms)
         return;
-    if (running && place->due_ms > 0 && work->bag.terms.ask != 0 && place->asked_ms < place->due_ms)
+    if (running && is_to_ask(work, place))
         (void)ask(work, place, done_ms); /* the next look tries again */
     else if (place->stage == BAG_STAGE_ENDED ? has_news(place) : is_wanted(work, place))
         save_begin(work, place, now_ns);
@@ -320,13 +357,14 @@ static bool is_in_trouble(struct bag_work *work)
     return !bag_folder_fine(work, bag_probe(&work->bag, PROBE_BYTES), "let a job write");
 }
 
-static const char *status_text(int status, char text[64])
+static const char *status_text(int status, char text[STATUS_MAX])
 {
     if (WIFSIGNALED(status))
-        snprintf(text, 64, "ended by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
+        snprintf(text, STATUS_MAX, "ended by signal %d (%s)%s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)),
+                 WTERMSIG(status) == SIGKILL ? ", perhaps for want of memory" : "");
     else
-        snprintf(text, 64, "exit status %d", WEXITSTATUS(status));
+        snprintf(text, STATUS_MAX, "exit status %d", WEXITSTATUS(status));
     return text;
 }
 
@@ -389,13 +427,15 @@ static bool was_sent_away(const struct bag_work *work, int status)
 /* What the end of the program means. */
 static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 {
-    char directory[PATH_MAX], text[64], why[300];
+    char directory[PATH_MAX], text[STATUS_MAX], why[300];
     int status = place->figures.status;
     bag_attempt_path(work, place, "work", directory);
     bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!fine && (place->unwanted || bag_result_is(&work->bag, place->job)))
+    bool whole = fine && missing(work, directory) == NULL;
+    /* who finished first has swept our directory, perhaps just when our program ended, too */
+    if (!whole && (place->unwanted || bag_result_is(&work->bag, place->job)))
         return BAG_END_LATE;
-    if (fine && missing(work, directory) == NULL)
+    if (whole)
         return BAG_END_DONE;
     if (place->stage_ns != 0 || was_sent_away(work, status)
         || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
@@ -525,7 +565,7 @@ void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now
 {
     if (place->job == NULL)
         return;
-    saves_turn(work, place, now_ns);
+    bag_place_save_turn(work, place, now_ns);
     if (place->pid > 0) {
         unwanted_turn(work, place, now_ns);
         if (work->leaving)

@@ -53,6 +53,7 @@ struct bag_mark {
     bool clean;                  /* nothing else was touched since they were taken */
     bool pending;                /* nothing else was touched since `file`: they can be taken */
     bool disturbed;              /* something else was touched */
+    uint64_t closed_ns; /* when a restart file was last closed or renamed; 0: written to since */
 };
 
 struct bag_place {
@@ -75,6 +76,7 @@ struct bag_place {
     /* the work at which the program was asked for a restart file; 0: never */
     uint64_t asked_ms;
     uint64_t asked_wall_ns; /* the same moment by the clock of files */
+    uint64_t deaf_ns;       /* when nobody of the program listened; 0: never */
     enum bag_end end;       /* what its end means, once it is judged */
     bool placed;            /* its result is */
 };
@@ -117,6 +119,10 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
                      uint64_t now_ns);
 /* Once in every look: restart files, saves, the end of a job. */
 void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
+/* Between two looks: a save that is due, or a restart file that was asked for. */
+void bag_place_save_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
+/* When bag_place_save_turn() has something to do before the next look; UINT64_MAX: it has not. */
+uint64_t bag_place_wake_ns(const struct bag_work *work, const struct bag_place *place);
 /* A child has ended. False: it was not of this place. */
 bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status,
                       const struct rusage *usage, uint64_t now_ns);
