@@ -34,9 +34,9 @@ part() {
 part storm "LAMMPS on the machines of the trace, $speed times as fast" \
     "$python" bench/bag.py --spotnik "$spotnik" --lmp "$lmp" --jobs 40 --steps 5000 --speed "$speed" --trace "$trace" --machines 4
 part pace "times of saves" \
-    "$python" bench/bag.py --spotnik "$spotnik" --sim "$sim" --pace --jobs 100 --job-s 18
+    "$python" bench/bag.py --spotnik "$spotnik" --sim "$sim" --pace --jobs 75 --job-s 18 --machines 6
 part overhead "nothing is lost" \
-    "$python" bench/bag.py --spotnik "$spotnik" --sim "$sim" --overhead --job-s 60
+    "$python" bench/bag.py --spotnik "$spotnik" --sim "$sim" --overhead --job-s 15 --rounds 2 --pairs 3
 part study "a surrogate that asks" \
     "$python" examples/md/study.py --spotnik "$spotnik" --lmp "$lmp" --folder "$folder" --trace "$trace" --speed "$speed" \
     --machines 4 --runs 40 --tests 16 --steps 5000 --grids 3
