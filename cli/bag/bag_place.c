@@ -512,6 +512,9 @@ static void end_turn(struct bag_work *work, struct bag_place *place)
         return;
     if (end == BAG_END_DONE)
         count_done(work, place);
+    if (end
+        == BAG_END_LATE) /* the next listing may be some looks away: it is not to be taken again */
+        job->done = bag_result_is(&work->bag, job);
     if (end == BAG_END_FAILED && ++job->failures >= work->bag.terms.tries) {
         job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
         bag_say(work,
