@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik bag: what its parts share. cmd_bag.c understands the command line, bag_loop.c is a
- * worker, bag_place.c one of its places, bag_guard.c starts a program, bag_ask.c asks it for a
- * restart file, bag_tell.c says how a bag is. */
+ * worker, bag_place.c one of its places, bag_save.c what it saves, bag_guard.c starts a program,
+ * bag_ask.c asks it for a restart file, bag_tell.c says how a bag is. */
 #ifndef SPOTNIK_CLI_BAG_RUN_H
 #define SPOTNIK_CLI_BAG_RUN_H
 
@@ -119,10 +119,6 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
                      uint64_t now_ns);
 /* Once in every look: restart files, saves, the end of a job. */
 void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
-/* Between two looks: a save that is due, or a restart file that was asked for. */
-void bag_place_save_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
-/* When bag_place_save_turn() has something to do before the next look; UINT64_MAX: it has not. */
-uint64_t bag_place_wake_ns(const struct bag_work *work, const struct bag_place *place);
 /* A child has ended. False: it was not of this place. */
 bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status,
                       const struct rusage *usage, uint64_t now_ns);
@@ -139,6 +135,21 @@ void bag_place_pace(struct bag_work *work, struct bag_place *place, uint64_t now
 /* "FOLDER/PART/JOB@N" */
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
                       char path[PATH_MAX]);
+
+/* ---- bag_save.c ---- */
+
+/* Between two looks: a save that is due, or a restart file that was asked for. */
+void bag_place_save_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
+/* When bag_place_save_turn() has something to do before the next look; UINT64_MAX: it has not. */
+uint64_t bag_place_wake_ns(const struct bag_work *work, const struct bag_place *place);
+/* The process that copied a restart file has ended. */
+void bag_place_save_done(struct bag_work *work, struct bag_place *place, bool fine,
+                         uint64_t now_ns);
+/* The restart file is perhaps another one than `before`: whose outputs are they? */
+void bag_place_outputs_look(struct bag_work *work, struct bag_place *place,
+                            const struct bag_restart *before);
+/* Ask the program for a restart file. False: nobody of it listens. */
+bool bag_place_ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms);
 
 /* ---- bag_ear.c ---- */
 

@@ -49,7 +49,7 @@ def options():
     parser.add_argument("--speed", type=float, default=1000, help="of the trace")
     parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; without a trace")
     parser.add_argument("--slower", type=float, default=10, help="lives while it trains: Python starts no faster")
-    parser.add_argument("--alone", action="store_true", help="on calm machines it trains in this process, without Spotnik")
+    parser.add_argument("--alone", action="store_true", help="on calm machines it trains without Spotnik")
     parser.add_argument("--no-pictures", action="store_true")
     return parser.parse_args()
 

@@ -64,7 +64,7 @@ def two_bags(case):
 
 
 def columns(case):
-    """What scientists write into tables: T beside t, commas, quotes, letters of all kinds, lines that end as on Windows."""
+    """What scientists write: T beside t, commas, quotes, letters of all kinds, lines that end as on Windows."""
     rows = '\ufeffjob,T,t,note\r\na+b=1,2,3,"x, ""y"" | ünï"\r\nlast,4,5,$(id)\r\n'
     (case.dir / "jobs.csv").write_text(rows, newline="")
     words = ["--notice", "off", "--", "sh", "-c", 'printf "%s;" "$@" >result', "sh", "{T}", "{t}", "{note}", "{NOTE}"]
@@ -103,7 +103,7 @@ def beside(case):
 
 
 def out_of_memory(case):
-    """A program that the kernel kills, as it does where memory is short, has failed, and the log of each try is there."""
+    """A program that the kernel kills, as where memory is short, has failed, and the log of each try is there."""
     script = "echo before; test {x0} = fine && echo >result || kill -KILL $$"
     done = case.command(case.jobs(["big", "fine"]), "--notice", "off", "--tries", 2, "--", "sh", "-c", script)
     lib.check("ended by signal 9 (Killed), perhaps for want of memory" in done.stderr, done.stderr)
@@ -116,7 +116,8 @@ def finished_elsewhere(case):
     script = "mkdir ../../results/1 && echo theirs >../../results/1/result && rm -r $PWD"
     done = case.command(case.jobs([1]), "--notice", "off", "--expect", "result", "--", "sh", "-c", script)
     lib.check(done.returncode == 0 and "failed" not in done.stderr, done.stderr)
-    lib.check(case.names("claims") == ["1@1", "1@1.late"] and case.results() == {"1": [b"theirs\n"]}, f"{case.names('claims')}")
+    claims = case.names("claims")
+    lib.check(claims == ["1@1", "1@1.late"] and case.results() == {"1": [b"theirs\n"]}, f"{claims}")
 
 
 def no_restart_file(case):
@@ -129,7 +130,8 @@ def no_restart_file(case):
     worker.kill()
     worker.wait()
     done = case.command("join", case.bag, "--notice", "off")
-    lib.check(done.returncode == 0 and "no restart file was saved; it starts from the beginning" in done.stderr, done.stderr)
+    says = "no restart file was saved; it starts from the beginning"
+    lib.check(done.returncode == 0 and says in done.stderr, done.stderr)
     lib.check(case.results() == {"1": [b"step\n"]}, f"{case.results()}")
 
 
@@ -361,7 +363,8 @@ def asked_in_time(case):
     """Saves come at their times, not at the looks at the folder, which are a second apart."""
     own = f"{case.sim} {{x0}} 100000 4000 0"
     job = ["--notice", "off", "--ask", "USR1", "--restart", "restart.*", "--resume", own + " {restart}"]
-    case.start(case.jobs([0.3]), *job, "--lifetime", "mttf:0.5s", "--length", "400s", "--", *own.split(), stale_ms=60000)
+    job += ["--lifetime", "mttf:0.5s", "--length", "400s", "--", *own.split()]
+    case.start(case.jobs([0.3]), *job, stale_ms=60000)
 
     def times_ms():
         return sorted(int(name.split(".")[2]) for name in case.names("saves") if name.count(".") == 3)
