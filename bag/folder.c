@@ -47,9 +47,18 @@ static uint64_t number_draw(void)
 
 /* ---- jobs ---- */
 
+/* Letter case counts where two columns differ in nothing else: T is a temperature, t a time. */
+static int column_find(const struct spotnik_table *table, const char *name)
+{
+    for (size_t i = 0; i < spotnik_table_columns(table); i++)
+        if (strcmp(spotnik_table_column_name(table, i), name) == 0)
+            return (int)i;
+    return spotnik_table_find(table, name);
+}
+
 static const char *cell(const struct bag_job *job, const char *column)
 {
-    int found = spotnik_table_find(job->table, column);
+    int found = column_find(job->table, column);
     return found >= 0 ? spotnik_table_text(job->table, job->row, found) : NULL;
 }
 
@@ -129,6 +138,24 @@ static bool lists_grow(struct bag *bag, size_t count)
     return jobs != NULL && names != NULL;
 }
 
+/* Each column has one meaning. */
+static int columns_check(const struct spotnik_table *table, struct spotnik_fault *fault)
+{
+    static const char *const taken[] = { "attempt", "bag", "restart" };
+    for (size_t i = 0; i < spotnik_table_columns(table); i++) {
+        const char *name = spotnik_table_column_name(table, i);
+        if (column_find(table, name) != (int)i)
+            return spotnik_fault_set(fault, "%s: two columns are called %.60s",
+                                     spotnik_table_name(table), name);
+        for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
+            if (strcmp(name, taken[k]) == 0)
+                return spotnik_fault_set(
+                    fault, "%s: {%s} is a word of the bag; give the column another name",
+                    spotnik_table_name(table), name);
+    }
+    return 0;
+}
+
 /* The table is the bag's from here on. */
 static int jobs_append(struct bag *bag, struct spotnik_table *table, struct spotnik_fault *fault)
 {
@@ -138,6 +165,8 @@ static int jobs_append(struct bag *bag, struct spotnik_table *table, struct spot
     bag->block[bag->part_count++] = block;
     if (block == NULL || !lists_grow(bag, bag->job_count + rows))
         return spotnik_fault_set(fault, "no memory for %zu jobs", rows);
+    if (columns_check(table, fault) != 0)
+        return -1;
     for (size_t row = 0; row < rows; row++) {
         struct bag_job *job = &block[row];
         job->table = table;
@@ -335,8 +364,12 @@ static int file_put(struct bag *bag, const char *from, const char *part, const c
         return 0;
     return spotnik_fault_set(fault,
                              "%s holds another bag: its %s/%s is not your %s. Name another folder "
-                             "with --folder; to work on that bag say spotnik bag join %s",
-                             bag->folder, part, name, from, bag->folder);
+                             "with --folder; to work on that bag say spotnik bag join %s%s",
+                             bag->folder, part, name, from, bag->folder,
+                             strcmp(part, "jobs") == 0
+                                 ? "; more jobs are added by spotnik bag add, from a file of their "
+                                   "own"
+                                 : "");
 }
 
 static const char *base_name(const char *path)

@@ -8,6 +8,7 @@
 #include "plan/model_interval.h"
 
 #define TICKS 120 /* of a job in the programme: some 10 ms to solve */
+#define FINE 4    /* ticks in an interval, at least */
 #define AGES 48   /* at which the risk of a machine of random age is taken */
 #define AGE_MAX_S (24 * 3600.0)
 
@@ -45,23 +46,16 @@ double bag_life_risk(const struct bag_life *life, double age_s, double span_s)
     return (bag_life_lost_by(life, age_s + span_s) - before) / (1 - before);
 }
 
-int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, double write_s,
-                  double restart_s, double *ret_work_s, double *ret_expected_s,
-                  struct spotnik_fault *fault)
+static int solve(const struct bag_life *life, const struct spotnik_interval_terms *terms,
+                 double *ret_work_s, double *ret_expected_s, struct spotnik_fault *fault)
 {
-    double tick_s = fmax(rest_s / TICKS, write_s / 50);
-    struct spotnik_interval_terms terms = { .job_s = fmax(rest_s, tick_s),
-                                            .write_s = write_s,
-                                            .restart_s = restart_s,
-                                            .start_age_s = is_ageless(life) ? 0 : age_s,
-                                            .tick_s = tick_s,
-                                            .lost_by = bag_life_lost_by,
-                                            .context = life,
-                                            .conditional = true,
-                                            .exact_loss = true,
-                                            .replaced_by_fresh = true };
+    struct spotnik_interval_terms all = *terms;
+    all.start_age_s = is_ageless(life) ? 0 : terms->start_age_s;
+    all.lost_by = bag_life_lost_by;
+    all.context = life;
+    all.conditional = all.exact_loss = all.replaced_by_fresh = true;
     struct spotnik_interval_plan *plan = malloc(sizeof *plan);
-    int rc = plan != NULL ? spotnik_interval_programme(&terms, plan, fault)
+    int rc = plan != NULL ? spotnik_interval_programme(&all, plan, fault)
                           : spotnik_fault_set(fault, "no memory");
     if (rc == 0) {
         *ret_work_s = plan->interval_s[0];
@@ -69,6 +63,36 @@ int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, doub
     }
     free(plan);
     return rc;
+}
+
+/* Young's interval for the rate of losses within the next `span_s`; 0: nobody is lost, or all. */
+static double young_s(const struct bag_life *life, double age_s, double write_s, double span_s)
+{
+    double risk = bag_life_risk(life, age_s, span_s);
+    return risk > 0 && risk < 1 ? sqrt(2 * write_s * span_s / -log1p(-risk)) : 0;
+}
+
+/* The ticks of a long job are longer than its first interval should be. Then that is found anew
+ * with short ones, for as much of the rest as these reach: what comes later hardly counts. */
+int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, double write_s,
+                  double restart_s, double *ret_work_s, double *ret_expected_s,
+                  struct spotnik_fault *fault)
+{
+    double tick_s = fmax(rest_s / TICKS, write_s / 50), reach_s;
+    struct spotnik_interval_terms terms = { .job_s = fmax(rest_s, tick_s),
+                                            .write_s = write_s,
+                                            .restart_s = restart_s,
+                                            .start_age_s = age_s,
+                                            .tick_s = tick_s };
+    int rc = solve(life, &terms, ret_work_s, ret_expected_s, fault);
+    if (rc != 0)
+        return rc;
+    double fine_s = fmax(young_s(life, age_s, write_s, *ret_work_s + write_s) / FINE, write_s / 50);
+    if (fine_s >= tick_s || *ret_work_s > FINE * tick_s)
+        return 0;
+    terms.tick_s = fine_s;
+    terms.job_s = fmin(rest_s, TICKS * fine_s);
+    return solve(life, &terms, ret_work_s, &reach_s, fault);
 }
 
 /* Over the ages that machines have: those that are alive count. */

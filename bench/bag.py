@@ -24,6 +24,7 @@ import math
 import os
 import pathlib
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def options():
     parser.add_argument("--pace", action="store_true", help="compare times of saves")
     parser.add_argument("--only", type=int, nargs="*", help="with --pace: which of the plans, by number")
     parser.add_argument("--overhead", action="store_true", help="compare with no bag at all")
+    parser.add_argument("--rounds", type=int, default=2, help="with --overhead: jobs of each place")
+    parser.add_argument("--pairs", type=int, default=3, help="with --overhead: times that both are run")
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes; nothing is said of overhead")
     parser.add_argument("--picture", help="the machines' time line, as SVG (matplotlib)")
     given = parser.parse_args()
@@ -230,7 +233,7 @@ class Machines:
             return
         self.born += 1
         env = dict(
-            os.environ, SPOTNIK_STALE_MS="2000" if self.given.pace else "1000", SPOTNIK_HOST=f"{node}.{self.born}"
+            os.environ, SPOTNIK_STALE_MS="4000" if self.given.pace else "1000", SPOTNIK_HOST=f"{node}.{self.born}"
         )
         with open(self.folder / "workers.log", "a") as log:
             self.live[node] = (
@@ -349,22 +352,38 @@ def timed(words, folder):
     return time.monotonic() - begun, used.ru_utime + used.ru_stime
 
 
-def overhead(given, program, folder, at_once):
-    """The same rounds of jobs with and without Spotnik, side by side, nobody killed: (more wall time, more CPU time), shares."""
-    program.rows = program.rows[: 2 * at_once]
+def overhead_pair(given, program, folder, at_once):
+    """The same jobs without Spotnik and with it, one after the other: what the bag takes more, (seconds, CPU seconds)."""
+    folder.mkdir()
     jobs_write(folder / "few.csv", program.rows)
     words = [given.spotnik, "bag", str(folder / "few.csv"), "-q", "-n", str(at_once), *program.bag([])]
 
     def lane(number):
         return [program.alone(row, folder / "plain" / row["job"]) for row in program.rows[number::at_once]]
 
-    with concurrent.futures.ThreadPoolExecutor(at_once + 1) as pool:
-        bag = pool.submit(timed, words, folder)
+    begun = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         plain = list(pool.map(lane, range(at_once)))
-        bag_s, bag_cpu_s = bag.result()
-    lanes_s = [sum(wall for wall, _ in spans) for spans in plain]
-    plain_cpu_s = sum(cpu for spans in plain for _, cpu in spans)
-    return bag_s / max(lanes_s) - 1, (bag_cpu_s - plain_cpu_s) / sum(lanes_s)
+    plain_s, plain_cpu_s = time.monotonic() - begun, sum(cpu for spans in plain for _, cpu in spans)
+    bag_s, bag_cpu_s = timed(words, folder)
+    expected = program.results(folder / "plain")
+    check(program.results(folder / "few.bag/results") == expected, "a result differs from that of the plain loop")
+    return bag_s - plain_s, bag_cpu_s - plain_cpu_s, plain_s
+
+
+def overhead(given, program, folder, at_once):
+    """In turns, so that what else the machine does meets both alike. A bag starts once for each pair."""
+    program.rows = program.rows[: at_once * given.rounds]
+    pairs = [overhead_pair(given, program, folder / str(i), at_once) for i in range(given.pairs)]
+    job_s = statistics.median(plain_s for _, _, plain_s in pairs) / given.rounds
+    shares = sorted(100 * more_s / plain_s for more_s, _, plain_s in pairs)
+    cpu = 100 * statistics.median(cpu_s / plain_s for _, cpu_s, plain_s in pairs)
+    more_ms = 1e3 * statistics.median(more_s for more_s, _, _ in pairs) / given.rounds
+    print(
+        f"undisturbed, {at_once} at a time, {given.rounds} rounds of jobs of {job_s:.2f} s, {given.pairs} pairs: "
+        f"{statistics.median(shares):.2f} % more wall time ({shares[0]:.2f} to {shares[-1]:.2f}), {more_ms:.0f} ms for a "
+        f"job; {cpu:.2f} % of a core more"
+    )
 
 
 def jobs_write(path, rows):
@@ -379,7 +398,7 @@ def failures(bag):
     return "; ".join(f"{name}: {(bag / 'claims' / (name + '.failed')).read_text().split()[-1]}" for name in names)
 
 
-def judge(given, program, machines, expected, spans):
+def judge(given, program, machines, expected):
     """Workers may be killed between a job's result and their word that it is done: the results are what counts."""
     ends = os.listdir(machines.bag / "claims")
     done = [name.split("@")[0] for name in ends if name.endswith(".done")]
@@ -402,7 +421,7 @@ def survive(given, program, folder, rows, lives):
     finally:
         machines.clear()
     check(told == ["everybody", "folder"], f"not all was done to the bag: {told}")
-    facts = judge(given, program, machines, expected, spans)
+    facts = judge(given, program, machines, expected)
     share = 100 * facts["recomputed_s"] / facts["useful_s"]
     print(
         f"{given.jobs} jobs, {sum(spans):.0f} s of undisturbed work, {machines.kills} machines killed, everybody once,"
@@ -420,10 +439,14 @@ def tallied(program, folder):
     return told.count(b"."), told.count(b"!")
 
 
-def plans(lives, initial_s):
-    """Name and lifetime, as spotnik is told, of each way to choose the times of saves. A rate without age gives a fixed interval."""
+def plans(lives, initial_s, hour_s):
+    """Name and lifetime, as spotnik is told, of each way to choose the times of saves. A rate without age gives a fixed
+    interval. `hour_s`: an hour of the machines; None: it means nothing for them."""
     young_s = math.sqrt(2 * WRITE_S * initial_s)
-    fixed = [("Young-Daly", young_s)] + [(f"{2.0**power:g} times that", young_s * 2**power) for power in (-1, 1, 2, 3)]
+    fixed = [("Young-Daly at the machines' initial rate", young_s)]
+    fixed += [(f"{2.0**power:g} times that", young_s * 2**power) for power in (-1, 1, 2, 3)]
+    if hour_s:
+        fixed = [("Young-Daly at one loss an hour", math.sqrt(2 * WRITE_S * hour_s)), *fixed]
     return [("programme", lives)] + [(name, f"mttf:{every * every / 2 / WRITE_S:.3f}s") for name, every in fixed]
 
 
@@ -442,8 +465,8 @@ class Plan:
         finally:
             self.machines.clear()
 
-    def tell(self, name, expected, spans):
-        facts = judge(self.given, self.program, self.machines, expected, spans)
+    def tell(self, name, spans):
+        facts = report(self.given, self.machines.bag)
         steps, saves = tallied(self.program, self.folder)
         useful = self.given.jobs * self.program.steps
         again, saving = 100 * (steps / useful - 1), 100 * saves * WRITE_S / (useful * STEP_S)
@@ -460,12 +483,15 @@ def paces(given, program, folder, rows, lifetime, initial_s):
     """What times of saves are worth. A save stops the simulation for WRITE_S."""
     expected, spans = calm(program, folder / "calm", given.jobs)
     print(f"{given.jobs} jobs of {program.steps * STEP_S:.1f} s; a save stops them for {WRITE_S} s", flush=True)
-    wanted = [plan for i, plan in enumerate(plans(lifetime, initial_s)) if given.only is None or i in given.only]
+    hour_s = None if given.trace else 3600 / given.speed
+    wanted = [plan for i, plan in enumerate(plans(lifetime, initial_s, hour_s)) if given.only is None or i in given.only]
     bags = [Plan(given, program, folder / str(i), lifetime) for i, (_, lifetime) in enumerate(wanted)]
     with concurrent.futures.ThreadPoolExecutor(len(bags)) as pool:
         list(pool.map(lambda bag: bag.run(rows), bags))
     for (name, _), bag in zip(wanted, bags, strict=True):
-        bag.tell(name, expected, spans)
+        bag.tell(name, spans)
+    for bag in bags:  # at last: what was measured stands there, whatever is found
+        judge(given, program, bag.machines, expected)
 
 
 def main():
@@ -480,8 +506,7 @@ def main():
         lifetime, initial_s = machines_told(given, folder / "lives.csv", lost)
         rows = trace_cut(rows, given.machines)
         if given.overhead:
-            wall, cpu = overhead(given, program, folder, 2)
-            print(f"undisturbed, two at a time: {100 * wall:.2f} % more wall time, {100 * cpu:.2f} % of a core more")
+            overhead(given, program, folder, 2)
         elif given.pace:
             paces(given, program, folder, rows, lifetime, initial_s)
         else:

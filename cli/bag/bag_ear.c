@@ -67,6 +67,8 @@ static void event_note(const struct bag_work *work, struct bag_mark *mark,
                        const struct inotify_event *event)
 {
     bool is_restart = fnmatch(work->bag.terms.restart, event->name, FNM_PERIOD) == 0;
+    if (is_restart)
+        mark->closed_ns = (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0 ? bag_now_ns() : 0;
     if (is_restart && (event->mask & (IN_DELETE | IN_MOVED_FROM)) == 0)
         restart_note(mark, event->name);
     else if (!is_restart && (event->mask & IN_CLOSE_WRITE) == 0

@@ -19,7 +19,7 @@
 
 #define TOLD_NS (30 * SPOTNIK_S) /* between two lines of progress that go into a file */
 #define NOTICE_MAX_NS (900 * SPOTNIK_S)
-#define SCAN_SHARE 20
+#define SCAN_SHARE 100
 #define WRITE_MIN_S 0.01
 /* a look may be so much late and still count, as with peers; less where T is short */
 #define SLACK_NS (1500 * SPOTNIK_MS)
@@ -285,12 +285,20 @@ static void progress_tell(struct bag_work *work, uint64_t now_ns)
     work->told_ns = now_ns;
 }
 
+/* Between two listings of the folder: a hundredth of the time at most goes there, unless the deaths
+ * of others would be noticed late. */
+static uint64_t scan_span_ns(const struct bag_work *work)
+{
+    return spotnik_time_min(SCAN_SHARE * work->scan_took_ns, work->options->stale_ns / 4);
+}
+
 /* Read what others have done. */
 static void scan(struct bag_work *work, uint64_t now_ns)
 {
     struct spotnik_fault fault = { "" };
-    uint64_t gap_ns =
-        work->options->look_ns + spotnik_time_min(SLACK_NS, work->options->stale_ns / 10);
+    uint64_t gap_ns = work->options->look_ns
+                      + spotnik_time_min(SLACK_NS, work->options->stale_ns / 10)
+                      + scan_span_ns(work);
     if (spotnik_time_since(now_ns, work->refreshed_ns) > 3 * work->options->look_ns + SPOTNIK_S)
         gap_ns = 0; /* we cannot write: perhaps nobody can, so silence means nothing */
     if (bag_jobs_refresh(&work->bag, &fault) != 0)
@@ -307,13 +315,10 @@ static void scan(struct bag_work *work, uint64_t now_ns)
     work->scan_took_ns = work->scanned_ns - now_ns;
 }
 
-/* A folder that takes long to list is listed less often: a twentieth of the time at most goes
- * there. */
 static void turn(struct bag_work *work, uint64_t now_ns)
 {
     self_put(work, now_ns);
-    if (work->scanned_ns == 0
-        || spotnik_time_since(now_ns, work->scanned_ns) >= SCAN_SHARE * work->scan_took_ns)
+    if (work->scanned_ns == 0 || spotnik_time_since(now_ns, work->scanned_ns) >= scan_span_ns(work))
         scan(work, now_ns);
     for (uint32_t i = 0; i < work->options->places; i++)
         bag_place_turn(work, &work->place[i], now_ns);
@@ -321,6 +326,14 @@ static void turn(struct bag_work *work, uint64_t now_ns)
     self_put(work, now_ns); /* what we have taken stands there before anybody misses it */
     progress_tell(work, now_ns);
     work->looked_ns = now_ns;
+}
+
+/* What does not wait for the next look. */
+static void saves_turn(struct bag_work *work, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < work->options->places; i++)
+        if (bag_place_wake_ns(work, &work->place[i]) <= now_ns)
+            bag_place_save_turn(work, &work->place[i], now_ns);
 }
 
 static void leave(struct bag_work *work, uint64_t now_ns, uint64_t grace_ns, const char *why)
@@ -431,6 +444,8 @@ static bool goes_on(const struct bag_work *work)
 static void wait_for(struct bag_work *work, int signals, uint64_t now_ns)
 {
     uint64_t next_ns = work->looked_ns + work->options->look_ns;
+    for (uint32_t i = 0; i < work->options->places; i++)
+        next_ns = spotnik_time_min(next_ns, bag_place_wake_ns(work, &work->place[i]));
     int timeout_ms = next_ns > now_ns ? (int)((next_ns - now_ns) / SPOTNIK_MS) + 1 : 0;
     struct pollfd wait[3] = { { .fd = signals, .events = POLLIN },
                               { .fd = work->ear.fd, .events = POLLIN },
@@ -500,6 +515,7 @@ int bag_loop(const char *folder, const struct bag_options *options)
             leave(&work, now_ns, options->grace_ns, "this machine lacks the program");
         if (work.looked_ns == 0 || spotnik_time_since(now_ns, work.looked_ns) >= options->look_ns)
             turn(&work, now_ns);
+        saves_turn(&work, now_ns);
         if (goes_on(&work))
             wait_for(&work, signals, now_ns);
     } while (goes_on(&work));

@@ -22,7 +22,7 @@
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30  /* before the next job, after such a failure */
-#define DEAF_LOOKS 30   /* a program that does not listen for so long never does */
+#define STATUS_MAX 100
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
@@ -144,151 +144,6 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
                 place->from.file, (double)place->figures.base_ms / 1e3, place->attempt);
 }
 
-/* ---- saves ---- */
-
-static void save_begin(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
-{
-    place->saving = place->restart;
-    place->save_begun_ns = now_ns;
-    fflush(NULL);
-    place->saver = fork();
-    if (place->saver == 0)
-        _exit(bag_save_make(&work->bag, place->job, place->attempt, place->saves + 1,
-                            &place->saving, place->outputs)
-                      == 0
-                  ? 0
-                  : 1);
-    if (place->saver < 0)
-        place->saver = 0;
-}
-
-/* Saves before this one, and the directories of attempts of which none is left. */
-static void old_remove(struct bag_work *work, const struct bag_place *place,
-                       const struct bag_save *oldest)
-{
-    char path[PATH_MAX], name[NAME_MAX + 1];
-    bag_saves_remove(&work->bag, place->job, oldest);
-    for (uint32_t attempt = 1; attempt < oldest->attempt && oldest->sequence == 1; attempt++) {
-        bag_attempt_name(place->job, attempt, name);
-        bag_path(&work->bag, path, "work", name);
-        bag_remove(path);
-    }
-}
-
-/* What a save costs the program. One that was asked stops to write; one that was not writes anyway,
- * and then only the copy counts. */
-static double save_cost_s(const struct bag_place *place, uint64_t now_ns)
-{
-    uint64_t copy_ns = spotnik_time_since(now_ns, place->save_begun_ns),
-             wrote_ns = place->saved.changed_ns;
-    if (place->asked_ms == 0 || wrote_ns <= place->asked_wall_ns)
-        return (double)copy_ns / 1e9;
-    return (double)(wrote_ns - place->asked_wall_ns) / 1e9;
-}
-
-static void save_done(struct bag_work *work, struct bag_place *place, bool fine, uint64_t now_ns)
-{
-    struct bag_save newest, before;
-    place->saver = 0;
-    if (!bag_folder_fine(work, fine || bag_probe(&work->bag, PROBE_BYTES) == 0 ? 0 : -EIO,
-                         "save a restart file")
-        || !fine)
-        return; /* the next look tries again */
-    place->saved = place->saving;
-    place->saves++;
-    place->figures.saved_ms = place->saved.work_ms;
-    work->write_s = save_cost_s(place, now_ns);
-    if (bag_save_find(&work->bag, place->job, NULL, &newest)
-        /* the one before stays, for a resume that fails */
-        && bag_save_find(&work->bag, place->job, &newest, &before))
-        old_remove(work, place, &before);
-    bag_place_pace(work, place, now_ns, NULL);
-}
-
-/* The restart file is another one than at the look before. */
-static void outputs_look(struct bag_work *work, struct bag_place *place,
-                         const struct bag_restart *before)
-{
-    if (bag_restart_same(before, &place->restart))
-        return;
-    bag_outputs_drop(place->outputs);
-    place->outputs = bag_ear_outputs(work, place, place->restart.file);
-    if (place->outputs != NULL || place->restart.file[0] == '\0' || place->told_unmarked)
-        return;
-    place->told_unmarked = true;
-    bag_say(work,
-            "job %s: %s was written too soon after %s, which is not saved; waiting for the next "
-            "(see --loose)",
-            place->job->name, place->mark.record >= 0 ? place->mark.disturber : "some output",
-            place->restart.file);
-}
-
-/* A restart file that is whole, and not saved yet. */
-static bool has_news(const struct bag_place *place)
-{
-    return place->restart.is_whole && place->outputs != NULL
-           && !bag_restart_same(&place->restart, &place->saved);
-}
-
-/* Nobody of the program listens. At its start that is no wonder. */
-static void deaf_tell(struct bag_work *work, struct bag_place *place)
-{
-    uint64_t start_ms = DEAF_LOOKS * work->options->look_ns / SPOTNIK_MS;
-    if (place->told_deaf || bag_place_ran_ms(place, bag_now_ns()) < start_ms)
-        return;
-    place->told_deaf = true;
-    bag_say(work,
-            "job %s: no process of it waits for signal %d (%s), which --ask names; it is not asked "
-            "for a restart file",
-            place->job->name, work->bag.terms.ask, strsignal(work->bag.terms.ask));
-}
-
-/* False: nobody of the program listens. */
-static bool ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms)
-{
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    if (bag_ask(place->pid, work->bag.terms.ask) == 0) {
-        deaf_tell(work, place);
-        return false;
-    }
-    place->asked_wall_ns = (uint64_t)wall.tv_sec * SPOTNIK_S + (uint64_t)wall.tv_nsec;
-    place->asked_ms = done_ms;
-    return true;
-}
-
-/* Is this the one to save? When a program was asked for a restart file, only what it has written
- * since counts. */
-static bool is_wanted(const struct bag_work *work, const struct bag_place *place)
-{
-    return has_news(place)
-           && (work->bag.terms.ask == 0 || place->restart.work_ms >= place->asked_ms);
-}
-
-static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
-{
-    char directory[PATH_MAX];
-    uint64_t done_ms = bag_place_work_ms(place, now_ns);
-    bool running = place->stage == BAG_STAGE_RUNS;
-    if (work->bag.terms.restart == NULL || place->saver != 0 || place->unwanted
-        || (place->stage == BAG_STAGE_ENDED && place->figures.status == 0))
-        return;
-    bag_attempt_path(work, place, "work", directory);
-    if (place->stage != BAG_STAGE_ENDED
-        && spotnik_time_since(now_ns, place->looked_ns) >= work->options->look_ns) {
-        struct bag_restart before = place->restart;
-        bag_restart_look(directory, work->bag.terms.restart, done_ms, &place->restart);
-        outputs_look(work, place, &before);
-        place->looked_ns = now_ns;
-    }
-    if (running && done_ms < place->due_ms)
-        return;
-    if (running && place->due_ms > 0 && work->bag.terms.ask != 0 && place->asked_ms < place->due_ms)
-        (void)ask(work, place, done_ms); /* the next look tries again */
-    else if (place->stage == BAG_STAGE_ENDED ? has_news(place) : is_wanted(work, place))
-        save_begin(work, place, now_ns);
-}
-
 /* ---- the end ---- */
 
 static bool has_file(const char *directory, const char *pattern)
@@ -320,13 +175,14 @@ static bool is_in_trouble(struct bag_work *work)
     return !bag_folder_fine(work, bag_probe(&work->bag, PROBE_BYTES), "let a job write");
 }
 
-static const char *status_text(int status, char text[64])
+static const char *status_text(int status, char text[STATUS_MAX])
 {
     if (WIFSIGNALED(status))
-        snprintf(text, 64, "ended by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
+        snprintf(text, STATUS_MAX, "ended by signal %d (%s)%s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)),
+                 WTERMSIG(status) == SIGKILL ? ", perhaps for want of memory" : "");
     else
-        snprintf(text, 64, "exit status %d", WEXITSTATUS(status));
+        snprintf(text, STATUS_MAX, "exit status %d", WEXITSTATUS(status));
     return text;
 }
 
@@ -389,13 +245,15 @@ static bool was_sent_away(const struct bag_work *work, int status)
 /* What the end of the program means. */
 static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 {
-    char directory[PATH_MAX], text[64], why[300];
+    char directory[PATH_MAX], text[STATUS_MAX], why[300];
     int status = place->figures.status;
     bag_attempt_path(work, place, "work", directory);
     bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!fine && (place->unwanted || bag_result_is(&work->bag, place->job)))
+    bool whole = fine && missing(work, directory) == NULL;
+    /* who finished first has swept our directory, perhaps just when our program ended, too */
+    if (!whole && (place->unwanted || bag_result_is(&work->bag, place->job)))
         return BAG_END_LATE;
-    if (fine && missing(work, directory) == NULL)
+    if (whole)
         return BAG_END_DONE;
     if (place->stage_ns != 0 || was_sent_away(work, status)
         || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
@@ -472,6 +330,9 @@ static void end_turn(struct bag_work *work, struct bag_place *place)
         return;
     if (end == BAG_END_DONE)
         count_done(work, place);
+    if (end
+        == BAG_END_LATE) /* the next listing may be some looks away: it is not to be taken again */
+        job->done = bag_result_is(&work->bag, job);
     if (end == BAG_END_FAILED && ++job->failures >= work->bag.terms.tries) {
         job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
         bag_say(work,
@@ -496,7 +357,7 @@ static void leave_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     uint64_t whole_ns = spotnik_time_since(work->deadline_ns, work->leave_ns);
     bool can_ask = work->bag.terms.ask != 0 && work->bag.terms.restart != NULL && !place->unwanted;
     if (place->stage == BAG_STAGE_RUNS && can_ask
-        && ask(work, place, bag_place_work_ms(place, now_ns))) {
+        && bag_place_ask(work, place, bag_place_work_ms(place, now_ns))) {
         stage_set(place, BAG_STAGE_ASKED, now_ns);
     } else if (place->stage <= BAG_STAGE_ASKED
                && (!can_ask || place->stage == BAG_STAGE_RUNS || left_ns < whole_ns / TERM_SHARE
@@ -525,7 +386,7 @@ void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now
 {
     if (place->job == NULL)
         return;
-    saves_turn(work, place, now_ns);
+    bag_place_save_turn(work, place, now_ns);
     if (place->pid > 0) {
         unwanted_turn(work, place, now_ns);
         if (work->leaving)
@@ -553,7 +414,7 @@ static void program_ended(struct bag_work *work, struct bag_place *place, int st
         return;
     struct bag_restart before = place->restart;
     bag_restart_settle(directory, work->bag.terms.restart, done_ms, &place->restart);
-    outputs_look(work, place, &before);
+    bag_place_outputs_look(work, place, &before);
 }
 
 bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status,
@@ -562,7 +423,7 @@ bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid,
     if (place->job == NULL || (pid != place->pid && pid != place->saver))
         return false;
     if (pid == place->saver)
-        save_done(work, place, WIFEXITED(status) && WEXITSTATUS(status) == 0, now_ns);
+        bag_place_save_done(work, place, WIFEXITED(status) && WEXITSTATUS(status) == 0, now_ns);
     else
         program_ended(work, place, status, usage, now_ns);
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik bag: what its parts share. cmd_bag.c understands the command line, bag_loop.c is a
- * worker, bag_place.c one of its places, bag_guard.c starts a program, bag_ask.c asks it for a
- * restart file, bag_tell.c says how a bag is. */
+ * worker, bag_place.c one of its places, bag_save.c what it saves, bag_guard.c starts a program,
+ * bag_ask.c asks it for a restart file, bag_tell.c says how a bag is. */
 #ifndef SPOTNIK_CLI_BAG_RUN_H
 #define SPOTNIK_CLI_BAG_RUN_H
 
@@ -53,6 +53,7 @@ struct bag_mark {
     bool clean;                  /* nothing else was touched since they were taken */
     bool pending;                /* nothing else was touched since `file`: they can be taken */
     bool disturbed;              /* something else was touched */
+    uint64_t closed_ns; /* when a restart file was last closed or renamed; 0: written to since */
 };
 
 struct bag_place {
@@ -75,6 +76,7 @@ struct bag_place {
     /* the work at which the program was asked for a restart file; 0: never */
     uint64_t asked_ms;
     uint64_t asked_wall_ns; /* the same moment by the clock of files */
+    uint64_t deaf_ns;       /* when nobody of the program listened; 0: never */
     enum bag_end end;       /* what its end means, once it is judged */
     bool placed;            /* its result is */
 };
@@ -133,6 +135,21 @@ void bag_place_pace(struct bag_work *work, struct bag_place *place, uint64_t now
 /* "FOLDER/PART/JOB@N" */
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
                       char path[PATH_MAX]);
+
+/* ---- bag_save.c ---- */
+
+/* Between two looks: a save that is due, or a restart file that was asked for. */
+void bag_place_save_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
+/* When bag_place_save_turn() has something to do before the next look; UINT64_MAX: it has not. */
+uint64_t bag_place_wake_ns(const struct bag_work *work, const struct bag_place *place);
+/* The process that copied a restart file has ended. */
+void bag_place_save_done(struct bag_work *work, struct bag_place *place, bool fine,
+                         uint64_t now_ns);
+/* The restart file is perhaps another one than `before`: whose outputs are they? */
+void bag_place_outputs_look(struct bag_work *work, struct bag_place *place,
+                            const struct bag_restart *before);
+/* Ask the program for a restart file. False: nobody of it listens. */
+bool bag_place_ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms);
 
 /* ---- bag_ear.c ---- */
 

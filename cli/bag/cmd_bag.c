@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bag/words.h"
@@ -293,12 +294,11 @@ static int options_finish(struct request *request)
 
 /* ---- the commands ---- */
 
-/* A program is found from the directory of each job: a path must not depend on ours. */
-static int program_find(struct request *request)
+/* A program is found from the directory of each job: a path must not depend on ours. `path` takes
+ * it. */
+static int program_find(char **command, char path[PATH_MAX])
 {
-    static char path[PATH_MAX];
-    char **command = request->terms.command;
-    if (strchr(command[0], '/') == NULL || strchr(command[0], '{') != NULL)
+    if (command == NULL || strchr(command[0], '/') == NULL || strchr(command[0], '{') != NULL)
         return 0;
     if (realpath(command[0], path) == NULL || access(path, X_OK) != 0)
         return option_refuse("bag", "cannot run %s: %s", command[0], strerror(errno));
@@ -306,8 +306,44 @@ static int program_find(struct request *request)
     return 0;
 }
 
+/* What only a shell understands would reach the program as a word. */
+static const char *shell_sign(char *const *words)
+{
+    static const char *const signs[] = { "|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1" };
+    for (; words != NULL && *words != NULL; words++)
+        for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+            if (strcmp(*words, signs[i]) == 0)
+                return signs[i];
+    return NULL;
+}
+
+static bool is_input(const struct request *request, const char *word)
+{
+    for (size_t i = 0; i < request->inputs; i++) {
+        const char *slash = strrchr(request->input[i], '/');
+        if (strcmp(slash != NULL ? slash + 1 : request->input[i], word) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A file beside JOBS.csv is not beside the job. It may be an output of that name, so nothing is
+ * refused. */
+static void files_tell(const struct request *request, char *const *words)
+{
+    struct stat facts;
+    for (; words != NULL && *words != NULL; words++)
+        if (**words != '/' && stat(*words, &facts) == 0 && S_ISREG(facts.st_mode)
+            && !is_input(request, *words))
+            fprintf(stderr,
+                    "bag: jobs run in directories of their own, where %s is not. If they read it, "
+                    "say --input %s, or its whole path\n",
+                    *words, *words);
+}
+
 static int terms_check(struct request *request)
 {
+    static char program[PATH_MAX], again[PATH_MAX];
     const struct bag_terms *terms = &request->terms;
     if (terms->resume != NULL && terms->restart == NULL)
         return option_refuse(
@@ -316,7 +352,18 @@ static int terms_check(struct request *request)
     if (terms->ask != 0 && terms->restart == NULL)
         return option_refuse("bag", "--ask makes the program write a restart file: say with "
                                     "--restart what these are called");
-    return program_find(request);
+    const char *sign = shell_sign(terms->resume);
+    if (sign != NULL)
+        return option_refuse("bag",
+                             "%s in --resume: no shell reads it. Say sh -c '...', with {restart} "
+                             "as an argument",
+                             sign);
+    if (!request->options.quiet) {
+        files_tell(request, terms->command + 1);
+        files_tell(request, terms->resume != NULL ? terms->resume + 1 : NULL);
+    }
+    int refused = program_find(terms->command, program);
+    return refused != 0 ? refused : program_find(terms->resume, again);
 }
 
 static const char *folder_of(const struct request *request, const char *csv)

@@ -24,7 +24,7 @@ import threading
 import time
 
 import torch
-from surrogate import Process, choose, gains, predict
+from surrogate import Process, choose, fit, gains, predict
 
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES = ("T", "rho", "wall", "height")
@@ -49,6 +49,7 @@ def options():
     parser.add_argument("--speed", type=float, default=1000, help="of the trace")
     parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; without a trace")
     parser.add_argument("--slower", type=float, default=10, help="lives while it trains: Python starts no faster")
+    parser.add_argument("--alone", action="store_true", help="on calm machines it trains without Spotnik")
     parser.add_argument("--no-pictures", action="store_true")
     return parser.parse_args()
 
@@ -292,6 +293,9 @@ def learn(given, bag, jobs, calm):
     x, y = bag.data(jobs)
     data, learned = bag.folder / "data.pt", bag.folder / "surrogate.pt"
     learned.unlink(missing_ok=True)
+    process = Process(len(NAMES))
+    if calm and given.alone:
+        return fit(process, x, y)
     torch.save({"x": x, "y": y}, data)
     where = ["-n", "2"]
     if not calm:  # members live and die with the machines
@@ -301,7 +305,6 @@ def learn(given, bag, jobs, calm):
     words = [given.spotnik, "run", *where, "--", sys.executable, HERE / "train.py", data, learned]
     with open(bag.folder / "train.log", "a") as log:
         subprocess.run(words, check=True, stdout=log, stderr=log)
-    process = Process(len(NAMES))
     process.load_state_dict(torch.load(learned))
     return process
 

@@ -7,6 +7,8 @@ fluids change faster where they are cold and dense. The size of what varies diff
 
 import torch
 
+EPOCHS, RATE = 60, 0.1
+
 
 class Process(torch.nn.Module):
     """The kernel. Parameters of runs are scaled to -1..1."""
@@ -38,6 +40,23 @@ class Process(torch.nn.Module):
         white = torch.linalg.solve_triangular(factor, y.T, upper=False)
         prior = ((self.bend**2).sum() + ((self.length - 0.7) ** 2).sum()) / (100 * len(x))
         return 0.5 * torch.log((white**2).mean(0) + 1e-12) + factor.diagonal().log().mean() + prior
+
+
+def rows(y):
+    """The rows that a kernel is judged by: the points of the profile, over all runs. Inside a wall there is nothing to
+    learn from: all runs have no fluid there."""
+    y = y - y.mean(0)
+    return y.T[y.std(0) > y.std(0).max() / 100]
+
+
+def fit(process, x, y):
+    """Find the kernel, in this process alone. train.py does it with Spotnik."""
+    optimizer, points = torch.optim.Adam(process.parameters(), lr=RATE), rows(y)
+    for _ in range(EPOCHS):
+        optimizer.zero_grad()
+        process(x, points).mean().backward()
+        optimizer.step()
+    return process
 
 
 def predict(process, x, y, asked):

@@ -9,24 +9,18 @@ import os
 import sys
 
 import torch
-from surrogate import Process
+from surrogate import EPOCHS, RATE, Process, rows
 
 import spotnik.torch as spotnik
-
-EPOCHS = 60
 
 
 def main():
     """Train, and keep what was learned."""
     data = torch.load(sys.argv[1])
-    x, y = data["x"], data["y"] - data["y"].mean(0)
-    varies = (
-        y.std(0) > y.std(0).max() / 100
-    )  # inside a wall there is nothing to learn from: all runs have no fluid there
-    rows = torch.utils.data.TensorDataset(y.T[varies])
-    loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))
+    x, points = data["x"], rows(data["y"])
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(points), batch_size=len(points))
     process = Process(x.shape[1])
-    optimizer = torch.optim.Adam(process.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(process.parameters(), lr=RATE)
     process, optimizer = spotnik.prepare(process, optimizer)
     loader = spotnik.shard(loader)
     for _ in range(EPOCHS):

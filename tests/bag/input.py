@@ -63,6 +63,78 @@ def two_bags(case):
     lib.check(case.results() == before, "the first bag was changed")
 
 
+def columns(case):
+    """What scientists write: T beside t, commas, quotes, letters of all kinds, lines that end as on Windows."""
+    rows = '\ufeffjob,T,t,note\r\na+b=1,2,3,"x, ""y"" | ünï"\r\nlast,4,5,$(id)\r\n'
+    (case.dir / "jobs.csv").write_text(rows, newline="")
+    words = ["--notice", "off", "--", "sh", "-c", 'printf "%s;" "$@" >result', "sh", "{T}", "{t}", "{note}", "{NOTE}"]
+    done = case.command("jobs.csv", *words)
+    lib.check(done.returncode == 0, done.stderr)
+    told = [(case.bag / "results" / job / "result").read_text() for job in ("a+b=1", "last")]
+    lib.check(told == ['2;3;x, "y" | ünï;x, "y" | ünï;', "4;5;$(id);$(id);"], f"{told}")
+    refused(case, case.jobs(["1,2"], header="T,T"), "--", "true", says="two columns are called T", status=1)
+    refused(case, case.jobs([1], header="restart"), "--", "true", says="a word of the bag", status=1)
+    refused(case, case.jobs(["ü,1"], header="job,T"), "--", "true", says="a name has letters, digits", status=1)
+
+
+def edited(case):
+    """A table that was edited while its bag lay half done is refused, and its new rows can be added."""
+    words = ["--notice", "off", "--tries", 1, "--", "sh", "-c", "test {x0} != 2 && echo {x0} >result"]
+    lib.check(case.command(case.jobs([1, 2]), *words).returncode == 1, "the second fails")
+    refused(case, case.jobs([1, 3, 4]), *words, says="more jobs are added by spotnik bag add", status=1)
+    case.jobs([3, 4], name="more.csv")
+    lib.check(case.command("add", case.bag, "more.csv").returncode == 0, "add")
+    lib.check(case.command("join", case.bag, "--notice", "off").returncode == 1, "one is still set aside")
+    lib.check([case.results()[job] for job in "134"] == [[b"1\n"], [b"3\n"], [b"4\n"]], f"{case.results()}")
+
+
+def beside(case):
+    """A file that lies beside the table and not beside the job, and words that only a shell understands, are told."""
+    (case.dir / "sim.sh").write_text("echo fine >result")
+    says = "jobs run in directories of their own, where sim.sh is not"
+    done = case.command(case.jobs([1]), "--tries", 1, "--notice", "off", "--", "sh", "sim.sh")
+    lib.check(done.returncode == 1 and says in done.stderr, done.stderr)
+    inputs = ["--folder", "two.bag", "--input", "sim.sh", "--notice", "off", "--", "sh", "sim.sh"]
+    done = case.command(case.dir / "jobs.csv", *inputs)
+    lib.check(done.returncode == 0 and says not in done.stderr, done.stderr)
+    restart = ["--restart", "r.*", "--resume"]
+    refused(case, case.dir / "jobs.csv", *restart, "sim {restart} | tee log", "--", "sim", says="no shell reads it")
+    refused(case, case.dir / "jobs.csv", *restart, "./none {restart}", "--", "true", says="cannot run ./none")
+
+
+def out_of_memory(case):
+    """A program that the kernel kills, as where memory is short, has failed, and the log of each try is there."""
+    script = "echo before; test {x0} = fine && echo >result || kill -KILL $$"
+    done = case.command(case.jobs(["big", "fine"]), "--notice", "off", "--tries", 2, "--", "sh", "-c", script)
+    lib.check("ended by signal 9 (Killed), perhaps for want of memory" in done.stderr, done.stderr)
+    lib.check(case.names("aside") == ["1"] and case.names("results") == ["2"], f"{case.names('aside')}")
+    lib.check(case.names("logs") == ["1@1", "1@2", "2@1"], f"{case.names('logs')}")
+
+
+def finished_elsewhere(case):
+    """Another worker finishes the job and sweeps this directory just when the program ends well: no try is counted."""
+    script = "mkdir ../../results/1 && echo theirs >../../results/1/result && rm -r $PWD"
+    done = case.command(case.jobs([1]), "--notice", "off", "--expect", "result", "--", "sh", "-c", script)
+    lib.check(done.returncode == 0 and "failed" not in done.stderr, done.stderr)
+    claims = case.names("claims")
+    lib.check(claims == ["1@1", "1@1.late"] and case.results() == {"1": [b"theirs\n"]}, f"{claims}")
+
+
+def no_restart_file(case):
+    """A worker dies before its program has written any restart file: it is said, and the job begins anew."""
+    (case.dir / "mark").touch()
+    script = f"echo step >>result; test $SPOTNIK_BAG_ATTEMPT = 2 || exec tail -f {case.dir / 'mark'}"
+    job = ["--notice", "off", "--restart", "restart.*", "--resume", "false {restart}", "--", "sh", "-c", script]
+    worker = case.start(case.jobs([1]), *job)
+    lib.wait_for("the program runs", lambda: (case.bag / "work/1@1/result").exists())
+    worker.kill()
+    worker.wait()
+    done = case.command("join", case.bag, "--notice", "off")
+    says = "no restart file was saved; it starts from the beginning"
+    lib.check(done.returncode == 0 and says in done.stderr, done.stderr)
+    lib.check(case.results() == {"1": [b"step\n"]}, f"{case.results()}")
+
+
 def always_fails(case):
     """Set aside after three tries with its log; the bag goes on; retry tries again."""
     script = "echo this is $SPOTNIK_BAG_JOB; test {x0} != bad || test -e ../../mended && echo fine >result"
@@ -287,6 +359,23 @@ def asked_too_early(case):
     lib.check(int(re.search(r"saved_ms (\d+)", end)[1]) > 0, f"it was never asked: {end}")
 
 
+def asked_in_time(case):
+    """Saves come at their times, not at the looks at the folder, which are a second apart."""
+    own = f"{case.sim} {{x0}} 100000 4000 0"
+    job = ["--notice", "off", "--ask", "USR1", "--restart", "restart.*", "--resume", own + " {restart}"]
+    job += ["--lifetime", "mttf:0.5s", "--length", "400s", "--", *own.split()]
+    case.start(case.jobs([0.3]), *job, stale_ms=60000)
+
+    def times_ms():
+        return sorted(int(name.split(".")[2]) for name in case.names("saves") if name.count(".") == 3)
+
+    def close():
+        times = times_ms()
+        return [later - sooner for sooner, later in zip(times, times[1:], strict=False) if later - sooner < 900]
+
+    lib.wait_for("two saves that are less than a look apart", close)
+
+
 def cost_is_known(case):
     """What a save costs is known to a worker that has not made one: the first save of a new machine is timed by it."""
     own = f"{case.sim} {{x0}} 100000 4000 0"
@@ -452,6 +541,12 @@ lib.run(
     [
         wrong_words,
         two_bags,
+        columns,
+        edited,
+        beside,
+        out_of_memory,
+        finished_elsewhere,
+        no_restart_file,
         always_fails,
         expected_file,
         no_such_program,
@@ -462,6 +557,7 @@ lib.run(
         page,
         asked,
         asked_too_early,
+        asked_in_time,
         cost_is_known,
         noticed,
         inputs_and_words,

@@ -50,6 +50,16 @@ static void saves_without_memory(void **state)
     assert_float_equal(at_0, at_9, 55);
 }
 
+/* Claim: a long job is saved as often as a short one; what it is expected to take is all of it. */
+static void long_jobs_are_saved_as_often(void **state)
+{
+    struct bag_life life = { .kind = BAG_LIFE_MTTF, .mttf_s = HOUR }, tub = bathtub();
+    (void)state;
+    assert_float_equal(next_s(&life, 3 * HOUR, 0), 657, 66); /* sqrt(2 60 3600) */
+    assert_float_equal(next_s(&life, 100 * HOUR, 0), 657, 66);
+    assert_float_equal(next_s(&tub, 20 * HOUR, 0), next_s(&tub, 5 * HOUR, 0), 180);
+}
+
 /* Claim: what a job is expected to take on an old machine counts a new one in its place, which is
  * young in turn. */
 static void a_lost_machine_is_replaced(void **state)
@@ -90,8 +100,11 @@ static void without_memory_the_longest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saves_follow_age),           cmocka_unit_test(saves_without_memory),
-        cmocka_unit_test(a_lost_machine_is_replaced), cmocka_unit_test(long_jobs_want_calm),
+        cmocka_unit_test(saves_follow_age),
+        cmocka_unit_test(saves_without_memory),
+        cmocka_unit_test(long_jobs_are_saved_as_often),
+        cmocka_unit_test(a_lost_machine_is_replaced),
+        cmocka_unit_test(long_jobs_want_calm),
         cmocka_unit_test(without_memory_the_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
