@@ -15,7 +15,7 @@ from ..errors import ArgumentError, DoneError, StateError
 from ..job import Job, Step
 from .data import Batch, Source
 from .memory import Bucket
-from .replica import Replica, Settings
+from .replica import EXTRA, Replica, Settings
 
 if TYPE_CHECKING:
     from .memory import Array
@@ -36,6 +36,9 @@ class Loop:
         self._write = write
         self.settle: Callable[[], object] = lambda: None  #: wait for what the framework still has to run
         self._source: Optional[Source] = None
+        #: How often the program has assigned new values; None: it changes them where they lie.
+        self.assigned: Optional[int] = None
+        self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
         check_strategy()
 
     def begin(self) -> Step:
@@ -45,6 +48,36 @@ class Loop:
             self._write(self.replica.values)
             self.replica.taken()
         return step
+
+    # A turn of the program's loop is one step, and as many more as it averages other things in. Who comes between these
+    # has the state of the middle of a turn, and a program that stands at its beginning.
+
+    def _begin_turn(self) -> Step:
+        """Begin the step that a turn is for; a newcomer to the middle of a turn comes again."""
+        replica = self.replica
+        while True:
+            if replica.step is None:
+                replica.control[EXTRA] = 0
+            step = self.begin()
+            if not replica.control[EXTRA]:
+                return step
+            if step.size > 1:
+                replica.rejoin()
+            else:  # nobody else is in that turn any more
+                replica.decline()
+                replica.commit()
+
+    def _mark_extra(self) -> int:
+        """A step of its own is about to begin: count it, in a turn."""
+        control = self.replica.control
+        control[EXTRA] = control[EXTRA] + 1 if self._turn is not None else 0
+        return int(control[EXTRA])
+
+    def _begin_extra(self) -> Optional[Step]:
+        """Begin a step of its own. None: the others are elsewhere in the turn; the next one begins with them."""
+        here = self._mark_extra()
+        self.replica.begin()
+        return self.begin() if self.replica.control[EXTRA] == here else None
 
     def steps(self, source: Source, epochs: int) -> Iterator[tuple[Step, Batch]]:
         """Go through `epochs` epochs of data from where the job is: each step, with what this member computes in it.
@@ -61,34 +94,63 @@ class Loop:
             try:
                 if self.replica.epoch >= epochs and not self._behind():
                     return
-                step = self.begin()
+                step = self._begin_turn()
             except DoneError:
                 return
             if self.replica.epoch >= epochs:
                 return
             ranges = step.ranges or [range(0, 1)]
-            yield step, source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
-            self.settle()
+            batch = source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
+            self._turn = step, self.assigned
+            try:
+                yield step, batch
+                self.settle()
+            finally:
+                self._turn = None
             if self.replica.step is step:
                 raise StateError(
                     "the loop came for another batch without averaging gradients in the last one; every step is "
-                    "finished by exactly one average"
+                    "finished by exactly one average. To apply every n-th one, accumulate behind it: "
+                    "distributed(optax.MultiSteps(tx, n)), or gradient_accumulation_steps of a Keras optimizer"
                 )
 
     def _behind(self) -> bool:
         return self.replica.last_step is None  # what others have is not known yet
 
+    def _check_turn(self, once: bool) -> None:
+        """In a turn of the program's loop whose step is finished another step begins, with a copy for newcomers."""
+        if self._turn is None or self.replica.step is not None:
+            return
+        if once:
+            raise StateError(
+                "gradients were averaged already in this turn of the loop, which is one step; average those of "
+                "several losses or optimizers in one call (one tape.gradient, one tx.update, one allreduce in jit). "
+                "Steps in lax.scan are turns of their own; several devices of a member (pmap, shard_map) average "
+                "among themselves first (lax.pmean), and the member what they return"
+            )
+        if self.assigned is not None and self.assigned == self._turn[1]:
+            raise StateError(
+                "this turn of the loop has averaged already, and replica.value is still the old one, which a newcomer "
+                "would copy; assign replica.value = the new tree first, or average all in one call: "
+                "allreduce((gradients, more))"
+            )
+
     def average(
-        self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False
+        self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False, once: bool = False
     ) -> list[Array]:
         """Finish the running step, or take one without samples, with the mean of `values` over its samples.
+
+        With `once` the second one in a turn of the loop is refused.
 
         When the others went on without this member the values come back as they are: what the program does with them
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
         travel from where they lie.
         """
         replica, own = self.replica, self.replica.step is None
-        step = self.begin()
+        self._check_turn(once)
+        step = self._begin_extra() if own else self.begin()
+        if step is None:
+            return list(values)
         assert replica.job is not None
         if own:
             replica.decline()
@@ -112,12 +174,14 @@ class Loop:
                 values[at][...] = one
         return [result[at] for at in range(len(values))]
 
-    def reduce(self, values: Sequence[Array], op: str) -> None:
-        """Reduce `values` over the members, in place, in steps of their own without samples."""
+    def reduce(self, values: Sequence[Array], op: str, once: bool = False) -> None:
+        """Reduce `values` over the members, in place, in steps of their own without samples; `once` as above."""
         if self.replica.step is not None:
             raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
+        self._check_turn(once)
         job = self.replica.open()
         for first in range(0, max(1, len(values)), _ALONE_MAX):
+            self._mark_extra()
             arrays.collect(job, functools.partial(_start_all, job, op, values[first : first + _ALONE_MAX]))
 
 

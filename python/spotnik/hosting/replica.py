@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .memory import Array
 
 #: Places in the whole numbers of a replica: seed, epoch of data, samples of it consumed, closed epochs of the program's
-#: loop, steps taken in the present one, 1 when that is over.
-SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER = range(6)
+#: loop, steps taken in the present one, 1 when that is over; steps of their own in a turn of a loop (hosting/loop.py).
+SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER, EXTRA = range(7)
 
 _TOTALS_BUCKET = 252
 _CONTROL = 8
@@ -217,6 +217,11 @@ class Replica:
         assert self.job is not None
         self._refresh()
         return self.job.digest
+
+    def rejoin(self) -> None:
+        """Leave the step that is running to the others; the next begin is that of a newcomer."""
+        self.leave()
+        self.step, self.fresh, self._loads = None, False, 0
 
     def leave(self) -> None:
         """Leave the job after the last committed step."""
