@@ -110,9 +110,19 @@ def turns(_settings: Any) -> None:
     next(steps)
     refused("scan", lambda: jax.block_until_ready(many(replica.value, jnp.ones((2, 4)))))
     next(steps)
+    replica.value = replica.value + spotnik.jax.allreduce(jnp.ones(4))
+    spotnik.jax.allreduce(jnp.ones(2))
+    replica.value = replica.value + 1
+    refused("late", lambda: next(steps))
+
+
+def micro(_settings: Any) -> None:
+    """Gradients that a program adds up by itself, to average every second sum."""
+    steps = spotnik.jax.shard(spotnik.jax.Replica(jnp.ones(4)), np.zeros(12), batch_size=4)
+    next(steps)
     refused("micro", lambda: next(steps))
 
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    {"mistakes": mistakes, "turns": turns}.get(given.get("what"), words)(given)
+    {"mistakes": mistakes, "turns": turns, "micro": micro}.get(given.get("what"), words)(given)

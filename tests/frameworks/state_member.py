@@ -12,7 +12,6 @@ import sys
 from typing import Any, Optional
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from data import digits

@@ -88,12 +88,13 @@ TURNS = {
     "stale": "assign replica.value",
     "stale-sum": "assign replica.value",
     "twice": "one tx.update",
+    "late": "assigned after another average",
     "scan": "lax.scan are turns of their own",
-    "micro": "optax.MultiSteps",
 }
+MICRO = {"micro": "optax.MultiSteps"}
 
 
-@pytest.mark.parametrize(("what", "words"), [("mistakes", MISTAKES), ("turns", TURNS)])
+@pytest.mark.parametrize(("what", "words"), [("mistakes", MISTAKES), ("turns", TURNS), ("micro", MICRO)])
 def test_mistakes_are_told(what: str, words: dict[str, str]) -> None:
     done = run(FACE, what=what)
     assert done.status == 0, done.output[-3000:]

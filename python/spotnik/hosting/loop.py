@@ -16,11 +16,11 @@ from ..job import Job, Step
 from .data import Batch, Source
 from .memory import Bucket
 from .replica import EXTRA, Replica, Settings
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .memory import Array
 
-_AVERAGES_BUCKET = 0
 _ALONE_BYTES = 65536  # an array as large is worth a bucket of its own
 _ALONE_MAX = 128  # buckets of a step
 
@@ -39,6 +39,9 @@ class Loop:
         #: How often the program has assigned new values; None: it changes them where they lie.
         self.assigned: Optional[int] = None
         self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
+        self._turns = Turns(self.replica)
+        self._elsewhere = False  # are the others elsewhere in the turn?
+        self._further: Optional[int] = None  # `assigned` when the last further step of the turn began
         check_strategy()
 
     def begin(self) -> Step:
@@ -49,35 +52,17 @@ class Loop:
             self.replica.taken()
         return step
 
-    # A turn of the program's loop is one step, and as many more as it averages other things in. Who comes between these
-    # has the state of the middle of a turn, and a program that stands at its beginning.
-
     def _begin_turn(self) -> Step:
-        """Begin the step that a turn is for; a newcomer to the middle of a turn comes again."""
-        replica = self.replica
-        while True:
-            if replica.step is None:
-                replica.control[EXTRA] = 0
-            step = self.begin()
-            if not replica.control[EXTRA]:
-                return step
-            if step.size > 1:
+        """Begin the step that a turn is for."""
+        replica, self._elsewhere = self.replica, False
+        if replica.step is None:
+            self._turns.next()
+        step = self.begin()
+        while replica.control[EXTRA] > 0:  # the others are in the middle of a turn
+            if not self._turns.pass_on():
                 replica.rejoin()
-            else:  # nobody else is in that turn any more
-                replica.decline()
-                replica.commit()
-
-    def _mark_extra(self) -> int:
-        """A step of its own is about to begin: count it, in a turn."""
-        control = self.replica.control
-        control[EXTRA] = control[EXTRA] + 1 if self._turn is not None else 0
-        return int(control[EXTRA])
-
-    def _begin_extra(self) -> Optional[Step]:
-        """Begin a step of its own. None: the others are elsewhere in the turn; the next one begins with them."""
-        here = self._mark_extra()
-        self.replica.begin()
-        return self.begin() if self.replica.control[EXTRA] == here else None
+            step = self.begin()
+        return step
 
     def steps(self, source: Source, epochs: int) -> Iterator[tuple[Step, Batch]]:
         """Go through `epochs` epochs of data from where the job is: each step, with what this member computes in it.
@@ -101,10 +86,11 @@ class Loop:
                 return
             ranges = step.ranges or [range(0, 1)]
             batch = source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
-            self._turn = step, self.assigned
+            self._turn, self._further = (step, self.assigned), None
             try:
                 yield step, batch
                 self.settle()
+                self._check_assigned()
             finally:
                 self._turn = None
             if self.replica.step is step:
@@ -116,6 +102,15 @@ class Loop:
 
     def _behind(self) -> bool:
         return self.replica.last_step is None  # what others have is not known yet
+
+    def _check_assigned(self) -> None:
+        """A newcomer that took further steps of the turn without the program does not have what was made of them."""
+        if self._further is not None and self._further != self.assigned:
+            raise StateError(
+                "replica.value was assigned after another average in the same turn of the loop, which a newcomer to "
+                "the middle of the turn would miss; average what the replica needs in one call: "
+                "allreduce((gradients, more))"
+            )
 
     def _check_turn(self, once: bool) -> None:
         """In a turn of the program's loop whose step is finished another step begins, with a copy for newcomers."""
@@ -134,6 +129,7 @@ class Loop:
                 "would copy; assign replica.value = the new tree first, or average all in one call: "
                 "allreduce((gradients, more))"
             )
+        self._further = self.assigned
 
     def average(
         self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False, once: bool = False
@@ -146,43 +142,61 @@ class Loop:
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
         travel from where they lie.
         """
-        replica, own = self.replica, self.replica.step is None
-        self._check_turn(once)
-        step = self._begin_extra() if own else self.begin()
-        if step is None:
+        if self._elsewhere:
             return list(values)
-        assert replica.job is not None
-        if own:
-            replica.decline()
-        if weight is not None and not step.replay:
-            replica.job.weight_set(weight)
+        self._check_turn(once)
         alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:_ALONE_MAX]
         buckets = _by_type(values, [at for at in range(len(values)) if at not in set(alone)])
         flats = [bucket.flat for bucket, _ in buckets] + [values[at] for at in alone]
-        for number, flat in enumerate(flats):
-            if flat.size:
-                arrays.start(flat, "mean", _AVERAGES_BUCKET + number, replica.job)
-        if not replica.commit():
+        if not self._take([one for one in flats if one.size], weight):
             return list(values)
         result = {at: values[at] for at in alone}
         for bucket, places in buckets:
-            result.update(
-                {at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())}
-            )
+            result.update({at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())})
         if in_place:
             for at, one in result.items():
                 values[at][...] = one
         return [result[at] for at in range(len(values))]
 
+    def _take(self, flats: Sequence[Array], weight: Optional[int]) -> bool:
+        """Finish the running step, or take one without samples, with the means of `flats` in place."""
+        replica, own = self.replica, self.replica.step is None
+        if own and self._turn is not None:
+            return self._take_further(flats, "mean")
+        step = self.begin()
+        assert replica.job is not None
+        if own:
+            replica.decline()
+        if weight is not None and not step.replay:
+            replica.job.weight_set(weight)
+        for number, flat in enumerate(flats):
+            arrays.start(flat, "mean", number, replica.job)
+        return replica.commit()
+
+    def _take_further(self, vectors: Sequence[Array], op: str) -> bool:
+        """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""
+        number = self._turns.note(vectors, op)
+        self.replica.begin()
+        if self.replica.control[EXTRA] != number:
+            self._elsewhere = True
+            return False
+        self.begin()
+        return self._turns.finish(vectors, op)
+
     def reduce(self, values: Sequence[Array], op: str, once: bool = False) -> None:
         """Reduce `values` over the members, in place, in steps of their own without samples; `once` as above."""
+        if self._elsewhere:
+            return
         if self.replica.step is not None:
             raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
         self._check_turn(once)
         job = self.replica.open()
         for first in range(0, max(1, len(values)), _ALONE_MAX):
-            self._mark_extra()
-            arrays.collect(job, functools.partial(_start_all, job, op, values[first : first + _ALONE_MAX]))
+            some = [one for one in values[first : first + _ALONE_MAX] if one.size]
+            if self._turn is not None:
+                self._take_further(some, op)
+            else:
+                arrays.collect(job, functools.partial(_start_all, job, op, some))
 
 
 def check_strategy() -> None:
