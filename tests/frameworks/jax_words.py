@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from member import tell
 
 import spotnik.jax
@@ -40,20 +41,20 @@ def words(_settings: Any) -> None:
         kept = sum(before[name] == at for name, at in addresses(mean).items())
         numbers = {name: float(one.astype(jnp.float32).mean()) for name, one in mean.items() if one.size}
         tell(number=step.number, mean=numbers, kept=kept, size=step.shares, rank=step.rank, folded=folded)
+        replica.value = {**replica.value, "total": replica.value["total"] + mean["small"][:2]}
         largest = spotnik.jax.allreduce({"a": jnp.int32(step.rank), "b": jnp.array([True])}, "max")
         given = {"x": jnp.full(4, 2.0) + 0, "y": jnp.ones(2, jnp.int32) + 0}
         before = addresses(given)
         total = spotnik.jax.allreduce(given, "sum", donate=True)
         same = addresses(total) == before
         tell(largest=int(largest["a"]), total=[float(total["x"][0]), int(total["y"][0])], same=same, size=step.shares)
-        replica.value = {**replica.value, "total": replica.value["total"] + mean["small"][:2]}
     tell(end=step.number, digest=spotnik.jax.digest())
 
 
 def refused(name: str, act: Callable[[], object]) -> None:
     try:
         act()
-    except SpotnikError as error:
+    except (SpotnikError, jax.errors.JaxRuntimeError) as error:  # JAX's own carries what a callback raised
         tell(refused=name, words=str(error))
 
 
@@ -78,8 +79,50 @@ def mistakes(_settings: Any) -> None:
     refused("traced", lambda: jax.jit(lambda p: average(p, donate=True))(one))
     refused("numpy", lambda: average([np.ones(4)], "sum", donate=True))
     refused("bool", lambda: average(jnp.array([True]), "sum"))
+    refused("leaf", lambda: spotnik.jax.Replica({"net": [params, jax.nn.relu]}))
+    tx = spotnik.jax.distributed(optax.sgd(1.0))
+
+    def update(value: Any, gradient: Any) -> Any:
+        return optax.apply_updates(value, tx.update(gradient, tx.init(value), value)[0])
+
+    refused("vmap", lambda: jax.vmap(lambda g: update(one, g))(jnp.ones((2, 4))))
+
+
+def turns(_settings: Any) -> None:
+    """What a turn of the loop may do wrong: averages before the value of the last one is assigned, or none."""
+    tx = spotnik.jax.distributed(optax.sgd(1.0))
+    replica = spotnik.jax.Replica(jnp.ones(4))
+
+    def update(value: Any, gradient: Any) -> Any:
+        return optax.apply_updates(value, tx.update(gradient, tx.init(value), value)[0])
+
+    @jax.jit
+    def many(value: Any, gradients: Any) -> Any:
+        return jax.lax.scan(lambda v, g: (update(v, g), None), value, gradients)[0]
+
+    steps = spotnik.jax.shard(replica, np.zeros(12), batch_size=4)
+    next(steps)
+    mean = spotnik.jax.allreduce(jnp.ones(4))
+    refused("stale", lambda: spotnik.jax.allreduce(jnp.ones(2)))
+    refused("stale-sum", lambda: spotnik.jax.allreduce(jnp.ones(2), "sum"))
+    replica.value = replica.value + mean
+    refused("twice", lambda: update(jnp.ones(4), jnp.ones(4)))
+    next(steps)
+    refused("scan", lambda: jax.block_until_ready(many(replica.value, jnp.ones((2, 4)))))
+    next(steps)
+    replica.value = replica.value + spotnik.jax.allreduce(jnp.ones(4))
+    spotnik.jax.allreduce(jnp.ones(2))
+    replica.value = replica.value + 1
+    refused("late", lambda: next(steps))
+
+
+def micro(_settings: Any) -> None:
+    """Gradients that a program adds up by itself, to average every second sum."""
+    steps = spotnik.jax.shard(spotnik.jax.Replica(jnp.ones(4)), np.zeros(12), batch_size=4)
+    next(steps)
+    refused("micro", lambda: next(steps))
 
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    (mistakes if given.get("mistakes") else words)(given)
+    {"mistakes": mistakes, "turns": turns, "micro": micro}.get(given.get("what"), words)(given)

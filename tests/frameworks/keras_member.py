@@ -62,6 +62,8 @@ def sharded(kind: str, x: Any, y: Any, batch: int) -> Any:
 class OwnStep(keras.Model):
     """A train_step as programs write it, which leaves the metrics of ``compile`` alone."""
 
+    steals = False
+
     def train_step(self, *given: Any) -> Any:
         return getattr(self, "step_" + keras.backend.backend())(*given)
 
@@ -69,6 +71,8 @@ class OwnStep(keras.Model):
         import tensorflow as tf
 
         x, y = data
+        if self.steals:
+            self.trainable_variables[0].assign_sub(0.01 * self.trainable_variables[0])  # as a second optimizer does
         with tf.GradientTape() as tape:
             loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
         gradients = tape.gradient(loss, self.trainable_variables)
@@ -98,6 +102,8 @@ class OwnStep(keras.Model):
 
         (loss, rest), gradients = jax.value_and_grad(score, has_aux=True)(trained)
         trained, of_optimizer = self.optimizer.stateless_apply(of_optimizer, gradients, trained)
+        if self.steals:
+            trained = [0.99 * one for one in trained]  # as a second optimizer does
         return {"loss": loss, "twice": 2 * loss}, (trained, rest, of_optimizer, of_metrics)
 
 
@@ -114,7 +120,14 @@ def optimizer_of(settings: dict[str, Any]) -> Any:
     """Its rate follows a schedule, unless a callback is to change it."""
     rate: Any = 3e-3 if settings.get("folder") else keras.optimizers.schedules.CosineDecay(3e-3, 500)
     kinds = {"adam": keras.optimizers.Adam, "dense": DenseAdam, "sgd": keras.optimizers.SGD}
-    return kinds[settings.get("optimizer", "adam")](rate, clipnorm=None if settings.get("unclipped") else 1.0)
+    more = {"clipnorm": None if settings.get("unclipped") else 1.0, **settings.get("of_optimizer", {})}
+    optimizer = kinds[settings.get("optimizer", "adam")](rate, **more)
+    if settings.get("several"):
+        return keras.optimizers.MultiOptimizer(lambda one: optimizer if one.ndim > 1 else several)
+    return optimizer
+
+
+several = keras.optimizers.SGD(0.1)
 
 
 def on_batches(model: keras.Model, x: Any, y: Any, settings: dict[str, Any]) -> None:
@@ -141,18 +154,23 @@ def watching(folder: str) -> list[Any]:
 
 
 def main(settings: dict[str, Any]) -> None:
+    keras.mixed_precision.set_global_policy(settings.get("policy", "float32"))
     images, labels = samples(settings["model"], settings["samples"])
     model = network(settings["model"])
     if settings.get("own_step"):
         model = OwnStep(model.inputs, model.outputs)
+        model.steals = settings.get("steals", False)
     optimizer = optimizer_of(settings)
     plain = settings.get("plain", False)
     model.compile(
         optimizer=optimizer if plain else spotnik.keras.DistributedOptimizer(optimizer),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=None if settings.get("own_step") else ["accuracy"],  # Keras wants metrics updated
+        **settings.get("of_compile", {}),
     )
     given = {"epochs": settings["epochs"], "verbose": 0, "validation_data": (images[:200], labels[:200])}
+    if settings.get("class_weight"):
+        given["class_weight"] = {number: 1 + number / 10 for number in range(10)}
     if settings.get("steps"):
         on_batches(model, images, labels, settings)
         return
@@ -165,8 +183,8 @@ def main(settings: dict[str, Any]) -> None:
         more = watching(settings["folder"]) if settings.get("folder") else []
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
-    rate = float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
-    tell(epochs=history.epoch, rate=rate, updates=int(model.optimizer.iterations.numpy()))
+    rate = 0.0 if settings.get("several") else float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+    tell(epochs=history.epoch, rate=rate, updates=int(keras.ops.convert_to_numpy(model.optimizer.iterations)))
     statistics = [one for one in model.non_trainable_variables if "moving" in one.path]
     tell(statistics=[float(np.abs(one.numpy()).sum()) for one in statistics])
     tell(history={name: list(map(float, row)) for name, row in history.history.items()})

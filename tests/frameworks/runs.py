@@ -6,9 +6,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
 from typing import Any, Optional
 
@@ -16,6 +17,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 LIMIT_S = 900  # ends what hangs
+KILLING = "spotnik: killing w"  # as `spotnik run` says it
 
 
 @dataclasses.dataclass
@@ -53,8 +55,7 @@ class Run:
     @property
     def kills(self) -> int:
         """How many members `spotnik run` says it has killed."""
-        said = re.findall(r"(\d+) killed by us", self.output)
-        return int(said[-1]) if said else 0
+        return self.output.count(KILLING)
 
     @property
     def survivors(self) -> int:
@@ -67,9 +68,14 @@ class Run:
             if tag.startswith("[w") and '"step"' in line:
                 told.add(tag)
                 found |= {tag} & waiting
-            elif line.startswith("spotnik: killing w"):
+            elif line.startswith(KILLING):
                 waiting |= told - {f"[{line.split()[-1]}]"}
         return len(found)
+
+    @property
+    def is_enough(self) -> bool:
+        """Were two members killed, and did another one go on?"""
+        return self.kills >= 2 and self.survivors >= 1
 
     def check_digests(self) -> int:
         """Digests told after the same step, or at the end, are equal; returns how many were compared."""
@@ -92,23 +98,29 @@ def run(
     variables: Optional[dict[str, str]] = None,
     **more: Any,
 ) -> Run:
-    """Run `face`, as one process without `spotnik run` where `members` is empty."""
+    """Run `face`, as one process without `spotnik run` where `members` is empty.
+
+    A file that the variable ENOUGH names is made when two members were killed, and another one has gone on.
+    """
     environment = {**os.environ, "KERAS_BACKEND": face.backend, "TF_CPP_MIN_LOG_LEVEL": "3", **(variables or {})}
     if weights is not None:
         environment["WEIGHTS"] = str(weights)
     command = face.command(**more)
     if members:
         command = ["spotnik", "run", "-n", members, *options, "--", *command]
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout)
+    running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    end = threading.Timer(LIMIT_S, running.kill)
+    end.start()
+    lines: list[str] = []
+    killed = 0
+    assert running.stdout is not None
+    for line in running.stdout:
+        lines.append(line)
+        killed += line.startswith(KILLING)
+        if killed >= 2 and '"step"' in line and "ENOUGH" in environment and Run(0, "".join(lines)).is_enough:
+            Path(environment.pop("ENOUGH")).touch()
+    end.cancel()
+    return Run(running.wait(), "".join(lines))
 
 
 def run_with_kills(
@@ -119,16 +131,17 @@ def run_with_kills(
     options: tuple[str, ...] = ("--respawn", "--kill-every", "2s"),
     **more: Any,
 ) -> Run:
-    """Run `face`, whose steps take `pace_s` at least, while members are killed; longer until two were killed.
+    """Run `face`, whose steps take `pace_s` at least until two members were killed, while members are killed.
 
     A slow machine starts replacements slowly, and none is killed below the least number of members.
     """
-    for factor in (1, 4, 16):
-        variables = {"PACE": str(pace_s * factor)}
-        done = run(face, members, (*options, "--seed", str(seed)), variables=variables, **more)
-        if done.status != 0 or (done.kills >= 2 and done.survivors >= 1):
+    for factor in (1, 8):
+        with tempfile.TemporaryDirectory() as folder:
+            variables = {"PACE": str(pace_s * factor), "ENOUGH": f"{folder}/enough"}
+            done = run(face, members, (*options, "--seed", str(seed)), variables=variables, **more)
+        if done.status != 0 or done.is_enough:
             break
-    assert done.status == 0 and done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+    assert done.status == 0 and done.is_enough, done.output[-3000:]
     return done
 
 

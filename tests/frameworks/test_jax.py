@@ -62,7 +62,17 @@ def test_flax_nnx_after_the_loss_of_all(tmp_path: Path) -> None:
     assert 5 < min(line["step"] for line in done.of("step")) <= 34, "it began anew, or not where the checkpoint was"
 
 
-WORDS = {
+@pytest.mark.parametrize("averages_losses", [False, True])
+def test_state_of_other_shapes_with_kills(averages_losses: bool, tmp_path: Path) -> None:
+    face = Face("state_member.py", "jax", {"samples": 1000, "batch": 50, "epochs": 2})
+    assert run(face, weights=tmp_path / "plain.npz", plain=True).status == 0
+    done = run_with_kills(face, 2, 0.3, averages_losses=averages_losses, weights=tmp_path / "killed.npz")
+    assert done.status == 0, done.output[-3000:]
+    assert len(done.of("end")) >= 2 and len({line["digest"] for line in done.of("end")}) == 1, done.of("end")
+    assert "Mismatch" not in done.output, "a newcomer stood at another call"
+
+
+MISTAKES = {
     "eager": "have no derivative",
     "jitted": "have no derivative",
     "inside": "have no derivative",
@@ -71,12 +81,23 @@ WORDS = {
     "traced": "outside of jit",
     "numpy": "JAX arrays",
     "bool": 'op="min"',
+    "leaf": "eqx.partition",
+    "vmap": "cannot stand under vmap",
 }
+TURNS = {
+    "stale": "assign replica.value",
+    "stale-sum": "assign replica.value",
+    "twice": "one tx.update",
+    "late": "assigned after another average",
+    "scan": "lax.scan are turns of their own",
+}
+MICRO = {"micro": "optax.MultiSteps"}
 
 
-def test_mistakes_are_told() -> None:
-    done = run(FACE, mistakes=True)
+@pytest.mark.parametrize(("what", "words"), [("mistakes", MISTAKES), ("turns", TURNS), ("micro", MICRO)])
+def test_mistakes_are_told(what: str, words: dict[str, str]) -> None:
+    done = run(FACE, what=what)
     assert done.status == 0, done.output[-3000:]
     told = {line["refused"]: line["words"] for line in done.of("refused")}
-    assert told.keys() == WORDS.keys(), done.output[-3000:]
-    assert not {name: told[name] for name, words in WORDS.items() if words not in told[name]}
+    assert told.keys() == words.keys(), done.output[-3000:]
+    assert not {name: told[name] for name in words if words[name] not in told[name]}

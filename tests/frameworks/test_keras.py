@@ -72,6 +72,45 @@ def test_a_train_step_of_its_own(backend: str, tmp_path: Path) -> None:
     _same_history(done, plain)
 
 
+USUAL = {
+    "accumulate": {"gradient_accumulation_steps": 2, "use_ema": True, "ema_overwrite_frequency": 6},
+    "float16": {},  # compile puts a LossScaleOptimizer around the optimizer
+    "several": {},
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", USUAL)
+def test_usual_optimizers(name: str, backend: str, tmp_path: Path) -> None:
+    given = {**SIZE, "samples": 530, "batch": 50, "of_optimizer": USUAL[name]}
+    if name == "accumulate":
+        given |= {"class_weight": True}
+        given |= {"of_compile": {"jit_compile": True}} if backend != "torch" else {}
+    given |= {"policy": "mixed_float16"} if name == "float16" else {"several": True} if name == "several" else {}
+    face = Face("keras_member.py", backend, given)
+    weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
+    plain = run(face, weights=weights, plain=True)
+    assert plain.status == 0, plain.output[-3000:]
+    done = _well(run(face, "3", weights=three))
+    assert done.check_digests() >= 2
+    assert distance(three, weights) < (0.1 if name == "float16" else ROUNDING)
+    _same_history(done, plain)
+
+
+@pytest.mark.parametrize("name", ["accumulate", "float16"])
+def test_usual_optimizers_with_kills(name: str) -> None:
+    more = {"of_optimizer": USUAL[name], "policy": "mixed_float16" if name == "float16" else "float32"}
+    done = _well(run_with_kills(Face("keras_member.py", BACKENDS[0], {**SIZE, **more}), 9, 0.3))
+    assert done.check_digests() >= 1
+    first = next(line["loss"] for line in done.of("step"))
+    assert all(line["history"]["loss"][-1] < first / 2 for line in done.of("history"))
+
+
+def test_several_optimizers_of_a_train_step_are_refused() -> None:
+    done = run(Face("keras_member.py", BACKENDS[0], {**SIZE, "own_step": True, "steals": True}))
+    assert done.status != 0 and "keras.optimizers.MultiOptimizer" in done.output, done.output[-3000:]
+
+
 @with_tensorflow
 @pytest.mark.parametrize(
     ("more", "one_process", "same"),

@@ -15,12 +15,12 @@ from ..errors import ArgumentError, DoneError, StateError
 from ..job import Job, Step
 from .data import Batch, Source
 from .memory import Bucket
-from .replica import Replica, Settings
+from .replica import EXTRA, Replica, Settings
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .memory import Array
 
-_AVERAGES_BUCKET = 0
 _ALONE_BYTES = 65536  # an array as large is worth a bucket of its own
 _ALONE_MAX = 128  # buckets of a step
 
@@ -36,6 +36,12 @@ class Loop:
         self._write = write
         self.settle: Callable[[], object] = lambda: None  #: wait for what the framework still has to run
         self._source: Optional[Source] = None
+        #: How often the program has assigned new values; None: it changes them where they lie.
+        self.assigned: Optional[int] = None
+        self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
+        self._turns = Turns(self.replica)
+        self._elsewhere = False  # are the others elsewhere in the turn?
+        self._further: Optional[int] = None  # `assigned` when the last further step of the turn began
         check_strategy()
 
     def begin(self) -> Step:
@@ -44,6 +50,18 @@ class Loop:
         if self.replica.fresh:
             self._write(self.replica.values)
             self.replica.taken()
+        return step
+
+    def _begin_turn(self) -> Step:
+        """Begin the step that a turn is for."""
+        replica, self._elsewhere = self.replica, False
+        if replica.step is None:
+            self._turns.next()
+        step = self.begin()
+        while replica.control[EXTRA] > 0:  # the others are in the middle of a turn
+            if not self._turns.pass_on():
+                replica.rejoin()
+            step = self.begin()
         return step
 
     def steps(self, source: Source, epochs: int) -> Iterator[tuple[Step, Batch]]:
@@ -61,64 +79,124 @@ class Loop:
             try:
                 if self.replica.epoch >= epochs and not self._behind():
                     return
-                step = self.begin()
+                step = self._begin_turn()
             except DoneError:
                 return
             if self.replica.epoch >= epochs:
                 return
             ranges = step.ranges or [range(0, 1)]
-            yield step, source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
-            self.settle()
+            batch = source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
+            self._turn, self._further = (step, self.assigned), None
+            try:
+                yield step, batch
+                self.settle()
+                self._check_assigned()
+            finally:
+                self._turn = None
             if self.replica.step is step:
                 raise StateError(
                     "the loop came for another batch without averaging gradients in the last one; every step is "
-                    "finished by exactly one average"
+                    "finished by exactly one average. To apply every n-th one, accumulate behind it: "
+                    "distributed(optax.MultiSteps(tx, n)), or gradient_accumulation_steps of a Keras optimizer"
                 )
 
     def _behind(self) -> bool:
         return self.replica.last_step is None  # what others have is not known yet
 
+    def _check_assigned(self) -> None:
+        """A newcomer that took further steps of the turn without the program does not have what was made of them."""
+        if self._further is not None and self._further != self.assigned:
+            raise StateError(
+                "replica.value was assigned after another average in the same turn of the loop, which a newcomer to "
+                "the middle of the turn would miss; average what the replica needs in one call: "
+                "allreduce((gradients, more))"
+            )
+
+    def _check_turn(self, once: bool) -> None:
+        """In a turn of the program's loop whose step is finished another step begins, with a copy for newcomers."""
+        if self._turn is None or self.replica.step is not None:
+            return
+        if once:
+            raise StateError(
+                "gradients were averaged already in this turn of the loop, which is one step; average those of "
+                "several losses or optimizers in one call (one tape.gradient, one tx.update, one allreduce in jit). "
+                "Steps in lax.scan are turns of their own; several devices of a member (pmap, shard_map) average "
+                "among themselves first (lax.pmean), and the member what they return"
+            )
+        if self.assigned is not None and self.assigned == self._turn[1]:
+            raise StateError(
+                "this turn of the loop has averaged already, and replica.value is still the old one, which a newcomer "
+                "would copy; assign replica.value = the new tree first, or average all in one call: "
+                "allreduce((gradients, more))"
+            )
+        self._further = self.assigned
+
     def average(
-        self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False
+        self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False, once: bool = False
     ) -> list[Array]:
         """Finish the running step, or take one without samples, with the mean of `values` over its samples.
+
+        With `once` the second one in a turn of the loop is refused.
 
         When the others went on without this member the values come back as they are: what the program does with them
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
         travel from where they lie.
         """
+        if self._elsewhere:
+            return list(values)
+        self._check_turn(once)
+        alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:_ALONE_MAX]
+        buckets = _by_type(values, [at for at in range(len(values)) if at not in set(alone)])
+        flats = [bucket.flat for bucket, _ in buckets] + [values[at] for at in alone]
+        if not self._take([one for one in flats if one.size], weight):
+            return list(values)
+        result = {at: values[at] for at in alone}
+        for bucket, places in buckets:
+            result.update({at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())})
+        if in_place:
+            for at, one in result.items():
+                values[at][...] = one
+        return [result[at] for at in range(len(values))]
+
+    def _take(self, flats: Sequence[Array], weight: Optional[int]) -> bool:
+        """Finish the running step, or take one without samples, with the means of `flats` in place."""
         replica, own = self.replica, self.replica.step is None
+        if own and self._turn is not None:
+            return self._take_further(flats, "mean")
         step = self.begin()
         assert replica.job is not None
         if own:
             replica.decline()
         if weight is not None and not step.replay:
             replica.job.weight_set(weight)
-        alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:_ALONE_MAX]
-        buckets = _by_type(values, [at for at in range(len(values)) if at not in set(alone)])
-        flats = [bucket.flat for bucket, _ in buckets] + [values[at] for at in alone]
         for number, flat in enumerate(flats):
-            if flat.size:
-                arrays.start(flat, "mean", _AVERAGES_BUCKET + number, replica.job)
-        if not replica.commit():
-            return list(values)
-        result = {at: values[at] for at in alone}
-        for bucket, places in buckets:
-            result.update(
-                {at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())}
-            )
-        if in_place:
-            for at, one in result.items():
-                values[at][...] = one
-        return [result[at] for at in range(len(values))]
+            arrays.start(flat, "mean", number, replica.job)
+        return replica.commit()
 
-    def reduce(self, values: Sequence[Array], op: str) -> None:
-        """Reduce `values` over the members, in place, in steps of their own without samples."""
+    def _take_further(self, vectors: Sequence[Array], op: str) -> bool:
+        """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""
+        number = self._turns.note(vectors, op)
+        self.replica.begin()
+        if self.replica.control[EXTRA] != number:
+            self._elsewhere = True
+            return False
+        self.begin()
+        return self._turns.finish(vectors, op)
+
+    def reduce(self, values: Sequence[Array], op: str, once: bool = False) -> None:
+        """Reduce `values` over the members, in place, in steps of their own without samples; `once` as above."""
+        if self._elsewhere:
+            return
         if self.replica.step is not None:
             raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
+        self._check_turn(once)
         job = self.replica.open()
         for first in range(0, max(1, len(values)), _ALONE_MAX):
-            arrays.collect(job, functools.partial(_start_all, job, op, values[first : first + _ALONE_MAX]))
+            some = [one for one in values[first : first + _ALONE_MAX] if one.size]
+            if self._turn is not None:
+                self._take_further(some, op)
+            else:
+                arrays.collect(job, functools.partial(_start_all, job, op, some))
 
 
 def check_strategy() -> None:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .memory import Array
 
 #: Places in the whole numbers of a replica: seed, epoch of data, samples of it consumed, closed epochs of the program's
-#: loop, steps taken in the present one, 1 when that is over.
-SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER = range(6)
+#: loop, steps taken in the present one, 1 when that is over; further steps in a turn of it, and in that before
+#: (hosting/turns.py).
+SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER, EXTRA, LAST = range(8)
 
 _TOTALS_BUCKET = 252
 _CONTROL = 8
@@ -162,15 +163,15 @@ class Replica:
         self.job.samples_decline()
         self._declined = True
 
-    def commit(self, finish: Optional[Callable[[], bool]] = None) -> bool:
-        """Finish the running step, by `finish` in place of the job's commit.
+    def commit(self, finish: Optional[Callable[[], bool]] = None, totals: int = _TOTALS_BUCKET) -> bool:
+        """Finish the running step, by `finish` in place of the job's commit; `totals` tells kinds of steps apart.
 
         False: the others went on without this member; the next begin has their state.
         """
         assert self.job is not None and self.step is not None
         self._totals[:] = (0 if self._declined else self.step.sample_count, 1)
         self._declined = False
-        arrays.start(self._totals, "sum", _TOTALS_BUCKET, self.job)
+        arrays.start(self._totals, "sum", totals, self.job)
         committed = (finish or self.job.step_commit)()
         self.step = None
         if committed:
@@ -217,6 +218,12 @@ class Replica:
         assert self.job is not None
         self._refresh()
         return self.job.digest
+
+    def rejoin(self) -> None:
+        """Leave the step that is running to the others; the next begin is that of a newcomer."""
+        self.leave()
+        self.step, self.fresh, self._loads = None, False, 0
+        self.control[EXTRA] = 0
 
     def leave(self) -> None:
         """Leave the job after the last committed step."""

@@ -53,10 +53,22 @@ class Replica:
         config: Optional[Config] = None,
     ) -> None:
         global _current
-        self.value = value
+        _check_leaves(value)
+        self._value = value
         self._loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
-        self._loop.settle = self._settle
+        self._loop.settle, self._loop.assigned = self._settle, 0
         _current = self
+
+    @property
+    def value(self) -> Any:
+        """The pytree."""
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+        assert self._loop.assigned is not None
+        self._loop.assigned += 1
 
     def _read(self) -> list[Any]:
         return [np.asarray(_plain(one)) for one in jax.tree.leaves(self.value)]
@@ -85,11 +97,30 @@ def _is_key(one: Any) -> bool:
 
 
 def _plain(one: Any) -> Any:
-    return jax.random.key_data(one) if _is_key(one) else one
+    """Numbers of Python as JAX has them once they went through a function of it."""
+    return jax.random.key_data(one) if _is_key(one) else jnp.asarray(one)
 
 
 def _like(new: Any, was: Any) -> Any:
-    return jax.random.wrap_key_data(new, impl=jax.random.key_impl(was)) if _is_key(was) else new
+    if _is_key(was):
+        return jax.random.wrap_key_data(new, impl=jax.random.key_impl(was))
+    return _placed(new, was)
+
+
+def _placed(new: Any, was: Any) -> Any:
+    """`new` on the devices of `was`, where the program has spread that over several."""
+    if isinstance(was, jax.Array) and len(was.sharding.device_set) > 1:
+        return jax.device_put(new, was.sharding)
+    return new
+
+
+def _check_leaves(value: Any) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(value):
+        if not isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
+            raise ArgumentError(
+                f"replica{jax.tree_util.keystr(path)} is a {type(leaf).__name__}, and a replica holds arrays and "
+                "numbers: keep the rest beside it (nnx.split, or eqx.partition(model, eqx.is_array))"
+            )
 
 
 def _replica() -> Replica:
@@ -130,17 +161,33 @@ def allreduce(tree: Any, op: str = "mean", *, donate: bool = False) -> Any:
     When the others went on without this member, `tree` comes back: set ``replica.value`` as ever, the next step
     overwrites it. Raises ArgumentError when it is differentiated.
     """
+    return _allreduce(tree, op, donate, once=False)
+
+
+def _allreduce(tree: Any, op: str, donate: bool, once: bool) -> Any:
     values, structure = jax.tree.flatten(tree)
     if any(isinstance(one, jax.core.Tracer) for one in values):
         if donate:
             raise ArgumentError("donate=True is for arrays outside of jit; inside, XLA owns their memory")
-        shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in map(jnp.asarray, values)]
-        host = functools.partial(_on_host, op)
-        means = io_callback(host, shapes, *_without_derivative(values), ordered=True)
-        return jax.tree.unflatten(structure, means)
+        return jax.tree.unflatten(structure, _traced(functools.partial(_on_host, op, True), values))
+    jax.effects_barrier()  # an average in a function that still runs comes first
     if donate:
         return jax.tree.unflatten(structure, _in_place(op, values))
-    return jax.tree.unflatten(structure, [jnp.asarray(one) for one in _on_host(op, *values)])
+    pairs = zip(_on_host(op, once, *values), values)
+    return jax.tree.unflatten(structure, [_placed(jnp.asarray(new), was) for new, was in pairs])
+
+
+def _traced(host: Any, values: Sequence[Any]) -> Any:
+    shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in map(jnp.asarray, values)]
+    try:
+        return io_callback(host, shapes, *_without_derivative(values), ordered=True)
+    except ValueError as error:
+        if "vmap" not in str(error):
+            raise
+        raise ArgumentError(
+            "spotnik.jax.allreduce() and update() of spotnik.jax.distributed() cannot stand under vmap; return the "
+            "gradients from there, and average what came out"
+        ) from None
 
 
 def _no_derivative(primals: Any, tangents: Any) -> Any:
@@ -154,12 +201,12 @@ _without_derivative = jax.custom_jvp(lambda values: values)
 _without_derivative.defjvp(_no_derivative)
 
 
-def _on_host(op: str, *values: Any) -> list[Any]:
+def _on_host(op: str, once: bool, *values: Any) -> list[Any]:
     loop = _replica().loop
     if op == "mean":
-        return loop.average([np.asarray(one) for one in values])
+        return loop.average([np.asarray(one) for one in values], once=once)
     copies = [np.array(one) for one in values]
-    loop.reduce(_as_numbers(copies, op), op)
+    loop.reduce(_as_numbers(copies, op), op, once)
     return copies
 
 
@@ -208,7 +255,7 @@ def distributed(tx: Any) -> Any:
     kind = type(tx) if hasattr(tx, "_fields") else _Distributed
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        return tx.update(allreduce(updates), state, params, **extra)
+        return tx.update(_allreduce(updates, "mean", False, once=True), state, params, **extra)
 
     return kind(tx.init, update)
 

@@ -22,7 +22,7 @@ from ..job import Config, Job
 from . import _driver
 from ._callbacks import Callback
 from ._data import Shard, source_of
-from ._optimizer import Keeping, distributed
+from ._optimizer import distributed, is_distributed
 
 __all__ = [
     "Callback",
@@ -133,7 +133,7 @@ def _watch_models() -> None:
 
 def _watched(name: str, plain: Any) -> Any:
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        if not isinstance(getattr(self, "optimizer", None), Keeping) or name in vars(self):
+        if not is_distributed(getattr(self, "optimizer", None)) or name in vars(self):
             return plain(self, *arguments, **named)
         prepare(self)
         return getattr(self, name)(*arguments, **named)

@@ -19,16 +19,33 @@ class Shard:
 
     def __init__(self, source: Source, seed: Optional[int]) -> None:
         self.source, self.seed = source, seed
-        #: What Keras sees of the data: its structure, shapes and types.
-        self.template: Batch = _triple(source.take(0, 0, [range(0, min(2, source.samples))]))
+        self.class_weight: Optional[dict[int, float]] = None
+
+    @property
+    def template(self) -> Batch:
+        """What Keras sees of the data: its structure, shapes and types."""
+        return self.take(0, 0, [range(0, min(2, self.source.samples))])
 
     def take(self, seed: int, epoch: int, ranges: list[range]) -> Batch:
         """The samples at these places, as Keras' train_step gets them."""
-        return _triple(self.source.take(seed, epoch, ranges))
+        batch = _triple(self.source.take(seed, epoch, ranges))
+        return batch if self.class_weight is None else _weighted(batch, self.class_weight)
 
 
 def _triple(batch: Batch) -> Batch:
     return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
+
+
+def _weighted(batch: Batch, class_weight: dict[int, float]) -> Batch:
+    """The batch with a weight for each sample, by its class, as ``fit(class_weight=...)`` of one process has them."""
+    if len(batch) != 2 or isinstance(batch[1], (dict, tuple, list)):
+        raise ArgumentError("class_weight goes with data (x, y), where y is one array; give sample weights to shard()")
+    labels = np.asarray(batch[1])
+    if labels.ndim > 1:
+        labels = labels[..., 0] if labels.shape[-1] == 1 else labels.argmax(-1)
+    kinds, places = np.unique(np.round(labels).astype(np.int64), return_inverse=True)
+    table = np.array([class_weight.get(int(kind), 1.0) for kind in kinds], dtype=keras.config.floatx())
+    return (*batch, table[places.reshape(labels.shape)])
 
 
 def source_of(data: Any, batch_size: int, shuffle: Optional[bool]) -> Source:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import inspect
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import keras
+import numpy as np
 
 from ..errors import ArgumentError, StateError
 from ..hosting.data import length
@@ -81,7 +82,8 @@ class Driver:
             )
         given = inspect.signature(self._fit).bind(x, *arguments, **named).arguments
         given.pop("x")
-        for name in ("y", "batch_size", "sample_weight", "class_weight", "validation_split"):
+        x.class_weight = given.pop("class_weight", None)
+        for name in ("y", "batch_size", "sample_weight", "validation_split"):
             if given.pop(name, None) not in (None, 0.0):
                 raise ArgumentError(f"fit({name}=...) cannot be split among members; give it to spotnik.keras.shard()")
         given.pop("shuffle", None)
@@ -189,6 +191,8 @@ class Driver:
     def _compute(self, exchange: Exchange, batch: Any) -> dict[str, float]:
         """The first half of a train step; returns its numbers."""
         assert self._inner is not None
+        first = not self._names
+        trained = self.values.read(TRAINED) if first else []
         exchange.stir(self.replica)
         with keeping(self.model.optimizer):
             if self.values.state is None:
@@ -197,10 +201,22 @@ class Driver:
                 logs, state = self._inner(tuple(self.values.state), iter([batch]))
                 self.values.state = [list(part) for part in state]
         numbers = numbers_of(dict(logs))
-        if not self._names:
+        if first:
+            self._check_kept(trained)
             self._names = sorted(numbers)
             self._own = of_no_metric(numbers, numbers_of(self.values.results()))
         return numbers
+
+    def _check_kept(self, before: Sequence[Any]) -> None:
+        """Only the update of model.optimizer follows the average."""
+        pairs = zip(before, self.values.read(TRAINED), self.values.variables(TRAINED))
+        changed = [variable.path for old, new, variable in pairs if not np.array_equal(old, new, equal_nan=True)]
+        if changed:
+            raise StateError(
+                f"the train step changed {changed[0]} otherwise than by apply() of model.optimizer, so members would "
+                "part; a model with several optimizers gives them to keras.optimizers.MultiOptimizer, or trains in a "
+                "loop of its own with spotnik.tensorflow or spotnik.jax"
+            )
 
     def _account(self, epoch_before: int) -> None:
         control = self.replica.control

@@ -23,11 +23,24 @@ class Keeping:
 
     _spotnik_keeps = False
     _spotnik_kept: Optional[list[Any]] = None
+    _spotnik_shows = True
 
     def build(self, variables: Any) -> None:
-        """Make the optimiser's variables, and those for gradients behind them."""
+        """Make the optimiser's variables, and those for gradients."""
         super().build(variables)  # type: ignore[misc]
         _add_kept(self, variables)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The optimiser's, and those for gradients behind them."""
+        own = list(super().variables)  # type: ignore[misc]
+        return [*own, *(self._spotnik_kept or [])] if self._spotnik_shows else own
+
+    def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
+        """Of JAX: :meth:`apply` on values. Optimisers around others have their own, which keeps nothing."""
+        if self._spotnik_keeps:
+            return keras.optimizers.Optimizer.stateless_apply(self, optimizer_variables, grads, trainable_variables)
+        return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """Keep `grads` while a train step runs, else apply them."""
@@ -61,14 +74,23 @@ class Keeping:
 
 def own_variables(optimizer: Any) -> list[Any]:
     """The optimiser's variables but for kept gradients, which are the last ones."""
-    kept = optimizer._spotnik_kept or []
-    return list(optimizer.variables)[: len(optimizer.variables) - len(kept)]
+    with hiding(optimizer):
+        return list(optimizer.variables)
+
+
+def is_distributed(optimizer: Any) -> bool:
+    """Was it given to DistributedOptimizer, or what ``compile`` has put a LossScaleOptimizer around?"""
+    inner = getattr(optimizer, "inner_optimizer", None)
+    return isinstance(optimizer, Keeping) or isinstance(inner, Keeping)
 
 
 def distributed(optimizer: Any) -> Any:
     """Give `optimizer` the class that keeps gradients; it stays the same object."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ArgumentError(f"DistributedOptimizer takes a Keras optimizer, not {type(optimizer).__name__}")
+    inner = getattr(optimizer, "inner_optimizer", None)
+    if isinstance(inner, Keeping):
+        _undo(inner)  # the outer one keeps gradients, before it looks at them
     kind = type(optimizer)
     if not issubclass(kind, Keeping):
         if kind not in _classes:
@@ -103,7 +125,25 @@ def keeping(optimizer: Any) -> Iterator[None]:
         optimizer._spotnik_keeps = False
 
 
+@contextmanager
+def hiding(optimizer: Any) -> Iterator[None]:
+    """Inside, the optimiser sees its own variables alone."""
+    optimizer._spotnik_shows = False
+    try:
+        yield
+    finally:
+        optimizer._spotnik_shows = True
+
+
+def _undo(optimizer: Any) -> None:
+    optimizer.__class__ = type(optimizer).__mro__[2]
+    vars(optimizer).pop("_spotnik_kept", None)
+
+
 def _add_kept(optimizer: Any, variables: Any) -> None:
+    """Beside the optimiser's variables: Keras would track those of an attribute."""
     if optimizer._spotnik_kept is None:
-        made = [optimizer.add_variable_from_reference(one, name="spotnik_gradient") for one in variables]
-        optimizer._spotnik_kept = made
+        zeros = keras.initializers.Zeros()
+        vars(optimizer)["_spotnik_kept"] = [
+            keras.Variable(zeros, one.shape, one.dtype, trainable=False, name="spotnik_gradient") for one in variables
+        ]

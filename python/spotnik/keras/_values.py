@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import keras
 import numpy as np
 
-from ._optimizer import own_variables
+from ._optimizer import hiding, own_variables
 
 if TYPE_CHECKING:
     from ..hosting.memory import Array
@@ -93,7 +93,10 @@ class Values:
             assert self.state is not None
             state = self.state
             copies = [np.array(one) for one in gradients]  # JAX may look at the memory later
-            state[TRAINED], state[OPTIMIZER] = map(list, compiled(state[OPTIMIZER], copies, state[TRAINED]))
+            own, kept = state[OPTIMIZER][: -len(copies)], state[OPTIMIZER][-len(copies) :]
+            with hiding(optimizer):
+                trained, updated = compiled(own, copies, state[TRAINED])
+            state[TRAINED], state[OPTIMIZER] = list(trained), [*updated, *kept]
 
         return update
 

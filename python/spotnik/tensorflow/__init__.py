@@ -90,11 +90,15 @@ def average(tensors: Sequence[Any]) -> list[Any]:
     In a graph it is a ``tf.py_function``, which XLA (``jit_compile=True``) cannot compile. Outside of a step it is one
     of its own without samples.
     """
+    return _average(tensors, _on_host)
+
+
+def _average(tensors: Sequence[Any], on_host: Any) -> list[Any]:
     given = [tf.convert_to_tensor(one) for one in tensors if one is not None]
     if tf.executing_eagerly():
-        means = [tf.constant(one) for one in _on_host(*given)]
+        means = [tf.constant(one) for one in on_host(*given)]
     else:
-        means = tf.py_function(_on_host, given, [one.dtype for one in given])
+        means = tf.py_function(on_host, given, [one.dtype for one in given])
         for mean, one in zip(means, given):
             mean.set_shape(one.shape)
     left = iter(means)
@@ -103,6 +107,10 @@ def average(tensors: Sequence[Any]) -> list[Any]:
 
 def _on_host(*tensors: Any) -> list[Any]:
     return _replica().loop.average([one.numpy() for one in tensors])
+
+
+def _gradients_on_host(*tensors: Any) -> list[Any]:
+    return _replica().loop.average([one.numpy() for one in tensors], once=True)
 
 
 class DistributedGradientTape:
@@ -128,7 +136,7 @@ class DistributedGradientTape:
     def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
         """Return gradients as ``tf.GradientTape.gradient`` does, averaged; finishes the running step."""
         gradients = self._tape.gradient(target, sources, *arguments, **named)
-        means = average(tf.nest.flatten(gradients, expand_composites=False))
+        means = _average(tf.nest.flatten(gradients, expand_composites=False), _gradients_on_host)
         return tf.nest.pack_sequence_as(gradients, means)
 
 

@@ -16,6 +16,8 @@ from typing import Any, Optional
 import numpy as np
 
 import spotnik
+from spotnik.hosting.data import Arrays
+from spotnik.hosting.loop import Loop
 from spotnik.hosting.replica import Replica, Settings
 
 PACE_S = 0.003  # of steps that do nothing: a joiner repeats them, and must be faster than they come
@@ -583,6 +585,28 @@ def compressed() -> None:
         }
     )
     spotnik.leave()
+
+
+def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
+    """A loop of a framework without one, which averages three things in a turn, all of one size."""
+    state = [np.ones(50)]
+    wrong = 0
+
+    def write(values: Any) -> None:
+        state[:] = map(np.copy, values)
+
+    loop = Loop(lambda: state, write, Settings())
+    loop.assigned = 0
+    for _, x in loop.steps(Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True), epochs):
+        time.sleep(pause_s)
+        [mean] = loop.average([np.full(50, x.mean())], once=True)
+        state[0] = 0.5 * state[0] + mean
+        loop.assigned += 1
+        [loss] = loop.average([np.full(50, 1e6)])
+        most = np.full(50, -2e6)
+        loop.reduce([most], "max")
+        wrong += loss[0] != 1e6 or most[0] != -2e6
+    tell({"digest": loop.replica.digest, "w": float(state[0][0]), "wrong": int(wrong)})
 
 
 if __name__ == "__main__":

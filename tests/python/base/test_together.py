@@ -60,6 +60,16 @@ def test_churn_keeps_replicas_equal_and_uses_every_sample_once(tmp_path: Path, c
     assert {end[1:] for end in ends} == {("12", "12")}, out
 
 
+def test_a_newcomer_to_the_middle_of_a_turn_takes_the_rest_of_it() -> None:
+    options = ["-n", "2:3", "--respawn", "--kill-every", "1s", "--seed", "4"]
+    status, out, error = run(options, "turns")
+    assert status == 0 and "Mismatch" not in error, out + error
+    assert int(re.findall(r"(\d+) killed by us", error)[-1]) >= 2, error
+    ends = [json.loads(line[line.index("{") :]) for line in out.splitlines() if "{" in line]
+    assert len(ends) >= 2 and len({end["digest"] for end in ends}) == 1, ends
+    assert ends[0]["w"] < 400 and not any(end["wrong"] for end in ends), "a loss was taken for a gradient"
+
+
 def test_collectives(cluster: Cluster) -> None:
     workers = [cluster.start("collectives", members=3) for _ in range(3)]
     results = sorted((worker.hear() for worker in workers), key=lambda result: result["rank"])
