@@ -25,6 +25,24 @@ static void fence(struct spotnik_core *core)
     }
 }
 
+/* To the next voter in the proposal's order. */
+static void accept_forward(struct spotnik_core *core)
+{
+    const struct spotnik_proposal *proposal = &core->vote->accepted;
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+
+    SPOTNIK_ASSERT(core->vote->accepted.epoch == core->view.epoch + 1);
+    SPOTNIK_ASSERT(at != SPOTNIK_NO_RANK);
+    for (uint32_t ahead = 1; ahead < proposal->entry_count; ahead++) {
+        const struct spotnik_entry *entry = &proposal->entry[(at + ahead) % proposal->entry_count];
+        if (!(entry->flags & SPOTNIK_ENTRY_VOTER))
+            continue;
+        pass_send(core, PASS_ACCEPT, &entry->member);
+        return;
+    }
+    view_install(core, proposal); /* the only voter */
+}
+
 /* core->vote->accepted has been filled in. */
 void proposal_accept(struct spotnik_core *core)
 {

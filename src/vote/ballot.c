@@ -33,19 +33,6 @@ void freeze(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
-/* Every member that has promised starts over if nothing happens for long: the last resort when no
- * witness is left to notice that a token died. Retries back off and are spread by rank, so that two
- * members that wake together do not outbid each other for ever. */
-void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(wait_ns > 0);
-    uint64_t spread_ns = core->rank * core->limits.stagger_ns;
-    uint32_t shift = core->vote->retries < 4 ? core->vote->retries : 4;
-    wait_ns += core->view.size * SPOTNIK_MS; /* a pass is as long as the ring */
-    core->vote->retry_ns = spotnik_time_add(core->now_ns, (wait_ns << shift) + spread_ns);
-}
-
 static void token_clear(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->vote->token;
@@ -183,6 +170,21 @@ void token_forward(struct spotnik_core *core)
     }
     SPOTNIK_ASSERT(origin == core->rank);
     token_returned(core); /* nobody else is left */
+}
+
+/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
+ * reach every voter; the new evidence starts a new ballot instead. */
+void token_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    restart_reroute(core, failed->id);
+    if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed->id)) {
+        pass_cancel(core, PASS_RECONCILE);
+        token_sign(core);
+        token_forward(core);
+    }
+    if (spotnik_id_equal(core->vote->hop[PASS_ACCEPT], failed->id))
+        pass_cancel(core, PASS_ACCEPT);
 }
 
 /* A member that is silent on a standing link may live again without our hearing of it, since

@@ -149,15 +149,14 @@ void doubt_view(struct spotnik_core *core, bool ends)
     core->vote->doubt.until_ns = SPOTNIK_NEVER;
 }
 
-/* No quorum has answered: a ballot is one way to reach everybody. */
-void doubt_tick(struct spotnik_core *core)
+/* No quorum has answered: a ballot is one way to reach everybody. True: start one. */
+bool doubt_is_due(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->now_ns < core->vote->doubt.until_ns)
-        return;
+        return false;
     arm(core);
-    if (!core->frozen)
-        ballot_start(core);
+    return !core->frozen;
 }
 
 /* A member that has promised cannot assure that nothing was decided without the other. A view or

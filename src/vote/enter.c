@@ -186,16 +186,15 @@ void enter_expire(struct spotnik_core *core)
             enter_forget(core, core->vote->joiner[i].enter.member.id);
 }
 
-void enter_start(struct spotnik_core *core)
+bool enter_is_due(struct spotnik_core *core)
 {
     if (!quiet(core))
-        return;
+        return false;
     enter_expire(core);
     for (uint32_t i = 0; i < core->vote->joiner_count; i++)
-        if (worth_a_try(core, &core->vote->joiner[i])) {
-            ballot_start(core);
-            return;
-        }
+        if (worth_a_try(core, &core->vote->joiner[i]))
+            return true;
+    return false;
 }
 
 static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_ns)
@@ -240,7 +239,7 @@ static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
     return NULL;
 }
 
-static struct joiner *remember(struct spotnik_core *core, const struct spotnik_enter *enter)
+bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter)
 {
     struct joiner *joiner = find(core, enter->member.id);
 
@@ -250,7 +249,7 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
         joiner->nearest = UINT64_MAX;
     }
     if (!joiner)
-        return NULL; /* it asks again, or somebody else */
+        return false; /* it asks again, or somebody else */
     joiner->enter = *enter;
     joiner->heard_ns = core->now_ns;
     uint64_t behind = steps_behind(core, joiner);
@@ -259,19 +258,7 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
         joiner->nearest_step = core->step.committed;
         joiner->nearest_ns = core->now_ns;
     }
-    return joiner;
-}
-
-void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
-{
-    if (core->role != SPOTNIK_ROLE_MEMBER
-        || !spotnik_id_equal(from->member.id, message->enter.member.id)
-        || peer_rank(core, from) != SPOTNIK_NO_RANK || !remember(core, &message->enter))
-        return;
-    if (core->vote->phase == PHASE_JOINER)
-        token_returned(core);
-    else
-        enter_start(core);
+    return true;
 }
 
 static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)

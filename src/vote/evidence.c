@@ -34,7 +34,7 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
         /* never taken back, so a ballot must come: its token would wait at every hop for a member
          * busy with data */
         freeze(core);
-    pass_reroute(core, &core->view.entry[rank].member);
+    token_reroute(core, &core->view.entry[rank].member);
     evidence_schedule(core);
 }
 

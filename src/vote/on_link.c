@@ -159,3 +159,9 @@ void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member
     if (spotnik_view_rank(&core->view, member->id) != SPOTNIK_NO_RANK)
         ballot_start(core);
 }
+
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
+{
+    if (path_cut(core, member) && !core->frozen)
+        ballot_start(core);
+}

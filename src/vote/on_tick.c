@@ -20,21 +20,11 @@ static void forgive_lateness(struct spotnik_core *core)
                                  spotnik_time_add(core->vote->peer[i].detector.heard_ns, late_ns));
 }
 
-/* A peer on our own host shares our processors: its silence mostly means that the host is busy,
- * while its death comes by certificate or EOF. Only a stopped process is noticed by silence there,
- * and that may take a little longer. */
-#define HOST_PATIENCE 3
-/* So may be one on another host whose kernel answers: either the process is stopped, or packets
- * were lost and all that it has said since waits behind them. A machine that has gone, or that is
- * cut off, does not answer. */
+/* A peer on another host whose kernel answers is given as much time as one on ours. Either the
+ * process is stopped, or packets were lost and all that it has said since waits behind them. A
+ * machine that has gone, or that is cut off, does not answer. */
 #define KERNEL_PATIENCE 3
 #define SETTLES_MAX 12
-
-uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member)
-{
-    bool near = member->host == core->self.host && core->self.host != 0;
-    return core->limits.silence_floor_ns * (near ? HOST_PATIENCE : 1);
-}
 
 /* Where heartbeats were late by one lately packets may get lost, and what is lost three times is
  * late by a second. */
@@ -142,10 +132,10 @@ static void tick_member(struct spotnik_core *core)
         core->vote->retries += core->vote->phase != PHASE_JOINER;
         ballot_start(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER)
-        path_tick(core);
-    if (core->role == SPOTNIK_ROLE_MEMBER)
-        doubt_tick(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER && path_is_due(core))
+        token_forward(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER && doubt_is_due(core))
+        ballot_start(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->leave_ns) {
         core->vote->leave_ns =
             core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;

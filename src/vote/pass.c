@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as
- * it is up, and round members that turn out to be dead meanwhile. Also the route of ACCEPT (all
- * voters). RESTART goes its own way: spread.c. */
+ * it is up. RESTART goes its own way: spread.c. */
 #include "base/assert.h"
 #include "vote/vote.h"
 
@@ -59,36 +58,4 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
     for (int pass = 0; pass < PASS_COUNT; pass++)
         if (spotnik_id_equal(core->vote->hop[pass], peer->member.id))
             pass_deliver(core, (enum pass)pass, peer);
-}
-
-/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
- * reach every voter; the new evidence starts a new ballot instead. */
-void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    restart_reroute(core, failed->id);
-    if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed->id)) {
-        pass_cancel(core, PASS_RECONCILE);
-        token_sign(core);
-        token_forward(core);
-    }
-    if (spotnik_id_equal(core->vote->hop[PASS_ACCEPT], failed->id))
-        pass_cancel(core, PASS_ACCEPT);
-}
-
-void accept_forward(struct spotnik_core *core)
-{
-    const struct spotnik_proposal *proposal = &core->vote->accepted;
-    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
-
-    SPOTNIK_ASSERT(core->vote->accepted.epoch == core->view.epoch + 1);
-    SPOTNIK_ASSERT(at != SPOTNIK_NO_RANK);
-    for (uint32_t ahead = 1; ahead < proposal->entry_count; ahead++) {
-        const struct spotnik_entry *entry = &proposal->entry[(at + ahead) % proposal->entry_count];
-        if (!(entry->flags & SPOTNIK_ENTRY_VOTER))
-            continue;
-        pass_send(core, PASS_ACCEPT, &entry->member);
-        return;
-    }
-    view_install(core, proposal); /* the only voter */
 }

@@ -57,17 +57,16 @@ static void cut(struct spotnik_core *core, struct peer *peer)
 }
 
 /* What we sent is not acknowledged. Where heartbeats run, their silence tells; where only data do,
- * nobody else would. */
-void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
+ * nobody else would. False: no view can go round it. */
+bool path_cut(struct spotnik_core *core, const struct spotnik_member *member)
 {
     uint32_t rank = spotnik_view_rank(&core->view, member->id);
 
     if (core->role != SPOTNIK_ROLE_MEMBER || rank == SPOTNIK_NO_RANK || !is_far(core, rank)
         || !are_enough(core))
-        return;
+        return false;
     cut(core, peer_want(core, &core->view.entry[rank].member));
-    if (!core->frozen)
-        ballot_start(core);
+    return true;
 }
 
 /* Called silent by somebody on the way of the token, and not asked. */
@@ -233,15 +232,14 @@ bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token
 }
 
 /* The ballot may have gone on where we do not see it: then this second token finds everybody
- * promised, and changes nothing. */
-void path_tick(struct spotnik_core *core)
+ * promised, and changes nothing. True: send it on. */
+bool path_is_due(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->now_ns < core->vote->visit.until_ns)
-        return;
+        return false;
     core->vote->visit.until_ns = SPOTNIK_NEVER;
-    if (is_out(core))
-        token_forward(core);
+    return is_out(core);
 }
 
 /* The members of a host need not vote in this ballot. As with the silent: they are told that we

@@ -161,3 +161,13 @@ void peers_after_view(struct spotnik_core *core)
     }
     expect_lanes(core);
 }
+
+/* A peer on our own host shares our processors: its silence mostly means that the host is busy,
+ * while its death comes by certificate or EOF. Only a stopped process is noticed by silence there,
+ * and that may take a little longer. */
+#define HOST_PATIENCE 3
+uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member)
+{
+    bool near = member->host == core->self.host && core->self.host != 0;
+    return core->limits.silence_floor_ns * (near ? HOST_PATIENCE : 1);
+}

@@ -187,12 +187,12 @@ void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *
                       uint64_t chain, bool next);
 
 /* ballot.c */
-void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 void freeze(struct spotnik_core *core);
 void redial_silent(struct spotnik_core *core);
 void ballot_park(struct spotnik_core *core);
 void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
+void token_reroute(struct spotnik_core *core, const struct spotnik_member *failed);
 void token_returned(struct spotnik_core *core);
 
 /* digest.c */
@@ -215,7 +215,7 @@ void doubt_ask_all(struct spotnik_core *core);
 void doubt_ask(struct spotnik_core *core, struct peer *peer);
 bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
 void doubt_view(struct spotnik_core *core, bool ends);
-void doubt_tick(struct spotnik_core *core);
+bool doubt_is_due(struct spotnik_core *core);
 void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_assure(struct spotnik_core *core, const struct peer *from,
                const struct spotnik_message *message);
@@ -226,7 +226,8 @@ void enter_next_sponsor(struct spotnik_core *core);
 void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+bool enter_is_due(struct spotnik_core *core);
+bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter);
 void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
 
 /* evidence.c */
@@ -250,6 +251,9 @@ void invariants_check(const struct spotnik_core *core);
 /* on_accept.c */
 void on_accept(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 
+/* on_enter.c */
+void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+
 /* on_leave.c */
 void on_leave(struct spotnik_core *core);
 
@@ -259,6 +263,7 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *e
 void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
 void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member);
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 
 /* on_message.c */
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);
@@ -282,26 +287,24 @@ void on_join(struct spotnik_core *core, const struct spotnik_event_join *join);
 /* on_tick.c */
 void on_kernel(struct spotnik_core *core, const struct spotnik_member *member);
 void on_tick(struct spotnik_core *core);
-uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
 
 /* pass.c */
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);
 void pass_cancel(struct spotnik_core *core, enum pass pass);
 void pass_flush(struct spotnik_core *core, struct peer *peer);
-void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed);
-void accept_forward(struct spotnik_core *core);
 
 /* path.c */
-void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
+bool path_cut(struct spotnik_core *core, const struct spotnik_member *member);
 uint64_t path_sign(struct spotnik_core *core);
 void path_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool path_visit(struct spotnik_core *core);
 void path_return(struct spotnik_core *core, struct peer *visitor);
 bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token);
-void path_tick(struct spotnik_core *core);
+bool path_is_due(struct spotnik_core *core);
 bool path_makes_room(struct spotnik_core *core);
 
 /* peer.c */
+uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
 uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer);
 void peer_activate(struct spotnik_core *core, struct peer *peer);
@@ -309,6 +312,7 @@ void peers_after_view(struct spotnik_core *core);
 
 /* phase.c */
 void phase_set(struct spotnik_core *core, enum phase phase);
+void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 
 /* compose.c */
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
@@ -323,6 +327,8 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 /* witness.c */
 bool witness_names_us(struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
+
+/* on_witness.c */
 void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);
 
 #endif
