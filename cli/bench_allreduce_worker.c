@@ -18,9 +18,7 @@
 #include "api/job.h"
 #include "api/key.h"
 #include "base/time.h"
-#include "carry/share.h"
-#include "engine/inside.h"
-#include "member/hosts.h"
+#include "engine/probe.h"
 #include "peers/peers.h"
 #include "reduce/compress.h"
 
@@ -117,34 +115,28 @@ static double step_ms(const struct worker *worker, enum allreduce_way way, size_
 
 /* What is done in memory, if anything is. The first worker is on a host with the most members:
  * where any are shared, it shares its own. */
-static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine,
+static enum allreduce_algorithm memory_of(const struct spotnik_net_ways *ways,
                                           enum allreduce_way way, size_t bytes)
 {
-    const struct spotnik_view *view = spotnik_core_view(engine->core);
-    uint32_t hosts = spotnik_hosts_count(view);
-
-    if (way == ALLREDUCE_TCP || hosts == view->size)
+    if (way == ALLREDUCE_TCP || ways->hosts == ways->members)
         return ALLREDUCE_RING;
-    if (!engine->carriage->share || engine->carriage->share->given_up)
+    if (!ways->memory.possible)
         return ALLREDUCE_RING_NO_MEMORY;
-    if (!engine->carriage->share->epoch)
+    if (!ways->memory.shared)
         return ALLREDUCE_RING_APART;
-    if (hosts > 1)
+    if (ways->hosts > 1)
         return ALLREDUCE_HOSTS;
-    return spotnik_flat_is_small(&engine->carriage->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL
-                                                                        : ALLREDUCE_FLAT_LARGE;
+    return bytes <= ways->memory.small_bytes ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
 }
 
 static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_way way, size_t bytes)
 {
-    struct spotnik_engine *engine = job->engine;
+    struct spotnik_net_ways ways;
 
-    spotnik_engine_lock(engine);
-    enum allreduce_algorithm algorithm = memory_of(engine, way, bytes);
+    spotnik_net_ways(job->engine, &ways);
+    enum allreduce_algorithm algorithm = memory_of(&ways, way, bytes);
     enum spotnik_schedule small =
-        spotnik_choice_take(engine->config.limits.choice, spotnik_core_view(engine->core)->size,
-                            true, bytes);
-    spotnik_engine_unlock(engine);
+        spotnik_choice_take(ways.limits.choice, ways.members, true, bytes);
     if (algorithm == ALLREDUCE_RING && small != SPOTNIK_SCHEDULE_RING)
         algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT
                     : small == SPOTNIK_SCHEDULE_HUB  ? ALLREDUCE_HUB
@@ -242,11 +234,11 @@ static void one_size(const struct worker *worker, uint32_t index)
 
 static void note_limits(const struct worker *worker)
 {
-    const struct spotnik_engine *engine = worker->job[ALLREDUCE_SHARED]->engine;
+    struct spotnik_net_ways ways;
 
-    worker->board->chunk_bytes = engine->config.limits.chunk_bytes;
-    worker->board->small_bytes =
-        engine->carriage->share ? engine->carriage->share->flat.limits.small_bytes : 0;
+    spotnik_net_ways(worker->job[ALLREDUCE_SHARED]->engine, &ways);
+    worker->board->chunk_bytes = ways.limits.chunk_bytes;
+    worker->board->small_bytes = ways.memory.small_bytes;
 }
 
 static void note_lanes(const struct worker *worker)

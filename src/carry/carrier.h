@@ -184,6 +184,17 @@ void spotnik_carriage_unalloc(struct spotnik_carriage *carriage, void *memory);
 
 /* ---- status ---- */
 
+/* Of memory that this member shares with others of its host. */
+struct spotnik_memory_status {
+    bool possible; /* this process can share memory */
+    bool shared;   /* and everybody's is here, so that the view uses it */
+    size_t small_bytes, slice_bytes, stream_bytes; /* as in shm/flat.h; 0: not possible */
+};
+void spotnik_carriage_memory(const struct spotnik_carriage *carriage,
+                             struct spotnik_memory_status *ret);
+/* The memory of this member is here, or none can be. */
+bool spotnik_carriage_sees(const struct spotnik_carriage *carriage, struct spotnik_id peer);
+
 struct spotnik_carriage_counts spotnik_carriage_counts_get(const struct spotnik_carriage *carriage);
 /* Data connections, by member (widen.c). Returns their number, at most `max`. */
 uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage,

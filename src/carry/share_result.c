@@ -50,6 +50,26 @@ const uint8_t *spotnik_share_result(const struct spotnik_carriage *carriage, uin
 
 /* The others' parts first: should they be gone, what was there stands in the copy that we made for
  * the others. Our own part was not copied, but our own result cannot go. */
+void spotnik_carriage_memory(const struct spotnik_carriage *carriage,
+                             struct spotnik_memory_status *ret)
+{
+    const struct spotnik_share *share = carriage->share;
+    *ret = (struct spotnik_memory_status){ .possible = share != NULL && !share->given_up };
+    if (share == NULL)
+        return;
+    ret->shared = ret->possible && share->epoch != 0;
+    ret->small_bytes = share->flat.limits.small_bytes;
+    ret->slice_bytes = share->flat.limits.slice_bytes;
+    ret->stream_bytes = share->flat.limits.stream_bytes;
+}
+
+bool spotnik_carriage_sees(const struct spotnik_carriage *carriage, struct spotnik_id peer)
+{
+    const struct spotnik_sharer *sharer =
+        carriage->share != NULL ? spotnik_share_find(carriage->share, peer) : NULL;
+    return carriage->share == NULL || (sharer != NULL && sharer->told);
+}
+
 bool spotnik_share_deliver(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step,
                            void *data)
 {

@@ -152,6 +152,12 @@ const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core)
     return &core->view;
 }
 
+const struct spotnik_bucket *spotnik_core_bucket(struct spotnik_core *core, uint64_t step,
+                                                 uint32_t number)
+{
+    return spotnik_transaction_bucket(&core->step, step, number);
+}
+
 const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core)
 {
     return &core->ledger;

@@ -179,8 +179,8 @@ struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_
  * with the same structures.
  *
  * spotnik_core_save() writes spotnik_core_saved_size() bytes. False, and nothing is written, while
- * an action waits to be polled. spotnik_core_load() makes a core of them in `memory` (as for
- * spotnik_core_init(), with limits equal to those it was made with), which behaves as the saved one
+ * an action waits to be polled. spotnik_core_load() makes a core of them in `memory`, as for
+ * spotnik_core_init(), with limits equal to those it was made with. It behaves as the saved one
  * did. */
 size_t spotnik_core_saved_size(const struct spotnik_limits *limits);
 bool spotnik_core_save(const struct spotnik_core *core, void *bytes);
@@ -214,6 +214,10 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
 /* The installed view; size 0 for a joiner that has not learnt one yet (a joiner that has sees the
  * job's view here). */
 const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core);
+
+/* Of the running step, or of the one before (step/transaction.h). */
+const struct spotnik_bucket *spotnik_core_bucket(struct spotnik_core *core, uint64_t step,
+                                                 uint32_t number);
 
 /* Our share of the begun step. Returns the number of samples. */
 uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges,

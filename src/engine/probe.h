@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A window for tests: before and after every event enters the core and every action it asks for is
- * done. The library never sets it; a test linked with the static library does, to end the process
- * at one exact point of a recovery. */
+/* Windows for tests and the bench. The first: before and after every event enters the core, and
+ * every action it asks for is done. The library never sets it. A test linked with the static
+ * library does, to end the process at one exact point of a recovery. */
 #ifndef SPOTNIK_ENGINE_PROBE_H
 #define SPOTNIK_ENGINE_PROBE_H
 
+#include "carry/carrier.h"
 #include "core/core.h"
+#include "step/transaction.h"
 
 /* One of both is NULL. Called under the engine's lock, on whatever thread drives the core. */
 typedef void spotnik_net_probe_function(const struct spotnik_event *event,
@@ -20,5 +22,21 @@ static inline void spotnik_net_look(const struct spotnik_event *event,
     if (__builtin_expect(spotnik_net_probe != NULL, 0))
         spotnik_net_probe(event, action, done);
 }
+
+struct spotnik_engine;
+
+/* How the view of this moment moves buckets. */
+struct spotnik_net_ways {
+    uint32_t members, hosts;
+    struct spotnik_limits limits;
+    struct spotnik_memory_status memory;
+};
+void spotnik_net_ways(struct spotnik_engine *engine, struct spotnik_net_ways *ret);
+
+/* As it stands, in the running step or in the one before. */
+struct spotnik_bucket spotnik_net_bucket(struct spotnik_engine *engine, uint64_t step,
+                                         uint32_t number);
+/* spotnik_carriage_sees(). */
+bool spotnik_net_sees(struct spotnik_engine *engine, struct spotnik_id peer);
 
 #endif

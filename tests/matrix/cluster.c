@@ -7,10 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "carry/share.h"
-#include "core/state.h"
-#include "engine/inside.h"
+#include "engine/probe.h"
 #include "link/address.h"
+#include "shm/segment.h"
 #include "world.h"
 
 #define SILENCE_NS UINT64_C(600000000000)
@@ -110,23 +109,12 @@ static void gather(struct world *world)
             sched_yield();
 }
 
-static bool shares(struct spotnik_engine *engine, uint32_t other)
-{
-    spotnik_engine_lock(engine);
-    const struct spotnik_sharer *sharer =
-        engine->carriage->share == NULL ? NULL
-                                        : spotnik_share_find(engine->carriage->share, id_of(other));
-    bool told = engine->carriage->share == NULL || (sharer != NULL && sharer->told);
-    spotnik_engine_unlock(engine);
-    return told;
-}
-
 static void gather_memory(struct world *world)
 {
     for (uint32_t i = 0; i < world->players; i++)
         for (uint32_t k = 0; k < world->players; k++)
             while (i != k && cell_host_of(world->cell, i) == cell_host_of(world->cell, k)
-                   && !shares(world->player[i].job->engine, k))
+                   && !spotnik_net_sees(world->player[i].job->engine, id_of(k)))
                 sched_yield();
 }
 
@@ -170,32 +158,28 @@ static uint32_t host_members(const struct cell_world *cell)
 /* Over TCP there are no slices: what memory would have is as good a size as any. */
 void cluster_limits(const struct world *world, struct limits_place *ret)
 {
-    const struct spotnik_engine *engine = world->player[0].job->engine;
-    const struct spotnik_flat_limits *flat =
-        engine->carriage->share != NULL ? &engine->carriage->share->flat.limits : NULL;
+    struct spotnik_net_ways ways;
+    spotnik_net_ways(world->player[0].job->engine, &ways);
     *ret = (struct limits_place){ .members = world->cell->members,
                                   .hosts = world->cell->hosts,
                                   .host_members = host_members(world->cell) };
     ret->chunk_bytes = world->cell->chunk_bytes;
-    ret->small_bytes = engine->config.limits.flat_small_bytes;
+    ret->small_bytes = ways.limits.flat_small_bytes;
     ret->page_bytes = SPOTNIK_SEGMENT_PAGE;
-    ret->slice_bytes = flat != NULL ? flat->slice_bytes : 128 * 1024;
-    ret->stream_bytes = flat != NULL ? flat->stream_bytes : 32 << 20;
+    ret->slice_bytes = ways.memory.slice_bytes > 0 ? ways.memory.slice_bytes : 128 * 1024;
+    ret->stream_bytes = ways.memory.slice_bytes > 0 ? ways.memory.stream_bytes : 32 << 20;
 }
 
 /* As rank 0 took it: it is in every tree and holds the stream of its host. */
 enum order_way cluster_way(const struct spotnik_job *job, uint32_t number, uint64_t step)
 {
     static const enum order_way ways[] = { ORDER_RING, ORDER_DIRECT, ORDER_HUB, ORDER_TREE };
-    struct spotnik_engine *engine = job->engine;
-    spotnik_engine_lock(engine);
-    const struct spotnik_bucket *bucket =
-        spotnik_transaction_bucket(&engine->core->step, step, number);
-    bool tree = bucket->schedule == SPOTNIK_SCHEDULE_TREE;
-    enum order_way way = engine->core->view.size < 2 ? ORDER_ALONE
-                         : bucket->hosts             ? (tree ? ORDER_HOSTS_TREE : ORDER_HOSTS_RING)
-                         : bucket->flat              ? ORDER_FLAT
-                                                     : ways[bucket->schedule];
-    spotnik_engine_unlock(engine);
-    return way;
+    struct spotnik_net_ways view;
+    spotnik_net_ways(job->engine, &view);
+    struct spotnik_bucket bucket = spotnik_net_bucket(job->engine, step, number);
+    bool tree = bucket.schedule == SPOTNIK_SCHEDULE_TREE;
+    return view.members < 2 ? ORDER_ALONE
+           : bucket.hosts   ? (tree ? ORDER_HOSTS_TREE : ORDER_HOSTS_RING)
+           : bucket.flat    ? ORDER_FLAT
+                            : ways[bucket.schedule];
 }
