@@ -21,12 +21,12 @@
  *
  * Thread rule: all calls on one job come from one thread at a time, except spotnik_notice()
  * (async-signal-safe) and spotnik_status() and spotnik_members() (any thread). The library runs one
- * progress thread of its own; it never prints, never exits, and installs no signal handler, with
- * one exception: in a process that `spotnik run` started SIGTERM, where it still has its default
- * action, becomes a notice while there is a job. A child made by fork() has no part in its parent's
- * jobs. The library closes their connections in the child, so that it does not keep a dead parent
- * alive to the other members. A call on them returns SPOTNIK_ERR_STATE (or NULL, 0, zeros) and
- * changes nothing. The child may join a job of its own.
+ * progress thread of its own. It never prints, never exits, and installs no signal handler, with
+ * one exception. In a process that `spotnik run` started, SIGTERM becomes a notice while there is a
+ * job, if it still has its default action. A child made by fork() has no part in its parent's jobs.
+ * The library closes their connections in the child, so that it does not keep a dead parent alive
+ * to the other members. A call on them returns SPOTNIK_ERR_STATE (or NULL, 0, zeros) and changes
+ * nothing. The child may join a job of its own.
  *
  * Results: 0, or a negative SPOTNIK_ERR_*; spotnik_strerror() says what happened and what to do
  * next. Output parameters are written on success only.
@@ -376,10 +376,10 @@ SPOTNIK_API uint64_t spotnik_state_loads(spotnik_job *job);
  *
  * In a joiner the first call copies the state of the members into the registered memory. The
  * caller's own loop then replays the steps that were committed meanwhile (step.replay). In the
- * founder of a job with a checkpoint_dir it loads the newest complete checkpoint, if there is one:
- * registered memory, blobs, the number of the last step and the position in the data. Errors: DONE
- * (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS, MEMORY,
- * CHECKPOINT, SYSTEM, AGAIN.
+ * founder of a job with a checkpoint_dir it loads the newest complete checkpoint, if there is one.
+ * That is registered memory, blobs, the number of the last step and the position in the data.
+ * Errors: DONE (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS,
+ * MEMORY, CHECKPOINT, SYSTEM, AGAIN.
  */
 SPOTNIK_API int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step);
 
@@ -439,14 +439,14 @@ SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
  * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, AGAIN, EXCLUDED
  * (skip the update and go on with spotnik_step_begin()), ROOT (broadcasts only: the step is
  * committed), LEAVING (a notice came to a member that is cut off from the majority, and
- * minority_wait_ns have passed since: the step is not committed; a begun step is finished
- * otherwise, notice or not). After an error other than ROOT the buckets hold the caller's inputs.
+ * minority_wait_ns have passed since: the step is not committed). A begun step is finished
+ * otherwise, notice or not. After an error other than ROOT the buckets hold the caller's inputs.
  *
  * A commit is final once the next one has also succeeded (step_stable). A member that is cut off in
  * this very step may commit it alone, with data that it had received before. The others repeat the
  * step without it; its next commit returns EXCLUDED, before it takes over their state. So publish
  * results (a file, a message to a user) of stable steps only. A member that was stopped (SIGSTOP, a
- * suspended host) asks the others before it commits, and gets EXCLUDED at once, unless a hypervisor
+ * suspended host) asks the others before it commits. It gets EXCLUDED at once, unless a hypervisor
  * stopped its clocks, too.
  */
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
@@ -484,9 +484,9 @@ SPOTNIK_API void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_
 /**
  * Fill @p ret, as far as ret->size goes, with shares and gradient noise. Any thread.
  *
- * With SPOTNIK_BATCHING_DYNAMIC a member's share (step.sample_count) follows its speed: every step
+ * With SPOTNIK_BATCHING_DYNAMIC a member's share (step.sample_count) follows its speed. Every step
  * carries the compute times, from the return of spotnik_step_begin() to the call of
- * spotnik_step_commit(), and all members compute the same shares from them. MEAN is weighted by
+ * spotnik_step_commit(). All members compute the same shares from them. MEAN is weighted by
  * samples, so the result stays the mean over the union of all shares. Noise is measured on MEAN of
  * floating buckets 0 to 229, as the mean gradient over the member's share.
  */
@@ -508,7 +508,7 @@ SPOTNIK_API const char *spotnik_last_error(void);
 
 /* ---- Collectives ----
  *
- * Collectives are buckets of a step, like those of spotnik_allreduce(): start them between begin
+ * Collectives are buckets of a step, like those of spotnik_allreduce(). Start them between begin
  * and commit, the same ones with the same arguments on every member. spotnik_step_commit() finishes
  * them for all members or for none, whatever member dies.
  *
@@ -519,10 +519,9 @@ SPOTNIK_API const char *spotnik_last_error(void);
  * nothing and receives every result.
  *
  * Bytes travel unchanged, NaN and -0 included. A collective costs what an all-reduce of its bytes
- * costs: up to twice the bytes of a transport that may lose data with a member
- * (docs/reference/collectives.md). In a step that uses one, bucket 255 belongs to the library.
- * Common errors: ARGUMENT, STATE (no step begun, bucket used already), LIMIT, MEMORY; they start
- * nothing. */
+ * costs. That is up to twice the bytes of a transport that may lose data with a member
+ * (docs/reference/collectives.md). Common errors: ARGUMENT, STATE (no step begun, bucket used
+ * already), LIMIT, MEMORY; they start nothing. */
 
 /**
  * Start to broadcast @p data, @p count elements, from member @p root: after the commit every
@@ -530,7 +529,7 @@ SPOTNIK_API const char *spotnik_last_error(void);
  * the root's own.
  *
  * If the root dies before its data reach the others, spotnik_step_commit() returns SPOTNIK_ERR_ROOT
- * on every member: the step is committed, every other bucket holds its result, and @p data is
+ * on every member. The step is committed, every other bucket holds its result, and @p data is
  * unchanged. Broadcast again in the next step, where root 0 is another member. Errors: as above;
  * ARGUMENT also when @p root is not below step.shares.
  */
@@ -552,7 +551,7 @@ SPOTNIK_API int spotnik_allgather(spotnik_job *job, uint32_t bucket, const void 
                                   enum spotnik_dtype dtype, void *out, uint32_t slots);
 
 /**
- * Start to reduce @p data, @p count elements, and keep one part of the result: after the commit
+ * Start to reduce @p data, @p count elements, and keep one part of the result. After the commit,
  * elements [begin, end) of @p data hold it. *@p ret_part says which (NULL: not wanted). The rest of
  * @p data is unchanged.
  *
@@ -570,11 +569,11 @@ SPOTNIK_API int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *
  * F16 or BF16, half the bytes on every link, or Q8, a quarter, for gradients that tolerate it. The
  * result is that of an all-reduce of the rounded numbers, with the same bits on every member;
  * spotnik_result() shows it. Members that share memory round once, a ring rounds at every hop. The
- * call reads @p data at once, and the commit writes it; @p bucket is 0 to 254. F16 turns numbers
- * beyond 65504 into infinity. A rounding to Q8 moves a number by up to 1/249 of the greatest
- * magnitude among 252 neighbours; an infinity or NaN makes all of them NaN. Rounding errors are
- * lost: to make them count, add them to the next step's gradient. Errors: as above. Every member
- * must give the same @p wire.
+ * call reads @p data at once, and the commit writes it. F16 turns numbers beyond 65504 into
+ * infinity. A rounding to Q8 moves a number by up to 1/249 of the greatest magnitude among 252
+ * neighbours. An infinity or NaN makes all of them NaN. Rounding errors are lost: to make them
+ * count, add them to the next step's gradient. Errors: as above. Every member must give the same @p
+ * wire.
  */
 SPOTNIK_API int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data,
                                              size_t count, enum spotnik_dtype wire,

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _BUCKET = 255  # of all-reduces: a member that is elsewhere in the program is found out
-_BYTES_BUCKET = 253  # of broadcasts and all-gathers, in whose steps 255 is the library's
+_BYTES_BUCKET = 253  # of broadcasts and all-gathers
 _NAMES = {
     "float32": Dtype.F32,
     "float64": Dtype.F64,

@@ -201,7 +201,7 @@ class Job(Looking):
         """Start to all-reduce `count` elements at `pointer` in place; :meth:`step_commit` waits for the result.
 
         `bucket` is 0 to 255; the same buckets with the same sizes on every member in every step. `owner` is kept alive
-        until the commit; leave the memory untouched until then. With `wire` (F16, BF16 or Q8; `bucket` up to 254) F32
+        until the commit; leave the memory untouched until then. With `wire` (F16, BF16 or Q8) F32
         travels as that, and is rounded: see :func:`spotnik.start`. Raises ArgumentError for another `dtype` with it.
         """
         bucket = whole("bucket", bucket, 32)

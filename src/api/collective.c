@@ -38,15 +38,21 @@ static int census(spotnik_job *job, struct spotnik_collectives *all)
     memset(all->census, 0, sizeof all->census);
     if (has_share(all))
         all->census[all->share / 64] = UINT64_C(1) << (all->share % 64);
-    int rc = spotnik_job_reduce(job, SPOTNIK_CENSUS_BUCKET, all->census, SPOTNIK_CENSUS_WORDS,
-                                SPOTNIK_U64, SPOTNIK_SUM, true);
+    all->counted = true;
+    return 0;
+}
 
-    if (rc == SPOTNIK_ERR_STATE)
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "bucket %d belongs to the library in a step with collectives; "
-                                    "number yours from 0",
-                                    SPOTNIK_CENSUS_BUCKET);
-    all->counted = rc == 0;
+int spotnik_collectives_seal(spotnik_job *job, struct spotnik_collectives *all)
+{
+    if (!all || !all->counted || all->number || job->excluded)
+        return 0;
+    uint32_t last = SPOTNIK_CALLER_BUCKETS - 1;
+    uint32_t number = job->started[last] ? SPOTNIK_BUCKET_CENSUS : last;
+    int rc = spotnik_engine_allreduce_from(job->engine, number, all->census, SPOTNIK_CENSUS_WORDS,
+                                           SPOTNIK_U64, SPOTNIK_SUM);
+
+    if (!rc)
+        all->number = number;
     return rc;
 }
 
@@ -59,13 +65,6 @@ static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t c
     if (rc)
         return rc;
     rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
-
-    if (!rc && bucket == SPOTNIK_CENSUS_BUCKET)
-        rc =
-            spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                 "bucket %u belongs to the library in a step with collectives; use "
-                                 "0 to %d",
-                                 bucket, SPOTNIK_CENSUS_BUCKET - 1);
     if (rc)
         return rc;
     *ret = spotnik_collectives_of(job);

@@ -5,7 +5,9 @@
  *
  * Bytes travel as sums of U8 in which all but one source are zero: exact for every type. The
  * census, a bucket of one bit per share, names the contributors: they are the same for every bucket
- * of the step. Everything belongs to the caller's thread. */
+ * of the step. Its number is 255, which earlier releases expect; where the caller has used that one
+ * in the step, it is one beyond the caller's. So it starts with the commit, when the caller's are
+ * known. Everything belongs to the caller's thread. */
 #ifndef SPOTNIK_API_COLLECTIVE_H
 #define SPOTNIK_API_COLLECTIVE_H
 
@@ -16,7 +18,6 @@
 #include "engine/engine.h"
 #include "spotnik/spotnik.h"
 
-#define SPOTNIK_CENSUS_BUCKET 255
 #define SPOTNIK_CENSUS_SHARES 1024
 #define SPOTNIK_CENSUS_WORDS (SPOTNIK_CENSUS_SHARES / 64)
 
@@ -45,6 +46,7 @@ struct spotnik_collective {
 
 struct spotnik_collectives {
     bool counted;                           /* the running step has a census */
+    uint32_t number;                        /* of its bucket; 0: not started yet */
     uint32_t share, shares;                 /* ours, of how many; both 0 in a replay */
     uint64_t census[SPOTNIK_CENSUS_WORDS];  /* our bit */
     uint64_t present[SPOTNIK_CENSUS_WORDS]; /* everybody's, of the step committed last */
@@ -52,7 +54,7 @@ struct spotnik_collectives {
     const void *zeros;
     size_t zeros_bytes;
     uint32_t rootless; /* 1 + a bucket whose root was lost in the step committed last; 0: none */
-    struct spotnik_collective of[SPOTNIK_CENSUS_BUCKET];
+    struct spotnik_collective of[256]; /* by the caller's bucket */
 };
 
 /* The collectives of a job, made with the first; NULL: no memory. */
@@ -65,6 +67,9 @@ void *spotnik_collective_grow(spotnik_job *job, const void *have, size_t *have_b
 
 /* A step was begun; NULL: this job has had no collectives yet. */
 void spotnik_collectives_begin(struct spotnik_collectives *all);
+
+/* The caller starts no more buckets; may be called again for the same step. NULL is allowed. */
+int spotnik_collectives_seal(spotnik_job *job, struct spotnik_collectives *all);
 
 /* The step was committed: copy what the caller is to have. NULL is allowed. */
 void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucket_count,

@@ -13,8 +13,9 @@ void spotnik_collectives_begin(struct spotnik_collectives *all)
     if (!all)
         return;
     all->counted = false;
+    all->number = 0;
     all->rootless = 0;
-    for (uint32_t i = 0; i < SPOTNIK_CENSUS_BUCKET; i++)
+    for (uint32_t i = 0; i < SPOTNIK_CALLER_BUCKETS; i++)
         all->of[i].kind = SPOTNIK_COLLECTIVE_NONE;
 }
 
@@ -96,9 +97,9 @@ void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucke
     if (!all)
         return;
     memset(all->present, 0, sizeof all->present);
-    if (all->counted && bucket_count > SPOTNIK_CENSUS_BUCKET)
-        memcpy(all->present, result[SPOTNIK_CENSUS_BUCKET].data, sizeof all->present);
-    for (uint32_t i = 0; i < SPOTNIK_CENSUS_BUCKET && i < bucket_count; i++)
+    if (all->number && bucket_count > all->number)
+        memcpy(all->present, result[all->number].data, sizeof all->present);
+    for (uint32_t i = 0; i < SPOTNIK_CALLER_BUCKETS && i < bucket_count; i++)
         switch (all->of[i].kind) {
         case SPOTNIK_COLLECTIVE_BROADCAST:
             broadcast(all, i, result[i].data);

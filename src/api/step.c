@@ -220,7 +220,7 @@ int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, 
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
 {
-    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS
+    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS && job->started[bucket]
                ? spotnik_engine_result(job->engine, bucket)
                : NULL;
 }
@@ -247,7 +247,9 @@ int spotnik_step_commit(spotnik_job *job)
     spotnik_throttle_end(&job->throttle);
     spotnik_job_turn(job, SPOTNIK_PACE_COMMIT);
     spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
-    rc = spotnik_noise_seal(job);
+    rc = spotnik_collectives_seal(job, job->collectives);
+    if (!rc)
+        rc = spotnik_noise_seal(job);
 
     if (!rc)
         rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);

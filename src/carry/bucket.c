@@ -149,7 +149,7 @@ void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotn
     enum spotnik_dtype dtype = (enum spotnik_dtype)bucket->dtype[half];
     size_t bytes = bucket->count[half] * spotnik_dtype_size(dtype);
     if (bytes == 0 || bucket->step[half] != work->step)
-        return; /* empty, as the barrier is */
+        return; /* empty, or the barrier */
     for (uint32_t rank = 0; rank < work->sum.members; rank++)
         source[rank] = (struct spotnik_reduce_source){ bucket->tray + rank * bytes,
                                                        bucket->tray_weight[rank] };

@@ -241,8 +241,9 @@ static void share_start(struct spotnik_carriage *carriage,
                         const struct spotnik_bucket_memory *bucket, const struct spotnik_work *work)
 {
     unsigned half = work->step & 1;
-    carriage->counts.bytes_shared +=
-        bucket->count[half] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
+    if (bucket->step[half] == work->step)
+        carriage->counts.bytes_shared +=
+            bucket->count[half] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
     spotnik_share_start(carriage, work);
 }
 

@@ -164,7 +164,7 @@ int spotnik_carriage_handover(struct spotnik_carriage *carriage,
 /* ---- results: deliver.c ---- */
 
 /* Of `step`, of the caller's buckets and the library's. Returns the number of the last used one +
- * 1; there is room for SPOTNIK_BUCKET_BARRIER. */
+ * 1; there is room for SPOTNIK_BUCKETS_MAX. */
 uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step,
                                  struct spotnik_bucket_result *ret);
 /* [caller] One piece before the commit. False: there is none. */

@@ -136,7 +136,7 @@ void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik
     uint32_t number = work->bucket;
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
     unsigned parity = work->step & 1;
-    bool barrier = number == SPOTNIK_BUCKET_BARRIER;
+    bool barrier = bucket->step[parity] != work->step; /* the core's own: the caller began none */
     SPOTNIK_ASSERT(share != NULL);
     if (spotnik_core_view(carriage->core)->size < 2)
         return; /* one event installed two views, and this was meant for the first */
@@ -147,8 +147,8 @@ void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik
         .weight = work->flat.weight,
         .dtype = barrier ? (uint8_t)SPOTNIK_U8 : bucket->dtype[parity],
         .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op[parity],
-        .in = bucket->in,
-        .out = bucket->out[parity],
+        .in = barrier ? NULL : bucket->in,
+        .out = barrier ? NULL : bucket->out[parity],
         .again = bucket->flat_begun,
     };
     size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype);

@@ -50,6 +50,8 @@
 /* the library's own: numbers that all members decide by (src/api/agreed.h) */
 #define SPOTNIK_BUCKET_AGREED 256
 #define SPOTNIK_BUCKET_BARRIER 257
+/* of collectives, where the caller has taken 255; a step with one is none without buckets */
+#define SPOTNIK_BUCKET_CENSUS SPOTNIK_BUCKET_BARRIER
 
 struct spotnik_limits {
     uint32_t members_max; /* in a view, joiners included */
@@ -249,7 +251,7 @@ const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_co
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 
 /* After FAILED with MISMATCH: our claim about the bucket in dispute, and the claim of `agreeing`
- * members; agreeing 0: there is no majority, and it is the claim of another member. False: the core
+ * members. Agreeing 0: there is no majority, and it is the claim of another member. False: the core
  * failed otherwise. */
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own,
                           struct spotnik_claim *ret_found, uint32_t *ret_agreeing);

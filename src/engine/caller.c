@@ -285,9 +285,9 @@ void spotnik_engine_patience_set(struct spotnik_engine *engine, uint64_t patienc
 static int bucket_check(uint32_t number, const void *data, size_t count, enum spotnik_dtype dtype,
                         enum spotnik_op op)
 {
-    if (number >= SPOTNIK_BUCKET_BARRIER)
+    if (number >= SPOTNIK_BUCKETS_MAX)
         return spotnik_error_return(SPOTNIK_ERR_LIMIT, "buckets are numbered 0 to %d",
-                                    SPOTNIK_BUCKET_BARRIER - 1);
+                                    SPOTNIK_BUCKETS_MAX - 1);
     if (!spotnik_reduce_supported(dtype, op))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "bucket %u: this type does not take this operation", number);
@@ -395,7 +395,7 @@ static int commit_wait(struct spotnik_engine *engine)
 uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step, uint32_t max,
                                     struct spotnik_bucket_result *ret)
 {
-    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    struct spotnik_bucket_result result[SPOTNIK_BUCKETS_MAX];
     spotnik_engine_lock(engine);
     uint32_t count = spotnik_carriage_result(engine->carriage, step, result);
     spotnik_engine_unlock(engine);
@@ -406,7 +406,7 @@ uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step
 
 const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket)
 {
-    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    struct spotnik_bucket_result result[SPOTNIK_BUCKETS_MAX];
     spotnik_engine_lock(engine);
     uint64_t step = engine->stand.committed;
     uint32_t count = engine->stand.begun && !engine->stand.sealed
@@ -420,7 +420,7 @@ const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket
  * reads the inputs. */
 static bool deliver(struct spotnik_engine *engine, uint64_t step)
 {
-    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    struct spotnik_bucket_result result[SPOTNIK_BUCKETS_MAX];
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
     uint32_t count = spotnik_carriage_result(engine->carriage, step, result);
     if (hooks->committed != NULL)

@@ -197,7 +197,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
 /* How the next steps are dealt out, from the results that are about to be committed. */
 static void deal(struct spotnik_engine *engine)
 {
-    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    struct spotnik_bucket_result result[SPOTNIK_BUCKETS_MAX];
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEAL, .now_ns = spotnik_clock_ns() };
     uint32_t count = spotnik_carriage_result(engine->carriage, engine->stand.begun_step, result);

@@ -221,6 +221,29 @@ def collectives(members: int) -> None:
     spotnik.leave()
 
 
+def edges(members: int) -> None:
+    """Sums in buckets 0, 254 and 255, alone and beside a broadcast or an all-gather of the library."""
+    job = spotnik.init(members_min=members, members_max=members)
+    told = []
+    for turn in range(4):
+        step = job.step_begin()
+        job.samples_decline()
+        sums = [np.full(3, float(step.share + 1)) for _ in range(3)]
+        for number, array in zip((0, 254, 255), sums):
+            spotnik.start(array, op="sum", bucket=number)
+        lent, rows = np.full(1, step.share, dtype=np.uint8), np.zeros((members, 1), dtype=np.uint8)
+        if turn % 2:
+            job.collective_start("spotnik_broadcast", lent, 7, lent.ctypes.data, 1, spotnik.Dtype.U8, 1)
+        if turn == 3:
+            row = np.full(1, 10 + step.share, dtype=np.uint8)
+            arguments = (253, row.ctypes.data, 1, spotnik.Dtype.U8, rows.ctypes.data, members)
+            job.collective_start("spotnik_allgather", (row, rows), *arguments)
+        assert job.step_commit()
+        told.append([[array.tolist() for array in sums], int(lent[0]) if turn % 2 else None, rows.ravel().tolist()])
+    tell({"told": told})
+    spotnik.leave()
+
+
 def gather(job: spotnik.Job, members: int) -> None:
     """Step until `members` take part, and this member can prove the death of each other one.
 

@@ -102,6 +102,19 @@ def test_point_to_point(cluster: Cluster) -> None:
         assert worker.end() == (0, "")
 
 
+def test_buckets_0_to_255_are_the_callers(cluster: Cluster) -> None:
+    workers = [cluster.start("edges", members=2) for _ in range(2)]
+    sums = [[3.0] * 3] * 3
+    for worker in workers:
+        assert worker.hear()["told"] == [
+            [sums, None, [0, 0]],
+            [sums, 1, [0, 0]],
+            [sums, None, [0, 0]],
+            [sums, 1, [10, 11]],
+        ]
+        assert worker.end() == (0, "")
+
+
 def test_refusals_leave_no_step_begun(cluster: Cluster) -> None:
     """Types that cannot travel, and names that C would cut at a zero character: clear errors, and the job goes on."""
     worker = cluster.start("refused")

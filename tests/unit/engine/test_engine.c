@@ -257,7 +257,7 @@ static void wrong_calls_are_refused(void **state)
                      SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), 0);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_engine_allreduce(engine, SPOTNIK_BUCKET_BARRIER, data, 4, SPOTNIK_F32,
+    assert_int_equal(spotnik_engine_allreduce(engine, SPOTNIK_BUCKETS_MAX, data, 4, SPOTNIK_F32,
                                               SPOTNIK_SUM),
                      SPOTNIK_ERR_LIMIT);
     assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, (enum spotnik_dtype)99,
