@@ -189,8 +189,8 @@ typedef struct spotnik_config {
     /** SPOTNIK_BATCH_MOST: maximum samples per member and step (its memory). Default 0: no bound */
     uint64_t batch_most;
     /** SPOTNIK_NOISE: off|scale|variance. 1: measure the gradient noise, see
-     * spotnik_batch_status(). 2: also KungFu's gradient variance, in bucket 254. The same on every
-     * member. Default 0 */
+     * spotnik_batch_status(). 2: also KungFu's gradient variance. The same on every member.
+     * Default 0 */
     uint32_t noise;
     /** SPOTNIK_NOISE_EVERY: measure the variance every N steps; such a step all-reduces twice as
      * much. The same on every member. Default 100 */

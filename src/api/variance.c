@@ -116,11 +116,11 @@ int spotnik_variance_seal(struct spotnik_job *job)
 
     if (!variance || !variance->measuring || variance->started || !variance->parts || job->excluded)
         return 0;
-    if (job->started[SPOTNIK_VARIANCE_BUCKET])
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "bucket %d is used by SPOTNIK_NOISE=variance; give yours another number",
-            SPOTNIK_VARIANCE_BUCKET);
+    for (variance->number = SPOTNIK_VARIANCE_BUCKET; job->started[variance->number];)
+        if (variance->number-- == 0)
+            return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                        "SPOTNIK_NOISE=variance needs one of buckets 0 to %d",
+                                        SPOTNIK_VARIANCE_BUCKET);
     size_t bytes = plan(variance);
     void *to = spotnik_collective_grow(job, variance->squares, &variance->squares_bytes, bytes);
 
@@ -129,7 +129,7 @@ int spotnik_variance_seal(struct spotnik_job *job)
     variance->squares = to;
     for (uint32_t i = 0; i < variance->parts; i++)
         to = square(variance, &variance->part[i], to);
-    int rc = spotnik_engine_allreduce_from(job->engine, SPOTNIK_VARIANCE_BUCKET, variance->squares,
+    int rc = spotnik_engine_allreduce_from(job->engine, variance->number, variance->squares,
                                            variance->count, variance->dtype, SPOTNIK_MEAN);
     variance->started = rc == 0;
     return rc;
@@ -182,8 +182,7 @@ void spotnik_variance_committed(struct spotnik_job *job)
         return;
     uint32_t count =
         spotnik_engine_results_get(job->engine, job->step, SPOTNIK_VARIANCE_BUCKET + 1, result);
-    const unsigned char *squares =
-        count > SPOTNIK_VARIANCE_BUCKET ? result[SPOTNIK_VARIANCE_BUCKET].data : NULL;
+    const unsigned char *squares = count > variance->number ? result[variance->number].data : NULL;
     size_t element = variance->dtype == SPOTNIK_F64 ? sizeof(double) : sizeof(float);
     double sum = 0;
 

@@ -14,14 +14,15 @@
 
 #include "api/noise.h"
 
-#define SPOTNIK_VARIANCE_BUCKET 254 /* no strategy has it, nor the census */
+#define SPOTNIK_VARIANCE_BUCKET 254 /* no strategy has it, nor the census; or the next one down */
 
 struct spotnik_variance {
     uint64_t every;
     double value;   /* of the last measured step */
     uint64_t steps; /* measured */
     bool measuring; /* the begun step */
-    bool started;   /* its squares are under way */
+    bool started;   /* its squares are under way, in bucket */
+    uint32_t number;
     struct spotnik_variance_part {
         uint32_t bucket;
         enum spotnik_dtype dtype;
@@ -43,8 +44,8 @@ void spotnik_variance_reduce(struct spotnik_job *job, uint32_t bucket, const voi
                              size_t count, enum spotnik_dtype dtype);
 void spotnik_variance_committed(struct spotnik_job *job);
 
-/* Before the commit, once however often it is called. Errors: ARGUMENT (the program uses bucket 254
- * itself), MEMORY, or as allreduce. */
+/* Before the commit, once however often it is called. Takes the highest bucket up to 254 that the
+ * program has not used. Errors: LIMIT (there is none), MEMORY, or as allreduce. */
 int spotnik_variance_seal(struct spotnik_job *job);
 
 /* Of one bucket: the sum over its elements of (mean of squares - square of mean)^2. */

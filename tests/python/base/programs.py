@@ -287,6 +287,7 @@ def variance(members: int, every: int, wide: bool = False) -> None:
             mine.append(mine[0].astype(np.float64) * 1e-20)  # squares that F32 could not hold
         for gradient in mine:
             spotnik.start(gradient)
+        spotnik.start(np.ones(1), op="sum", bucket=254)  # ours, as all are; the variance gives way
         if job.step_commit():
             told.append([step.number, job.batch_status.variance_steps, job.batch_status.gradient_variance])
         if step.number == 9:
