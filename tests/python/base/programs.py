@@ -229,8 +229,8 @@ def edges(members: int) -> None:
         step = job.step_begin()
         job.samples_decline()
         sums = [np.full(3, float(step.share + 1)) for _ in range(3)]
-        for number, array in zip((0, 254, 255), sums):
-            spotnik.start(array, op="sum", bucket=number)
+        for number, mine in zip((0, 254, 255), sums):
+            spotnik.start(mine, op="sum", bucket=number)
         lent, rows = np.full(1, step.share, dtype=np.uint8), np.zeros((members, 1), dtype=np.uint8)
         if turn % 2:
             job.collective_start("spotnik_broadcast", lent, 7, lent.ctypes.data, 1, spotnik.Dtype.U8, 1)
@@ -239,7 +239,7 @@ def edges(members: int) -> None:
             arguments = (253, row.ctypes.data, 1, spotnik.Dtype.U8, rows.ctypes.data, members)
             job.collective_start("spotnik_allgather", (row, rows), *arguments)
         assert job.step_commit()
-        told.append([[array.tolist() for array in sums], int(lent[0]) if turn % 2 else None, rows.ravel().tolist()])
+        told.append([[mine.tolist() for mine in sums], int(lent[0]) if turn % 2 else None, rows.ravel().tolist()])
     tell({"told": told})
     spotnik.leave()
 
