@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from disturb import KILLS, disturb
+from disturb import EXIT_INTERRUPTED, KILLS, disturb, tell_to_stop
 from programs import SAMPLES, data, network
 from torch import nn
 from torch.utils.data import DataLoader
@@ -115,6 +115,29 @@ def test_kills_and_joins(cluster: Make, tmp_path: Path, settings: dict[str, Any]
     assert len(pauses) > 20
     if "pauses" not in settings:
         assert any(line["total"] == SAMPLES for line in pauses.values())
+
+
+@pytest.mark.parametrize("pauses", ["epoch", 3])
+def test_a_member_that_was_stopped_goes_on_or_asks_for_a_restart(cluster: Make, tmp_path: Path, pauses: Any) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(3)
+    for _ in range(3):
+        job.start(train, stop=str(stop), pauses=pauses)
+    stopped = job.members[1]
+    since, goes_on = 0, False
+    for member, line in job.events():
+        step = line.get("step", 0)
+        if not since and member is not stopped and step >= 8:
+            since = step
+            job.kill(stopped, signal.SIGSTOP)
+        elif since and not goes_on and member is not stopped and step >= since + 20 and line["members"] == 2:
+            goes_on = True
+            job.kill(stopped, signal.SIGCONT)
+            tell_to_stop(stop, step + 60)
+    assert not job.errors()
+    assert [member.status for member in job.members if member is not stopped] == [0, 0]
+    assert stopped.status in (0, EXIT_INTERRUPTED)
+    check(job)
 
 
 def one_is_killed_in_it(tell: Tell, victim: bool) -> None:
