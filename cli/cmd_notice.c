@@ -2,6 +2,7 @@
 /* spotnik notice: ask by hand whether this machine is about to be taken away, or watch; the agent
  * of `spotnik run` runs it as its watcher. */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -126,6 +127,23 @@ static void tell(void *context, const struct notice *notice)
     fflush(stdout);
 }
 
+/* A command of exec: that hangs would outlive us, with all that it has started. */
+static void on_end(int number)
+{
+    notice_commands_kill();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void end_commands_too(void)
+{
+    static const int ends[] = { SIGTERM, SIGINT, SIGHUP };
+    struct sigaction action = { .sa_handler = on_end };
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+        sigaction(ends[i], &action, NULL);
+}
+
 int spotnik_cmd_notice(int argc, char **argv)
 {
     struct request request = { 0 };
@@ -140,6 +158,7 @@ int spotnik_cmd_notice(int argc, char **argv)
         notice_watch_new(request.from, request.count, request.interval_ns, tell, &request, &error);
     if (!watch)
         return option_refuse("notice", "%s", error);
+    end_commands_too();
     if (request.watch)
         notice_watch_share(watch);
     while (any && !ferror(stdout) && (request.watch || !notice_watch_has_looked(watch)))

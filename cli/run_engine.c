@@ -70,6 +70,11 @@ static bool address_of(const char *name, char *ret, size_t size)
     return rc == 0;
 }
 
+static bool is_loopback(const char *address)
+{
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+}
+
 /* The one from which packets to the outside leave; nothing is sent. */
 static bool address_outward(char *ret, size_t size)
 {
@@ -137,8 +142,7 @@ static bool own_address(const char *bind, struct run_engine *ret)
         return true;
     }
     gethostname(name, sizeof(name) - 1);
-    if (address_of(name, ret->bind, sizeof(ret->bind)) && strncmp(ret->bind, "127.", 4)
-        && strcmp(ret->bind, "::1"))
+    if (address_of(name, ret->bind, sizeof(ret->bind)) && !is_loopback(ret->bind))
         return true;
     return address_outward(ret->bind, sizeof(ret->bind))
            || complain("this host's address is not known; name it with --bind");
@@ -216,23 +220,37 @@ static void slurm_self(char *ret, size_t size)
         ret[strcspn(ret, ".")] = 0;
 }
 
+/* Debian gives a host's own name the address 127.0.1.1, on that host alone: other nodes know it by
+ * another one. A Slurm of one machine has loopbacks for all its nodes, and means them. */
+static void outward_instead(char (*address)[64], uint32_t count, uint32_t own)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (is_loopback(address[own]) && !is_loopback(address[i])
+            && address_outward(address[own], sizeof(address[own])))
+            return;
+}
+
 /* Addresses and ports of the nodes. False: one of them has no address. */
 static bool slurm_list(const struct slurm *slurm, char (*node)[SPOTNIK_HOST_NAME], uint32_t count,
                        const char *bind, struct run_engine *ret)
 {
-    char address[64], self[SPOTNIK_HOST_NAME];
+    char address[NODES_LISTED][64], self[SPOTNIK_HOST_NAME];
+    uint32_t own = count;
 
     slurm_self(self, sizeof(self));
     for (uint32_t i = 0; i < count; i++) {
-        uint16_t port = (uint16_t)(port_of(slurm->job) + i * RUN_ENGINE_PLACES);
-        if (!node_address(node[i], address, sizeof(address)))
+        if (!node_address(node[i], address[i], sizeof(address[i])))
             return false;
-        if (slurm->is_own && !strcmp(node[i], self)) {
-            ret->port = port;
-            snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : address);
-        }
-        add_peer(ret, address, port);
+        if (slurm->is_own && !strcmp(node[i], self))
+            own = i;
     }
+    if (own < count) {
+        outward_instead(address, count, own);
+        ret->port = (uint16_t)(port_of(slurm->job) + own * RUN_ENGINE_PLACES);
+        snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : address[own]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        add_peer(ret, address[i], (uint16_t)(port_of(slurm->job) + i * RUN_ENGINE_PLACES));
     return true;
 }
 

@@ -76,7 +76,7 @@ bool notice_gcp_maintenance(const char *body, int64_t now_ms, struct notice *ret
     begin(ret, "gcp");
     if (!strncasecmp(body, "NONE", 4))
         return true;
-    if (!strncasecmp(body, "TERMINATE", 9)) {
+    if (!strncasecmp(body, "TERMINATE", 9) || !strncasecmp(body, "SHUTDOWN", 8)) {
         ret->kind = NOTICE_LEAVE;
         ret->deadline_ms = now_ms + GCP_MAINTENANCE_MS;
     } else if (!strncasecmp(body, "MIGRATE", 7)) {

@@ -14,11 +14,27 @@
 
 static const char *const kind_names[] = { "none", "leave", "risk", "over" };
 
+/* JSON has UTF-8 alone. A notice in another encoding, or cut within a character, is one all the
+ * same: its foreign bytes become '?'. */
+static json_t *words_of(const char *text)
+{
+    json_t *words = json_string(text);
+    char plain[sizeof(((struct notice *)0)->text)];
+
+    if (words)
+        return words;
+    snprintf(plain, sizeof(plain), "%s", text);
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_string(plain);
+}
+
 size_t notice_format(const struct notice *notice, char *line, size_t size)
 {
-    json_t *object = json_pack("{s:s, s:s, s:I, s:s}", "kind", kind_names[notice->kind], "source",
+    json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "kind", kind_names[notice->kind], "source",
                                notice->source, "deadline_ms", (json_int_t)notice->deadline_ms,
-                               "text", notice->text);
+                               "text", words_of(notice->text));
     size_t length = object ? json_dumpb(object, line, size - 1, JSON_COMPACT) : 0;
 
     json_decref(object);

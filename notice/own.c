@@ -23,6 +23,25 @@ struct own {
     bool spoke; /* this run has printed a line */
 };
 
+/* Groups of the commands that run, for a signal handler. */
+static volatile sig_atomic_t group[NOTICE_SOURCES_MAX];
+
+static void keep(pid_t from, pid_t to)
+{
+    for (int i = 0; i < NOTICE_SOURCES_MAX; i++)
+        if (group[i] == from) {
+            group[i] = to;
+            return;
+        }
+}
+
+void notice_commands_kill(void)
+{
+    for (int i = 0; i < NOTICE_SOURCES_MAX; i++)
+        if (group[i] > 0)
+            kill(-group[i], SIGKILL);
+}
+
 static void own_free(struct notice_source *source)
 {
     struct own *own = source->own;
@@ -31,6 +50,7 @@ static void own_free(struct notice_source *source)
         return;
     if (own->pid > 0) {
         kill(-own->pid, SIGKILL);
+        keep(own->pid, 0);
         waitpid(own->pid, NULL, 0);
         close(own->fd);
     }
@@ -77,6 +97,31 @@ bool notice_file_open(struct notice_source *source, const char *path)
 
 /* ---- a command ---- */
 
+/* The end of this process may not come between a command's start and the note of its group. */
+static pid_t start(const char *command, int out)
+{
+    sigset_t all, before;
+    pid_t pid;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(out, STDOUT_FILENO);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    if (pid > 0) {
+        setpgid(pid, pid); /* whichever of both comes first */
+        keep(0, pid);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return pid;
+}
+
 static void run(struct notice_source *source)
 {
     struct own *own = source->own;
@@ -86,14 +131,7 @@ static void run(struct notice_source *source)
         notice_source_missing(source);
         return;
     }
-    own->pid = fork();
-    if (own->pid == 0) {
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(pipes[1], STDOUT_FILENO);
-        execl("/bin/sh", "sh", "-c", own->what, (char *)NULL);
-        _exit(127);
-    }
+    own->pid = start(own->what, pipes[1]);
     close(pipes[1]);
     if (own->pid < 0) {
         close(pipes[0]);
@@ -137,6 +175,7 @@ static void ended(struct notice_source *source)
     say_lines(source, true);
     notice_source_unlisten(source, own->fd);
     close(own->fd);
+    keep(own->pid, 0); /* its number may be another's once it is reaped */
     while (waitpid(own->pid, &status, 0) < 0 && errno == EINTR)
         continue;
     own->pid = 0;
@@ -148,14 +187,16 @@ static void ended(struct notice_source *source)
     notice_source_again(source, source->interval_ns);
 }
 
+/* One read a turn: a command that never stops to print would keep all other sources waiting. */
 static void readable(struct notice_source *source)
 {
     struct own *own = source->own;
-    ssize_t got;
+    ssize_t got = read(own->fd, own->line + own->used, sizeof(own->line) - 1 - own->used);
 
-    while ((got = read(own->fd, own->line + own->used, sizeof(own->line) - 1 - own->used)) > 0) {
+    if (got > 0) {
         own->used += (size_t)got;
         say_lines(source, false);
+        return;
     }
     if (got == 0 || (errno != EAGAIN && errno != EINTR))
         ended(source);

@@ -23,6 +23,9 @@ struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, u
                                       notice_teller *tell, void *context, const char **ret_error);
 void notice_watch_free(struct notice_watch *watch);
 
+/* End the commands of exec: that run now, with what they have started. For a signal handler. */
+void notice_commands_kill(void);
+
 /* Ask the clouds together with the other watches of this host that ask the same: one of them asks,
  * all hear. False: no memory; the watch asks by itself. */
 bool notice_watch_share(struct notice_watch *watch);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "link/address.h"
@@ -77,6 +78,21 @@ static char *host_cut(char *line)
     return word[0] != '\0' ? word : NULL;
 }
 
+/* How many of the `more` names behind `count` are new; those move up. Batch systems write a node
+ * once for each of its slots: it is one host all the same. */
+static uint32_t each_once(char (*names)[SPOTNIK_HOST_NAME], uint32_t count, uint32_t more)
+{
+    uint32_t end = count;
+    for (uint32_t i = count; i < count + more; i++) {
+        uint32_t before = 0;
+        while (before < end && strcasecmp(names[before], names[i]) != 0)
+            before++;
+        if (before == end)
+            memmove(names[end++], names[i], sizeof names[i]);
+    }
+    return end - count;
+}
+
 /* `names` has room for SPOTNIK_PEERS_LISTED_MAX; what is beyond is not needed. A line that cannot
  * be read is an error: without it this process would think the list shorter than others do. */
 static int names_read(FILE *file, char (*names)[SPOTNIK_HOST_NAME], uint32_t *ret_count)
@@ -89,7 +105,7 @@ static int names_read(FILE *file, char (*names)[SPOTNIK_HOST_NAME], uint32_t *re
         int rc = host != NULL ? spotnik_hosts_expand(host, names + count, room, &more) : 0;
         if (rc != 0)
             return rc;
-        count += more < room ? more : room;
+        count += each_once(names, count, more < room ? more : room);
     }
     *ret_count = count;
     return 0;
@@ -148,6 +164,15 @@ static int family_of(const struct addrinfo *list, const uint8_t *own)
     return list->ai_family;
 }
 
+/* Debian gives a host's own name the address 127.0.1.1, on that host alone. Such a name is ours, so
+ * its address is the one that others know. Whoever binds to a loopback means what the name says. */
+static void own_instead(const uint8_t *own, uint8_t address[16])
+{
+    if (own != NULL && spotnik_address_is_loopback(address) && !spotnik_address_is_loopback(own)
+        && !spotnik_address_is_any(own))
+        memcpy(address, own, 16);
+}
+
 static void take(const struct addrinfo *from, uint16_t port, struct spotnik_member *ret)
 {
     struct sockaddr_storage kernel;
@@ -172,6 +197,7 @@ static uint32_t look_up(const char *name, uint16_t port, const uint8_t *own,
         if (family != AF_UNSPEC && at->ai_family != family)
             continue;
         take(at, port, &ret[count]);
+        own_instead(own, ret[count].address);
         uint32_t before = 0;
         while (before < count && memcmp(ret[before].address, ret[count].address, 16) != 0)
             before++;

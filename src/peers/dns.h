@@ -20,13 +20,14 @@
 int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
 
 /* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun:
- * user@ before it, :SLOTS behind it and comments are passed over. Port SPOTNIK_DNS_PORT. It is read
- * again with every look, so hosts may be added while a job runs. Errors: ARGUMENT (no such file, no
- * host in it, a line that cannot be read). */
+ * user@ before it, :SLOTS behind it and comments are passed over, and so is a host that an earlier
+ * line names. Port SPOTNIK_DNS_PORT. It is read again with every look, so hosts may be added while
+ * a job runs. Errors: ARGUMENT (no such file, no host in it, a line that cannot be read). */
 int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
 
 /* Look all names up. `own`: the address that this process binds, or NULL (a tool: all addresses
- * count). Of a host with addresses of both families the one of its family counts. An entry whose
+ * count). Of a host with addresses of both families the one of its family counts. A name whose
+ * address is a loopback is this host, at `own` (unless that is a loopback, too). An entry whose
  * name has no address becomes 0.0.0.0:0, where nobody answers. `said` hears which have none. May
  * block for as long as the resolver does. */
 void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said,

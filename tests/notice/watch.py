@@ -3,7 +3,8 @@
 """The watcher against the clouds of mock-imds. Claims: every notice is heard, with its deadline, and told
 once; tokens that expire, services that fail, hang or break a long poll, and bad dates lose none; an event for
 another machine is none, and no event is ever acknowledged; a proxy in the environment is not used; where
-there is no cloud, nothing is said and nothing is left running. Of four watchers of a host one asks the cloud, and all hear;
+there is no cloud, nothing is said and nothing is left running. Commands that hang or never stop to print keep nobody
+waiting. Of four watchers of a host one asks the cloud, and all hear;
 another one asks when that one is killed, or suspended, and what stood goes on standing.
 
     watch.py SPOTNIK"""
@@ -11,6 +12,7 @@ another one asks when that one is killed, or suspended, and what stood goes on s
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -29,7 +31,7 @@ def fail(what):
 class Process:
     """A command whose lines are waited for."""
 
-    def __init__(self, *args, env=None):
+    def __init__(self, *args, env=None, pass_fds=()):
         self.lines = queue.Queue()
         self.process = subprocess.Popen(
             [SPOTNIK, *args],
@@ -37,6 +39,7 @@ class Process:
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, **(env or {})},
+            pass_fds=pass_fds,
         )
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -89,8 +92,8 @@ class Cloud(Process):
 
 
 class Watch(Process):
-    def __init__(self, *args, env):
-        super().__init__("notice", "--watch", "--json", *args, env=env)
+    def __init__(self, *args, env, pass_fds=()):
+        super().__init__("notice", "--watch", "--json", *args, env=env, pass_fds=pass_fds)
 
     def expect(self, kind, source, text="", within_s=None):
         """The very next thing told."""
@@ -205,6 +208,26 @@ def own_sources(folder):
     print("file and command: told, and taken back")
 
 
+def endless():
+    """A command that never stops to print keeps no other source waiting, and one that hangs does not, either. Neither
+    outlives the watcher."""
+    cloud = Cloud("--clouds", "aws")
+    hangs, held = os.pipe()  # it is at its end when nobody holds its other end any more
+    watch = Watch(
+        *("--from", "exec:yes", "--from", "exec:sleep 600", "--from", "aws"), env=cloud.env(), pass_fds=[held]
+    )
+    os.close(held)
+    watch.expect("leave", "exec", "y")
+    cloud.order("aws action terminate +120")
+    watch.expect("leave", "aws", "terminate", (60, 121))
+    watch.end()
+    if not select.select([hangs], [], [], PATIENCE_S)[0]:
+        fail("the watcher has ended, and a command that hangs has not")
+    os.close(hangs)
+    cloud.end()
+    print("a command that never stops, and one that hangs: the cloud was heard, and both ended with the watcher")
+
+
 def together():
     """AWS gives a token to each that asks for itself: the tokens tell how many have asked."""
     cloud = Cloud("--clouds", "aws")
@@ -301,6 +324,7 @@ def main():
     aws()
     gcp()
     azure()
+    endless()
     with tempfile.TemporaryDirectory() as folder:
         own_sources(folder)
 

@@ -82,6 +82,8 @@ static void gcp(void **state)
     assert_int_equal(notice.kind, NOTICE_NONE);
     assert_true(notice_gcp_maintenance("TERMINATE_ON_HOST_MAINTENANCE", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE);
+    assert_true(notice_gcp_maintenance("SHUTDOWN_ON_HOST_MAINTENANCE", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_LEAVE); /* its older word */
     assert_true(notice_gcp_maintenance("none", NOW, &notice));
     assert_true(notice_gcp_maintenance("MIGRATE_ON_HOST_MAINTENANCE", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_RISK);
@@ -116,6 +118,14 @@ static void azure(void **state)
     assert_int_equal(notice.deadline_ms, NOW);
     assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-1", date, &notice), NOTICE_NONE);
     assert_int_equal(azure_kind("Preempt", "Completed", "vm-0", date, &notice), NOTICE_NONE);
+    assert_int_equal(azure_kind("Preempt", "Canceled", "vm-0", date, &notice), NOTICE_NONE);
+    assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-0", "Thu, 01 Jan 2015 00:00:00 GMT",
+                                &notice),
+                     NOTICE_LEAVE); /* long past: at once */
+    assert_true(notice_azure_events("{\"Events\":[{\"EventStatus\":\"Started\",\"EventType\":"
+                                    "\"Preempt\",\"Resources\":null}]}",
+                                    "vm-0", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_NONE);
     assert_int_equal(azure_kind("Freeze", "Scheduled", "vm-0", date, &notice), NOTICE_RISK);
     assert_int_equal(azure_kind("Redeploy", "Scheduled", "vm-0", date, &notice), NOTICE_LEAVE);
     assert_true(notice_azure_events("{\"DocumentIncarnation\":1,\"Events\":[]}", "vm-0", NOW,
@@ -172,6 +182,32 @@ static void line(void **state)
     assert_false(notice_parse("{\"kind\":\"nonsense\"}", &back));
 }
 
+/* A command in Latin-1, and words that were cut within a character: notices all the same. */
+static void foreign(void **state)
+{
+    static const char *const said[] = { "+30 f\xe4hrt herunter", "\xff\xfe\x80", "\xc3" };
+    struct notice notice, back;
+    char text[1024], longest[400] = "x";
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        notice_words("exec", said[i], NOW, &notice);
+        assert_true(notice_format(&notice, text, sizeof(text)) > 0);
+        assert_true(notice_parse(text, &back));
+        assert_int_equal(back.kind, NOTICE_LEAVE);
+    }
+    for (size_t i = 1; i + 2 < sizeof(longest); i += 2)
+        memcpy(longest + i, "\xc3\xa4", 3);
+    notice_words("exec", longest, NOW, &notice);
+    assert_true(notice_format(&notice, text, sizeof(text)) > 0);
+    notice_words("exec", longest + 1, NOW, &notice); /* one of both is cut within a character */
+    assert_true(notice_format(&notice, text, sizeof(text)) > 0);
+    notice_words("exec", "+30 f\xc3\xa4hrt", NOW, &notice);
+    assert_true(notice_format(&notice, text, sizeof(text)) > 0);
+    assert_true(notice_parse(text, &back));
+    assert_string_equal(back.text, "f\xc3\xa4hrt");
+}
+
 /* Answers with bytes changed, cut off and doubled. */
 static void noise(void **state)
 {
@@ -206,6 +242,6 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(instants), cmocka_unit_test(aws),
                                         cmocka_unit_test(gcp),      cmocka_unit_test(azure),
                                         cmocka_unit_test(words),    cmocka_unit_test(line),
-                                        cmocka_unit_test(noise) };
+                                        cmocka_unit_test(foreign),  cmocka_unit_test(noise) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "link/address.h"
 #include "peers/dns.h"
 #include "peers/hosts.h"
 #include "spotnik/spotnik.h"
@@ -35,6 +36,11 @@ static void lists(void **state)
     assert_int_equal(count, 6);
     assert_string_equal(name[0], "r0n08.x");
     assert_string_equal(name[5], "r1n10.x");
+    assert_int_equal(spotnik_hosts_expand("a[1-2]b[03-04],c", name, 64, &count), 0);
+    assert_int_equal(count, 5);
+    assert_string_equal(name[1], "a1b04");
+    assert_string_equal(name[2], "a2b03");
+    assert_string_equal(name[4], "c");
     assert_int_equal(spotnik_hosts_expand("n[1-5000]", name, 64, &count), 0);
     assert_int_equal(count, 5000); /* 64 of them were written */
     assert_string_equal(name[63], "n64");
@@ -171,13 +177,32 @@ static void odd_files(void **state)
     unlink(path);
 }
 
+/* A node for each of its slots, as PBS and LSF write it, is one host. */
+static void slots(void **state)
+{
+    char path[] = "/tmp/spotnik-hosts-XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    write_file(path, "n1\nn1\nn2\nN1\nn[2-3]\nn3:8\nn2\n");
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), 0);
+    assert_int_equal(spec.count, 3);
+    assert_string_equal(spec.name[0], "n1");
+    assert_string_equal(spec.name[1], "n2");
+    assert_string_equal(spec.name[2], "n3");
+    unlink(path);
+}
+
 /* A host with an address of each family is one host, known by the address of the family that we
- * bind. */
+ * bind. A name with a loopback address is this host: who binds another address is known by that. */
 static void families(void **state)
 {
     static const uint8_t v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, v6[16] = { 0xfd, [15] = 1 };
-    static const uint8_t loopback[16] = { [15] = 1 },
-                         mapped[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+    static const uint8_t any[16], loopback[16] = { [15] = 1 },
+                                  mapped[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
     char said[256];
 
     (void)state;
@@ -186,12 +211,20 @@ static void families(void **state)
     bool has_both =
         spec.count
         == 2; /* where this machine gives localhost both; tests/kubernetes/pods.py has such names */
-    spotnik_dns_resolve(&spec, v4, said, sizeof said);
+    spotnik_dns_resolve(&spec, mapped, said, sizeof said);
     assert_int_equal(spec.count, 1);
     assert_memory_equal(spec.listed[0].address, mapped, 16);
-    spotnik_dns_resolve(&spec, v6, said, sizeof said);
+    spotnik_dns_resolve(&spec, loopback, said, sizeof said);
     assert_int_equal(spec.count, 1);
     assert_memory_equal(spec.listed[0].address, has_both ? loopback : mapped, 16);
+    spotnik_dns_resolve(&spec, v4, said, sizeof said);
+    assert_int_equal(spec.count, 1);
+    assert_memory_equal(spec.listed[0].address, v4, 16);
+    spotnik_dns_resolve(&spec, v6, said, sizeof said);
+    assert_int_equal(spec.count, 1);
+    assert_memory_equal(spec.listed[0].address, v6, 16);
+    spotnik_dns_resolve(&spec, any, said, sizeof said);
+    assert_true(spotnik_address_is_loopback(spec.listed[0].address));
 }
 
 int main(void)
@@ -199,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(lists),     cmocka_unit_test(refused),
                                         cmocka_unit_test(odd_files), cmocka_unit_test(families),
                                         cmocka_unit_test(names),     cmocka_unit_test(missing),
-                                        cmocka_unit_test(files),     cmocka_unit_test(majorities) };
+                                        cmocka_unit_test(files),     cmocka_unit_test(majorities),
+                                        cmocka_unit_test(slots) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
