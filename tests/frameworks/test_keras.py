@@ -86,7 +86,7 @@ def test_usual_optimizers(name: str, backend: str, tmp_path: Path) -> None:
     if name == "accumulate":
         given |= {"class_weight": True}
         given |= {"of_compile": {"jit_compile": True}} if backend != "torch" else {}
-    given |= {"policy": "mixed_float16"} if name == "float16" else {"several": True} if name == "several" else {}
+    given |= {"float16": {"policy": "mixed_float16", "scale": 64.0}, "several": {"several": True}}.get(name, {})
     face = Face("keras_member.py", backend, given)
     weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
     plain = run(face, weights=weights, plain=True)
