@@ -122,6 +122,8 @@ def optimizer_of(settings: dict[str, Any]) -> Any:
     kinds = {"adam": keras.optimizers.Adam, "dense": DenseAdam, "sgd": keras.optimizers.SGD}
     more = {"clipnorm": None if settings.get("unclipped") else 1.0, **settings.get("of_optimizer", {})}
     optimizer = kinds[settings.get("optimizer", "adam")](rate, **more)
+    if settings.get("scale"):  # shares have fewer samples, so the gradient of one is larger, and may be infinite
+        return keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=settings["scale"])
     if settings.get("several"):
         return keras.optimizers.MultiOptimizer(lambda one: optimizer if one.ndim > 1 else several)
     return optimizer

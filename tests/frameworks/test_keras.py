@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from runs import Face, Run, distance, run, run_with_kills
-from test_members import ROUNDING, SIZE
+from test_members import NOISE, ROUNDING, SIZE
 
 UNEVEN = {**SIZE, "samples": 1030}  # the last batch of an epoch has 30 samples, which three members share
 BACKENDS = [name for name in ("jax", "tensorflow", "torch") if importlib.util.find_spec(name)]
@@ -86,24 +86,28 @@ def test_usual_optimizers(name: str, backend: str, tmp_path: Path) -> None:
     if name == "accumulate":
         given |= {"class_weight": True}
         given |= {"of_compile": {"jit_compile": True}} if backend != "torch" else {}
-    given |= {"policy": "mixed_float16"} if name == "float16" else {"several": True} if name == "several" else {}
+    if name == "float16":  # Adam makes whole steps of what float16 rounds
+        given |= {"policy": "mixed_float16", "scale": 64.0, "optimizer": "sgd", "unclipped": True}
+    given |= {"several": True} if name == "several" else {}
     face = Face("keras_member.py", backend, given)
     weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
     plain = run(face, weights=weights, plain=True)
     assert plain.status == 0, plain.output[-3000:]
     done = _well(run(face, "3", weights=three))
     assert done.check_digests() >= 2
-    assert distance(three, weights) < (0.1 if name == "float16" else ROUNDING)
+    assert distance(three, weights) < ROUNDING
     _same_history(done, plain)
 
 
 @pytest.mark.parametrize("name", ["accumulate", "float16"])
 def test_usual_optimizers_with_kills(name: str) -> None:
     more = {"of_optimizer": USUAL[name], "policy": "mixed_float16" if name == "float16" else "float32"}
-    done = _well(run_with_kills(Face("keras_member.py", BACKENDS[0], {**SIZE, **more}), 9, 0.3))
+    face = Face("keras_member.py", BACKENDS[0], {**SIZE, **more})
+    [undisturbed] = _well(run(face)).of("history")
+    done = _well(run_with_kills(face, 9, 0.3))
     assert done.check_digests() >= 1
-    first = next(line["loss"] for line in done.of("step"))
-    assert all(line["history"]["loss"][-1] < first / 2 for line in done.of("history"))
+    for line in done.of("history"):
+        assert line["history"]["val_loss"][-1] == pytest.approx(undisturbed["history"]["val_loss"][-1], rel=NOISE)
 
 
 def test_several_optimizers_of_a_train_step_are_refused() -> None:
