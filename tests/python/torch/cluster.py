@@ -103,8 +103,11 @@ class Cluster:
 
     def stands(self) -> list[tuple[int, int, int]]:
         """What each member tells `spotnik run`: its last step; members that are there, and that it waits for (or 0)."""
-        at = [64 + 128 * number + 64 for number in range(len(self.members))]
-        return [struct.unpack("<Q2I", os.pread(self._table, 16, place)) for place in at]  # type: ignore[misc]
+        found = []
+        for number in range(len(self.members)):
+            step, here, needed = struct.unpack("<Q2I", os.pread(self._table, 16, 64 + 128 * number + 64))
+            found.append((step, here, needed))
+        return found
 
     def start(self, program: Callable[..., Any], **settings: Any) -> Member:
         read, write = os.pipe()
