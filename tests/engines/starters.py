@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Commands of docs/guide/engines.md as they stand there, on hosts that are addresses of one network namespace. Claims:
-pages: workers of one machine meet; hosts meet by a folder, by names alone, and by a command that prints them.
+pages: workers of one machine meet; hosts meet by a folder, by names alone, and by a command that prints them; such a
+command that hangs ends with its agent.
 ssh: hosts of a file meet; one that is added to the file later joins; one that is killed is lost, and joins when it is
 started again.
 torchrun on each host: a worker that is killed takes the others of its host with it, torchrun starts them again, they
@@ -12,6 +13,7 @@ mpirun: the ranks meet; one that is killed costs the others nothing.
 
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -185,6 +187,26 @@ def pages(bench):
         bench.end()
         on_each(bench, command, count)
         print(f"{row}: {count} hosts met")
+    hanging(bench)
+
+
+def hanging(bench):
+    """A command for --peers that hangs ends with the agent. The pipe is at its end when nobody holds its other end."""
+    begun = f"{bench.folder}/hangs"
+    hangs, held = os.pipe()
+    words_of = [SPOTNIK, "run", "-n", "1", "--peers", f"exec:touch {begun}; sleep 600", "--key-file", f"{bench.folder}/job.key"]
+    agent = subprocess.Popen([*words_of, "--", "true"], pass_fds=[held], env=bench.env)
+    os.close(held)
+    end = time.monotonic() + LIMIT_S
+    while not os.path.exists(begun):
+        if agent.poll() is not None or time.monotonic() > end:
+            fail(f"{words_of[5]} was not run: {agent.returncode}")
+        time.sleep(0.01)  # between two looks; nothing rests on it
+    agent.terminate()
+    if agent.wait(LIMIT_S) == 0 or not select.select([hangs], [], [], LIMIT_S)[0]:
+        fail("a command that hangs has outlived its agent")
+    os.close(hangs)
+    print("a command that hangs: ended with its agent")
 
 
 SSHD = """Port 22
