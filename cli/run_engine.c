@@ -364,8 +364,8 @@ static bool hosts_write(const char *command, const char *path)
 }
 
 /* hosts_write() in a process of its own, with all that the command starts: one that hangs is ended
- * after COMMAND_S, and with us. `set` has SIGCHLD and SIGTERM, which are blocked. Returns the signal
- * that came, or -1: none in time. */
+ * after COMMAND_S, and with us. `set` has SIGCHLD and SIGTERM, which are blocked. Returns the
+ * signal that came, or -1: none in time. */
 static int hosts_write_within(const char *command, const char *path, const sigset_t *set,
                               bool *ret_written)
 {

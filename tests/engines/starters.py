@@ -50,6 +50,13 @@ with spotnik.init(samples=100_000, batch=96) as job:
 """
 
 
+SCONTROL = """#!/bin/sh
+for node; do :; done
+case $node in own) address=$OWN ;; *) address=$OTHER ;; esac
+echo "NodeName=$node NodeAddr=$address Port=1"
+"""
+
+
 class Lives:
     """The members of all hosts by their processes; each writes a file of its own."""
 
@@ -188,6 +195,22 @@ def pages(bench):
         on_each(bench, command, count)
         print(f"{row}: {count} hosts met")
     hanging(bench)
+    own_names(bench)
+
+
+def own_names(bench):
+    """Debian gives a host's own name the address 127.0.1.1, on that host alone: Slurm's other nodes must not be told it."""
+    bench.write("bin/scontrol", SCONTROL, 0o755)
+    run = f"{SPOTNIK} run -n 1 --peers slurm --key-file {bench.folder}/job.key -- env"
+    for own, other, wanted in (("127.0.1.1", f"{NETWORK}.2", NETWORK), ("127.0.1.1", "127.0.0.2", "127.0.1.1")):
+        slurm = {"SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": "own,other", "SLURMD_NODENAME": "own", "OWN": own, "OTHER": other}
+        path = f"{bench.folder}/bin:{bench.env['PATH']}"
+        done = subprocess.run(run.split(), env={**bench.env, **slurm, "PATH": path}, capture_output=True, text=True, check=False)
+        bind = re.search(r"SPOTNIK_BIND=(\S+)", done.stdout)
+        peers = re.search(r"SPOTNIK_PEERS=(\S+),", done.stdout)
+        if not bind or not peers or bind.group(1) != peers.group(1) or not bind.group(1).startswith(f"{wanted}"):
+            fail(f"{own}, {other}: {done}")
+    print("Slurm: a node whose own name is a loopback has the address that others know; a Slurm of one machine keeps its own")
 
 
 def hanging(bench):
