@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands of docs/guide/engines.md as they stand there, on hosts that are addresses of one network namespace. Claims:
 pages: workers of one machine meet; hosts meet by a folder, by names alone, and by a command that prints them; such a
-command that hangs ends with its agent.
+command that hangs ends with its agent; a node of Slurm is known by an address that others can reach.
 ssh: hosts of a file meet; one that is added to the file later joins; one that is killed is lost, and joins when it is
 started again.
 torchrun on each host: a worker that is killed takes the others of its host with it, torchrun starts them again, they
@@ -199,31 +199,32 @@ def pages(bench):
 
 
 def own_names(bench):
-    """Debian gives a host's own name the address 127.0.1.1, on that host alone: Slurm's other nodes must not be told it."""
+    """Debian gives a host's own name the address 127.0.1.1, on that host alone: other nodes must not be told it."""
     bench.write("bin/scontrol", SCONTROL, 0o755)
     run = f"{SPOTNIK} run -n 1 --peers slurm --key-file {bench.folder}/job.key -- env"
     for own, other, wanted in (("127.0.1.1", f"{NETWORK}.2", NETWORK), ("127.0.1.1", "127.0.0.2", "127.0.1.1")):
-        slurm = {"SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": "own,other", "SLURMD_NODENAME": "own", "OWN": own, "OTHER": other}
-        path = f"{bench.folder}/bin:{bench.env['PATH']}"
-        done = subprocess.run(run.split(), env={**bench.env, **slurm, "PATH": path}, capture_output=True, text=True, check=False)
+        env = {**bench.env, "PATH": f"{bench.folder}/bin:{bench.env['PATH']}", "OWN": own, "OTHER": other}
+        env |= {"SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": "own,other", "SLURMD_NODENAME": "own"}
+        done = subprocess.run(run.split(), env=env, capture_output=True, text=True, check=False)
         bind = re.search(r"SPOTNIK_BIND=(\S+)", done.stdout)
         peers = re.search(r"SPOTNIK_PEERS=(\S+),", done.stdout)
         if not bind or not peers or bind.group(1) != peers.group(1) or not bind.group(1).startswith(f"{wanted}"):
             fail(f"{own}, {other}: {done}")
-    print("Slurm: a node whose own name is a loopback has the address that others know; a Slurm of one machine keeps its own")
+    print("Slurm: a node whose own name is a loopback is known by one that others reach, unless all are one host")
 
 
 def hanging(bench):
     """A command for --peers that hangs ends with the agent. The pipe is at its end when nobody holds its other end."""
     begun = f"{bench.folder}/hangs"
     hangs, held = os.pipe()
-    words_of = [SPOTNIK, "run", "-n", "1", "--peers", f"exec:touch {begun}; sleep 600", "--key-file", f"{bench.folder}/job.key"]
-    agent = subprocess.Popen([*words_of, "--", "true"], pass_fds=[held], env=bench.env)
+    peers, key = f"exec:touch {begun}; sleep 600", f"{bench.folder}/job.key"
+    command = [SPOTNIK, "run", "-n", "1", "--peers", peers, "--key-file", key, "--", "true"]
+    agent = subprocess.Popen(command, pass_fds=[held], env=bench.env)
     os.close(held)
     end = time.monotonic() + LIMIT_S
     while not os.path.exists(begun):
         if agent.poll() is not None or time.monotonic() > end:
-            fail(f"{words_of[5]} was not run: {agent.returncode}")
+            fail(f"{peers} was not run: {agent.returncode}")
         time.sleep(0.01)  # between two looks; nothing rests on it
     agent.terminate()
     if agent.wait(LIMIT_S) == 0 or not select.select([hangs], [], [], LIMIT_S)[0]:
