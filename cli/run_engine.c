@@ -191,6 +191,20 @@ static bool slurm_name(const char *word, struct slurm *ret)
     return true;
 }
 
+/* A list that did not fit ends within a name, or within a bracket, as [1,3,5 does. The names before
+ * it will do: NODES_LISTED of them are asked, and all nodes have the same list. */
+static void cut_to_whole(char *list, size_t size)
+{
+    char *end = strrchr(list, ',');
+
+    if (strlen(list) < size - 1 || !end)
+        return;
+    *end = 0;
+    char *open = strrchr(list, '['), *closed = strrchr(list, ']');
+    if (open && (!closed || closed < open))
+        memcpy(end, "]", 2);
+}
+
 static bool slurm_nodes(struct slurm *slurm)
 {
     char command[200];
@@ -286,6 +300,7 @@ static bool find_slurm(const char *word, const char *bind, struct run_engine *re
             "or start them with: spotnik slurm submit");
     if (!slurm_nodes(&slurm))
         return false;
+    cut_to_whole(slurm.list, sizeof(slurm.list));
     if (spotnik_hosts_expand(slurm.list, node, NODES_LISTED, &count) || count == 0)
         return complain("cannot read Slurm's list of nodes \"%s\": %s", slurm.list,
                         spotnik_last_error());

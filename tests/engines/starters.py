@@ -202,13 +202,21 @@ def own_names(bench):
     """Debian gives a host's own name the address 127.0.1.1, on that host alone: other nodes must not be told it."""
     bench.write("bin/scontrol", SCONTROL, 0o755)
     run = f"{SPOTNIK} run -n 1 --peers slurm --key-file {bench.folder}/job.key -- env"
-    for own, other, wanted in (("127.0.1.1", f"{NETWORK}.2", NETWORK), ("127.0.1.1", "127.0.0.2", "127.0.1.1")):
+    many = f"own,other-[{','.join(str(i) for i in range(1, 5000, 2))}]"
+    cases = (
+        ("own,other", "127.0.1.1", f"{NETWORK}.2", NETWORK),
+        ("own,other", "127.0.1.1", "127.0.0.2", "127.0.1.1"),
+        (many, f"{NETWORK}.1", f"{NETWORK}.2", f"{NETWORK}.1"),  # longer than we read
+    )
+    for nodes, own, other, wanted in cases:
         env = {**bench.env, "PATH": f"{bench.folder}/bin:{bench.env['PATH']}", "OWN": own, "OTHER": other}
-        env |= {"SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": "own,other", "SLURMD_NODENAME": "own"}
+        env |= {"SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": nodes, "SLURMD_NODENAME": "own"}
         done = subprocess.run(run.split(), env=env, capture_output=True, text=True, check=False)
         bind = re.search(r"SPOTNIK_BIND=(\S+)", done.stdout)
-        peers = re.search(r"SPOTNIK_PEERS=(\S+),", done.stdout)
-        if not bind or not peers or bind.group(1) != peers.group(1) or not bind.group(1).startswith(f"{wanted}"):
+        peers = re.search(r"SPOTNIK_PEERS=([^\s,]+),\S+", done.stdout)
+        if not bind or not peers or peers.group().count(",") != (63 if nodes == many else 1):
+            fail(f"{nodes[:80]}: {done}")
+        if bind.group(1) != peers.group(1) or not bind.group(1).startswith(f"{wanted}"):
             fail(f"{own}, {other}: {done}")
     print("Slurm: a node whose own name is a loopback is known by one that others reach, unless all are one host")
 
