@@ -32,6 +32,7 @@ check "Slurm: the page" python3 tests/slurm/page.py "$spotnik" "$worker"
 check "Slurm: the time limit" python3 tests/slurm/page.py "$spotnik" "$worker" limit
 check "Slurm: steps" python3 tests/slurm/steps.py "$spotnik" "$worker"
 check "Slurm: a fleet" python3 tests/slurm/fleet.py "$spotnik" "$worker"
+check "Slurm: a plan and a trace" python3 tests/slurm/plan.py "$build"
 check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" "$build/tests/bag/bag-sim" examples/kubernetes
 check "the lines of the pages" python3 tests/engines/lines.py "$build" docs/guide
 check "the failure pages" python3 tests/engines/failures.py "$build" docs/guide

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #define PORT_FIRST 21300
 #define PORT_SPREAD 9000
 #define NODES_LISTED 64
+#define COMMAND_S 30 /* for a command that prints hosts */
 #define MAJORITY "majority:"
 
 static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -189,6 +191,20 @@ static bool slurm_name(const char *word, struct slurm *ret)
     return true;
 }
 
+/* A list that did not fit ends within a name, or within a bracket, as [1,3,5 does. The names before
+ * it will do: NODES_LISTED of them are asked, and all nodes have the same list. */
+static void cut_to_whole(char *list, size_t size)
+{
+    char *end = strrchr(list, ',');
+
+    if (strlen(list) < size - 1 || !end)
+        return;
+    *end = 0;
+    char *open = strrchr(list, '['), *closed = strrchr(list, ']');
+    if (open && (!closed || closed < open))
+        memcpy(end, "]", 2);
+}
+
 static bool slurm_nodes(struct slurm *slurm)
 {
     char command[200];
@@ -284,6 +300,7 @@ static bool find_slurm(const char *word, const char *bind, struct run_engine *re
             "or start them with: spotnik slurm submit");
     if (!slurm_nodes(&slurm))
         return false;
+    cut_to_whole(slurm.list, sizeof(slurm.list));
     if (spotnik_hosts_expand(slurm.list, node, NODES_LISTED, &count) || count == 0)
         return complain("cannot read Slurm's list of nodes \"%s\": %s", slurm.list,
                         spotnik_last_error());
@@ -361,21 +378,78 @@ static bool hosts_write(const char *command, const char *path)
     return false;
 }
 
+/* hosts_write() in a process of its own, with all that the command starts: one that hangs is ended
+ * after COMMAND_S, and with us. `set` has SIGCHLD and SIGTERM, which are blocked. Returns the
+ * signal that came, or -1: none in time. */
+static int hosts_write_within(const char *command, const char *path, const sigset_t *set,
+                              bool *ret_written)
+{
+    static const struct timespec patience = { .tv_sec = COMMAND_S };
+    int status = -1, got;
+    sigset_t none;
+
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        _exit(!hosts_write(command, path));
+    }
+    do
+        got = pid > 0 ? sigtimedwait(set, NULL, &patience) : -1;
+    while (got < 0 && pid > 0 && errno == EINTR);
+    if (pid > 0 && got != SIGCHLD)
+        kill(-pid, SIGKILL);
+    *ret_written = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    return got;
+}
+
 /* Until the agent ends. */
-static void hosts_keep(const char *command, const char *path)
+static void hosts_keep(const char *command, const char *path, const sigset_t *set)
 {
     static const struct timespec pause = { .tv_sec = 5 };
-    sigset_t set;
+    sigset_t end;
+    bool written;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_SETMASK, &set, NULL);
+    sigemptyset(&end);
+    sigaddset(&end, SIGTERM);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    while (sigtimedwait(&set, NULL, &pause) != SIGTERM)
-        hosts_write(command, path);
+    while (sigtimedwait(&end, NULL, &pause) != SIGTERM
+           && hosts_write_within(command, path, set, &written) != SIGTERM)
+        continue;
     unlink(path);
     _exit(0);
+}
+
+/* The first time, in the agent itself, whose signals are as they were afterwards. False: it has
+ * been said what is wrong. */
+static bool hosts_begin(const char *command, const char *path)
+{
+    sigset_t set, before;
+    bool written;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    int got = hosts_write_within(command, path, &set, &written);
+    if (written && fork() == 0)
+        hosts_keep(command, path, &set);
+    if (!written)
+        unlink(path);
+    if (got == SIGTERM)
+        raise(SIGTERM); /* when it is let in again */
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (got < 0)
+        return complain("exec:%s has not ended within %d s; it must print a host on each line, "
+                        "and end",
+                        command, COMMAND_S);
+    return written
+           || complain("exec:%s failed, or printed no host; it must print one on each line",
+                       command);
 }
 
 static bool find_exec(const char *command, const char *bind, struct run_engine *ret)
@@ -389,15 +463,7 @@ static bool find_exec(const char *command, const char *bind, struct run_engine *
         return complain("cannot make %s: %s", path, strerror(errno));
     close(fd);
     snprintf(word, sizeof(word), "hosts:%s", path);
-    if (!hosts_write(command, path)) {
-        unlink(path);
-        return complain("exec:%s failed, or printed no host; it must print one on each line",
-                        command);
-    }
-    fflush(NULL);
-    if (fork() == 0)
-        hosts_keep(command, path);
-    return find_dns(word, bind, ret);
+    return hosts_begin(command, path) && find_dns(word, bind, ret);
 }
 
 /* Only where there is no doubt: a step of several tasks, or several nodes. */

@@ -34,6 +34,7 @@ TRAIN = ["--", WORKER, "-u", "5000", "-n", "100000", "-b", "96"]
 SHOWN = {
     "elements join one by one": "Slurm's own delay; tests/slurm/lab.py sets cred_expire",
     "the batch shell ends with 75": "tests/slurm/elements.py (scancel: nobody is requeued)",
+    "a job with `--signal=B:USR1@60`": "Slurm's words; tests/slurm/page.py (batch_shell)",
     "no cloud, on a cloud's machine": "tests/notice/watch.py (nowhere): what is said in no cloud",
     "workers are killed before": "tests/notice/job.py (insisted)",
     "workers leave again and again": "tests/notice/job.py (notices), tests/notice/thousand.py",

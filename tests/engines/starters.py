@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Commands of docs/guide/engines.md as they stand there, on hosts that are addresses of one network namespace. Claims:
-pages: workers of one machine meet; hosts meet by a folder, by names alone, and by a command that prints them.
+pages: workers of one machine meet; hosts meet by a folder, by names alone, and by a command that prints them; such a
+command that hangs ends with its agent; a node of Slurm is known by an address that others can reach.
 ssh: hosts of a file meet; one that is added to the file later joins; one that is killed is lost, and joins when it is
 started again.
 torchrun on each host: a worker that is killed takes the others of its host with it, torchrun starts them again, they
@@ -12,6 +13,7 @@ mpirun: the ranks meet; one that is killed costs the others nothing.
 
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -45,6 +47,13 @@ with spotnik.init(samples=100_000, batch=96) as job:
         if job.step_commit():
             w += g
             print(f"commit {{step.number}} {{int(w[0])}} 0 {{step.size}} 0 {{time.monotonic_ns()}}", file=lives)
+"""
+
+
+SCONTROL = """#!/bin/sh
+for node; do :; done
+case $node in own) address=$OWN ;; *) address=$OTHER ;; esac
+echo "NodeName=$node NodeAddr=$address Port=1"
 """
 
 
@@ -185,6 +194,51 @@ def pages(bench):
         bench.end()
         on_each(bench, command, count)
         print(f"{row}: {count} hosts met")
+    hanging(bench)
+    own_names(bench)
+
+
+def own_names(bench):
+    """Debian gives a host's own name the address 127.0.1.1, on that host alone: other nodes must not be told it."""
+    bench.write("bin/scontrol", SCONTROL, 0o755)
+    run = f"{SPOTNIK} run -n 1 --peers slurm --key-file {bench.folder}/job.key -- env"
+    many = f"own,other-[{','.join(str(i) for i in range(1, 5000, 2))}]"
+    cases = (
+        ("own,other", "127.0.1.1", f"{NETWORK}.2", NETWORK),
+        ("own,other", "127.0.1.1", "127.0.0.2", "127.0.1.1"),
+        (many, f"{NETWORK}.1", f"{NETWORK}.2", f"{NETWORK}.1"),  # longer than we read
+    )
+    for nodes, own, other, wanted in cases:
+        env = {**bench.env, "PATH": f"{bench.folder}/bin:{bench.env['PATH']}", "OWN": own, "OTHER": other}
+        env |= {"SLURM_JOB_ID": "8", "SLURM_JOB_NODELIST": nodes, "SLURMD_NODENAME": "own"}
+        done = subprocess.run(run.split(), env=env, capture_output=True, text=True, check=False)
+        bind = re.search(r"SPOTNIK_BIND=(\S+)", done.stdout)
+        peers = re.search(r"SPOTNIK_PEERS=([^\s,]+),\S+", done.stdout)
+        if not bind or not peers or peers.group().count(",") != (63 if nodes == many else 1):
+            fail(f"{nodes[:80]}: {done}")
+        if bind.group(1) != peers.group(1) or not bind.group(1).startswith(f"{wanted}"):
+            fail(f"{own}, {other}: {done}")
+    print("Slurm: a node whose own name is a loopback is known by one that others reach, unless all are one host")
+
+
+def hanging(bench):
+    """A command for --peers that hangs ends with the agent. The pipe is at its end when nobody holds its other end."""
+    begun = f"{bench.folder}/hangs"
+    hangs, held = os.pipe()
+    peers, key = f"exec:touch {begun}; sleep 600", f"{bench.folder}/job.key"
+    command = [SPOTNIK, "run", "-n", "1", "--peers", peers, "--key-file", key, "--", "true"]
+    agent = subprocess.Popen(command, pass_fds=[held], env=bench.env)
+    os.close(held)
+    end = time.monotonic() + LIMIT_S
+    while not os.path.exists(begun):
+        if agent.poll() is not None or time.monotonic() > end:
+            fail(f"{peers} was not run: {agent.returncode}")
+        time.sleep(0.01)  # between two looks; nothing rests on it
+    agent.terminate()
+    if agent.wait(LIMIT_S) == 0 or not select.select([hangs], [], [], LIMIT_S)[0]:
+        fail("a command that hangs has outlived its agent")
+    os.close(hangs)
+    print("a command that hangs: ended with its agent")
 
 
 SSHD = """Port 22

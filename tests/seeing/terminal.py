@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: `spotnik top` fits 80 columns and 24 lines, follows a change of size, sorts, colours nothing with NO_COLOR, ends with q
-and gives the terminal back; elsewhere it writes lines or JSON. `spotnik status` without arguments finds the job of this host.
+and gives the terminal back; elsewhere it writes lines or JSON. `spotnik status` and `spotnik top` without arguments find the job of this host.
 The line of `spotnik run` has step, loss, members, speed, last recovery, time left and dollars; it is on a terminal alone, and is never
 mixed with what workers print.
 
@@ -19,6 +19,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from typing import Callable, Optional
 
@@ -161,6 +162,33 @@ def check_status(spotnik: str, job: Job) -> list[str]:
     return ["--peers", ours["SPOTNIK_PEERS"], "--key-file", ours["SPOTNIK_KEY_FILE"]]
 
 
+ALONE = """
+"$1" run -n 1 -- "$2" --quiet --steps 0 --batch 64 >/dev/null 2>&1 & one=$!
+until "$1" top --count 1 --json 2>"$3/why"; do kill -0 $one || exit 9; sleep 0.05; done
+"$1" run -n 1 -- "$2" --quiet --steps 0 --batch 64 >/dev/null 2>&1 & two=$!
+while "$1" top --count 1 >"$3/line" 2>"$3/why"; do kill -0 $two || exit 9; sleep 0.05; done
+cat "$3/why" >&2
+kill $one $two
+wait
+"""
+
+
+def check_top_alone(spotnik: str, charlm: str) -> None:
+    """Where no other process is seen: one job is found, of several none is guessed. The pauses are between two looks."""
+    apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
+        print("top without arguments: SKIPPED, no process namespace can be made here")
+        return
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SPOTNIK_")}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([*apart, "sh", "-c", ALONE, "sh", spotnik, charlm, folder], capture_output=True, text=True, env=clean, check=False,
+                              timeout=120)
+        assert done.returncode == 0, done
+        assert json.loads(done.stdout)["job"]["pid"] > 1, done
+        assert "several jobs run here" in done.stderr and len(re.findall(r"^  spotnik top --job \S+ --peers \S+ --key-file \S+$", done.stderr, re.M)) == 2, done
+    print("top without arguments: the one job of a host is found; of two, both are named")
+
+
 def check_line_of_losses(spotnik: str, charlm: str) -> None:
     """The whole line: after a loss, of a job with an end and a price."""
     command = [spotnik, "run", "-n", "2:3", "--respawn", "--", charlm, "--quiet", "--steps", "10000000", "--batch", "64"]
@@ -208,6 +236,7 @@ def main() -> None:
     done = subprocess.run([spotnik, "top", "--count", "1", "--peers", "127.0.0.1:1"], capture_output=True, text=True, env=clean, check=False,
                           timeout=60)  # it asks for what is missing, and waits for nobody
     assert done.returncode == 2 and "--key-file" in done.stderr, done
+    check_top_alone(spotnik, charlm)
     check_run_line(spotnik, charlm)
 
 

@@ -3,7 +3,8 @@
 """docs/guide/slurm.md word by word, on a Slurm of eight nodes: `spotnik` and `python` are found by the PATH, and where logs go is
 said by the environment. Claims: the submit line starts eight elements in one view, and the status line tells of them; the
 allocation's workers meet; after a notice to all nodes the batch script ends with 75 and requeues its job, which goes on at
-the next step. With `limit` Slurm sends that notice itself, before a time limit of two minutes (bench/operators.sh).
+the next step; with B: in --signal the job fails as the page says. With `limit` Slurm sends that notice itself, before a time
+limit of two minutes (bench/operators.sh).
 
     page.py SPOTNIK WORKER [limit]"""
 
@@ -80,6 +81,22 @@ def allocation(lab, block, folder):
     ended(lab, job)
 
 
+def batch_shell(lab, block, folder):
+    """The failure that the page names: with B: the signal ends the batch shell, and so the job; its members leave."""
+    block = "\n".join(line for line in block.splitlines() if not line.startswith("spotnik key"))
+    out = lab.env["SLURM_STDOUTMODE"].split("%")[0]
+    block = block.replace("-N 8", "-N 2").replace("--min 4", "--min 2").replace("--signal=USR1@60", "--signal=B:USR1@60")
+    job = lab.run("bash", "-ec", block, cwd=folder).stdout.split()[-1]
+    nodes = [Element(f"{out}{job}-{i}.log") for i in range(2)]
+    lab.until("two in one view", lambda: all(node.size() == 2 for node in nodes))
+    lab.run("scancel", "--batch", "--signal=USR1", job)
+    lab.until("the job to end", lambda: not lab.tell("squeue", "-h").strip())
+    told = lab.tell("scontrol", "-o", "show", "job", job)
+    if "JobState=FAILED" not in told or "ExitCode=0:10" not in told or any(node.count(r"left \(75\)") != 1 for node in nodes):
+        fail(f"B:USR1: {told}: {nodes[0].lines()[-3:]}")
+    print("with --signal=B:USR1 the job was FAILED with 0:10, and both members had left in good order")
+
+
 def main():
     submit, allocate = blocks()
     with tempfile.TemporaryDirectory(prefix="spotnik-slurm-") as folder, Lab(folder, NODES) as lab:
@@ -87,6 +104,8 @@ def main():
         if not LIMIT:
             submitted(lab, submit, folder)
         allocation(lab, allocate, folder)
+        if not LIMIT:
+            batch_shell(lab, allocate, folder)
 
 
 if __name__ == "__main__":
