@@ -148,9 +148,11 @@ static bool too_far(const struct spotnik_core *core, uint64_t behind)
 }
 
 /* A joiner two steps behind will be near enough when the token has gone round, or when it has
- * replayed the rest: everybody waits for it. The same is done for one that comes no nearer. Any
- * other that looks further behind may only be far away, in a job that steps faster than news
- * travels: it is worth a try now and then, with enter_wait_ns to make up for the rest. */
+ * replayed the rest: everybody waits for it. The same is done for one that comes no nearer, and for
+ * one that we have waited for in vain: the next sponsor that it asks has not seen yet that it comes
+ * no nearer, and would make the same short try for ever. Any other that looks further behind may
+ * only be far away, in a job that steps faster than news travels: it is worth a try now and then,
+ * with enter_wait_ns to make up for the rest. */
 static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
 {
     const struct resting *resting = resting_find(core, joiner->enter.member.id);
@@ -161,7 +163,7 @@ static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
     core->vote->patience_until_ns = 0;
     if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
         return false;
-    if (behind <= ENTER_NEAR || stalled(core, joiner)) {
+    if (behind <= ENTER_NEAR || resting || stalled(core, joiner)) {
         uint64_t patience_ns =
             core->limits.enter_wait_ns + behind * ENTER_PATIENCE * step_takes_ns(core);
         core->vote->patience_until_ns =
