@@ -62,6 +62,8 @@ static int work(struct bench_board *board, struct bench_report *report, spotnik_
         rc = spotnik_allreduce(job, 0, data, count, SPOTNIK_F32, SPOTNIK_MEAN);
         if (rc == 0)
             rc = spotnik_step_commit(job);
+        if (rc == SPOTNIK_ERR_EXCLUDED) /* on a busy machine: it is no survivor until it is back */
+            __atomic_store_n(&report->size, 0, __ATOMIC_SEQ_CST);
         if (rc)
             continue;
         spotnik_job_status status;
