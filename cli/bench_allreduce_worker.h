@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workers of spotnik bench allreduce: processes that are members of two jobs at once, one in
- * shared memory and one over TCP, and take turns between them, so that all ways of moving bytes see
- * the same weather. */
+ * shared memory and one over TCP. They take turns between the jobs, so that all ways of moving
+ * bytes see the same weather. */
 #ifndef SPOTNIK_CLI_BENCH_ALLREDUCE_WORKER_H
 #define SPOTNIK_CLI_BENCH_ALLREDUCE_WORKER_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keeper: a process that holds the reading ends of the workers' pipes beside the agent. While
- * the agent lives it does nothing. When the agent is killed, it goes on passing on what the workers
- * print, so that their next line does not end them with SIGPIPE (or an error, in Python), and ends
- * when the last of them has. */
+ * the agent lives it does nothing. When the agent is killed, the keeper goes on passing on what the
+ * workers print. So their next line does not end them with SIGPIPE (or an error, in Python). The
+ * keeper ends when the last of them has. */
 #ifndef SPOTNIK_CLI_KEEPER_H
 #define SPOTNIK_CLI_KEEPER_H
 

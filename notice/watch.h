@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher of one host: finds out in which cloud the machine is, asks there again and again,
- * runs the user's commands, looks at the user's files, and tells what changes. One thread; never
- * blocks longer than it is told to. */
+/* The watcher of one host. It finds out in which cloud the machine is, and asks there again and
+ * again. It runs the user's commands, looks at the user's files, and tells what changes. One
+ * thread; never blocks longer than it is told to. */
 #ifndef NOTICE_WATCH_H
 #define NOTICE_WATCH_H
 

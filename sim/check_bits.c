@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a
- * bucket is the sum of the members' inputs taken from rank j on round the ring, weighted, whichever
- * way the bucket went but up a tree; every member must have exactly these bits. And after every
- * step of the lineage all replicas are equal. */
+ * bucket is the sum of the members' inputs, weighted, taken from rank j on round the ring. This
+ * holds whichever way the bucket went, but up a tree. Every member must have exactly these bits.
+ * And after every step of the lineage all replicas are equal. */
 #include <stdlib.h>
 #include <string.h>
 

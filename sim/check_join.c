@@ -16,7 +16,7 @@ static uint32_t difference(const struct fact_view *a, const struct fact_view *b)
     return count;
 }
 
-/* A member that dies or leaves, a joiner that dies on the way in, or one that did not come near
+/* A member that dies or leaves; a joiner that dies on the way in, or one that did not come near
  * enough in the moment it was given; and a leaver that must stay for one view to hand over what
  * only it holds. */
 static bool somebody_moves(struct sim_world *world, uint64_t since_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P8, every sample once: over the steps of the lineage, in order, no index of an epoch of data is
- * in two contributions, and an epoch of data ends only when every index has been in one.
- * Contributors are the members of the view that reduced the step. */
+ * in two contributions. An epoch of data ends only when every index has been in one. Contributors
+ * are the members of the view that reduced the step. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P1, one lineage. At every first installation: the members taken over from the view before must be
- * more than half of them, or half with the tie-breaker, or all that truly lived on. At the end:
- * what was committed outside the lineage is at most one step, the last one of its member, which
- * never stood in a later view. */
+/* P1, one lineage. At every first installation the view must have taken over members of the one
+ * before: more than half of them, or half with the tie-breaker, or all that truly lived on. At the
+ * end: what was committed outside the lineage is at most one step, the last one of its member,
+ * which never stood in a later view. */
 #include <string.h>
 
 #include "base/id.h"
@@ -15,11 +15,11 @@ static bool goes_on(struct sim_world *world, uint32_t process)
 }
 
 /* The last value it voted for is this very view. P1 rests on votes: the members taken over are
- * voters, but not all voters are taken over. A leaver is not; nor is one that lacks the settled
- * step where nobody is left to serve it, which votes for the view without itself and is excluded
+ * voters, but not all voters are taken over. A leaver is not. Nor is one that lacks the settled
+ * step where nobody is left to serve it: it votes for the view without itself and is excluded
  * (member/proposal.c: drop_laggards). Counting it is right: any other group that would decide this
- * epoch needs a quorum that meets this one, and so a member that promised to it and reported this
- * value, or did not vote for it. A member that only looks on, or has voted for any other value
+ * epoch needs a quorum that meets this one. So it needs a member that promised to it and reported
+ * this value, or did not vote for it. A member that only looks on, or has voted for any other value
  * since, is not counted. Votes in different ballots count together, which is more than a quorum of
  * one ballot. It hides nothing: they are votes for one value, and a second value in the same epoch
  * breaks the check that each epoch has one view (check.c). */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P9, progress. After everything has healed, all processes that live must come to stand in one
- * view, all of them in it, and commit further steps there, within a limit of virtual time. Excused
- * only when the lineage rule itself forbids it, which is verified from the facts: in some view
- * still to be passed, the living members are not more than half, nor half with the tie-breaker, and
- * of some dead one no living member has witnessed the end on a good link. */
+ * view, all of them in it. They must do so, and commit further steps there, within a limit of
+ * virtual time. The checker excuses a run only when the lineage rule itself forbids it, which it
+ * verifies from the facts: in some view still to be passed, the living members are not more than
+ * half, nor half with the tie-breaker; and of some dead one no living member has witnessed the end
+ * on a good link. */
 #include "base/id.h"
 #include "base/time.h"
 #include "sim/check.h"
@@ -55,9 +56,9 @@ static bool has_met_all(struct sim_world *world, const struct fact_view *view, u
     return true;
 }
 
-/* It lives, and has or can have the witness for this view (a member that took it, and lost the
- * answer before a cleaner took the file, will never know), and knows that no member uses another
- * rule. */
+/* It lives, and has or can have the witness for this view, and knows that no member uses another
+ * rule. A member that took the witness, and lost the answer before a cleaner took the file, will
+ * never know. */
 static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member,
                          uint32_t smallest)
 {

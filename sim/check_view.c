@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P2, same view: all processes that install epoch e install the same members in the same order,
- * from the same step, with the same shares, and with the same chain of views behind it. */
+/* P2, same view: all processes that install epoch e install the same members in the same order.
+ * They do so from the same step, with the same shares, and with the same chain of views behind
+ * it. */
 #include "sim/check.h"
 
 static bool same(struct sim_world *world, const struct fact_view *known,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P5, no survivor's work is lost: a member that contributed to a step and stands in any view from
- * the one that reduced it on, stood in that one, so its gradient is in the result (check_step.c has
- * compared the bits). And no member computes a step twice (check.c). */
+/* P5, no survivor's work is lost: take a member that contributed to a step and stands in any view
+ * from the one that reduced it on. It must have stood in that one, so its gradient is in the result
+ * (check_step.c has compared the bits). And no member computes a step twice (check.c). */
 #include "sim/check.h"
 
 static bool stands_later(const struct sim_world *world, uint32_t process, uint64_t epoch)

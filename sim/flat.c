@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that simulated processes share: each has a segment of its own that all others can read,
+/* Memory that simulated processes share: each has a segment of its own that all others can read:
  * alive or dead, stopped or cut off from the network, on whatever host (in worlds of hierarchy: on
- * its own); and the flat all-reduce of src/shm runs over it, slice by slice in virtual time. That
- * is worse than any real host: an excluded member goes on reading and writing next to those that
+ * its own). The flat all-reduce of src/shm runs over it, slice by slice in virtual time. That is
+ * worse than any real host: an excluded member goes on reading and writing next to those that
  * excluded it. */
 #include <stdlib.h>
 #include <string.h>

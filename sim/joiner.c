@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner outside the ring, as src/transfer drives it: find a donor, copy its state at a step
- * boundary, replay committed results streamed by a donor, ask to be let in, and take another donor
+/* A joiner outside the ring, as src/transfer drives it: find a donor; copy its state at a step
+ * boundary; replay committed results that a donor streams; ask to be let in; and take another donor
  * when this one is lost. */
 #include <string.h>
 

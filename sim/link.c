@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control links as TCP gives them: FIFO in each direction, every direction with its own delay; what
  * is sent while the network is cut is sent again when it heals; an end tells the other one why it
- * closes (GOODBYE), unless its process died (EOF, and everything said before arrives before) or the
- * link broke (no proof of anything). Dials are answered, refused by the kernel of a dead process,
- * or run out of time. */
+ * closes (GOODBYE), with two exceptions: its process died (EOF, and everything said before arrives
+ * before), or the link broke (no proof of anything). Dials are answered, refused by the kernel of a
+ * dead process, or run out of time. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What will happen in a simulated world, in order of time. Two happenings of one instant come out
- * in the order in which they were put in, so a run never depends on the shape of the heap. Decides
+ * in the order in which they were put in. So a run never depends on the shape of the heap. Decides
  * nothing else. */
 #ifndef SPOTNIK_SIM_QUEUE_H
 #define SPOTNIK_SIM_QUEUE_H

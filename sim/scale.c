@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scale mode: a view of a thousand members, some killed in one instant, and what the recovery costs
- * each survivor in control messages and in virtual time, pass by pass; and how long a step takes
- * without. Members are put into one founded view directly: growing to a thousand by joining is
- * tested at sizes where it can be watched.
+/* Scale mode: a view of a thousand members, some killed in one instant. It tells what the recovery
+ * costs each survivor in control messages and in virtual time, pass by pass; and how long a step
+ * takes without. Members are put into one founded view directly: growing to a thousand by joining
+ * is tested at sizes where it can be watched.
  *
  * A thousand buckets of many megabytes do not fit here. What the processes hold is a model, smaller
- * than what is meant by a factor, and so are chunks, slices and what a link or memory carries in a
+ * than what is meant by a factor. So are chunks, slices and what a link or memory carries in a
  * millisecond: it all takes as long. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The deterministic simulator: whole clusters of cores in one process, under virtual time, with a
- * network and processes that fail in every way a real one does, and one checker per promise P1..P9.
- * One seed is one run, and the same seed is the same run on every machine.
+/* The deterministic simulator: whole clusters of cores in one process, under virtual time. Its
+ * network and processes fail in every way a real one does, and there is one checker per promise
+ * P1..P9. One seed is one run, and the same seed is the same run on every machine.
  * docs/reference/simulation.md says what is simulated and what each checker checks.
  *
  * A run has a safety phase under faults and a liveness phase: everything heals, no new faults, and

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Switching strategies in every simulated job: what src/api does with adapt/judge.h and
- * adapt/switch.h. Measurements are made of the results of committed steps, as the real ones are, so
- * that the same steps switch whatever is lost or comes in between. Beside the replica each process
- * has a few numbers for a model of its own, which drifts while members run apart and is averaged by
- * the switching step. Causes no happening: seeds keep their histories. */
+ * adapt/switch.h. Measurements come from the results of committed steps, as the real ones do. So
+ * the same steps switch whatever is lost or comes in between. Beside the replica each process has a
+ * few numbers for a model of its own. It drifts while members run apart, and the switching step
+ * averages it. Causes no happening: seeds keep their histories. */
 #include <string.h>
 
 #include "base/hash.h"

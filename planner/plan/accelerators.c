@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of accelerators. Figures are those of the makers' data sheets, without sparsity, for
- * one device as clouds count them (a K80 board is two, an M60 board too). */
+ * one device. A device is what clouds count as one (a K80 board is two, an M60 board too). */
 #include "plan/accelerators.h"
 
 #include <ctype.h>

@@ -11,15 +11,15 @@
  * A machine that is started is paid for at once and works one changeover later. Published policies
  * have one machine at a time (pair_speed 0): moving drops the old machine first, and the net and
  * the guard keep two changeovers. An elastic job (pair_speed 1 to 2) may hold both: the old machine
- * works on while its successor starts, a start that fails costs money but no time, and two that are
- * up work pair_speed machines' worth.
+ * works on while its successor starts; a start that fails costs money but no time; two that are up
+ * work pair_speed machines' worth.
  *
  * Several places (regions): the job's state is at one of them, at first the first. Spot is held at
  * the place of the state, or the state moves: that is paid for when the move begins, and the start
  * takes move_s longer. A policy sees one availability: spot here, or, once spot has been away from
  * here for so long that its saving would have paid for a move, spot anywhere. So a move costs no
- * more than the wait before it (the rule of the ski rental), and nothing has to be known of other
- * places. */
+ * more than the wait before it (the rule of the ski rental). The policy need not know anything of
+ * other places. */
 #ifndef SPOTNIK_PLAN_BACKTEST_H
 #define SPOTNIK_PLAN_BACKTEST_H
 

@@ -9,7 +9,7 @@
  * group's pool (pool.h): it goes for all machines of a pool at once. Machines that are lost by
  * themselves take others along with probability `together` (each with one half). When nobody is
  * left, work since the last checkpoint is lost. A spot machine with a price history is billed by
- * the second at the prices of the moment, each run from a random moment of the history on.
+ * the second at the prices of the moment. Each run begins at a random moment of the history.
  *
  * Where the job is followed by new plans, a run need not end with the fleet that it began with: a
  * rescue, a fleet on demand, takes over at the last moment from which it still ends in time. */

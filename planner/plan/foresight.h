@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our policy: a stochastic dynamic programme over (work left, slack, machine, availability and its
- * age), solved once for each climate, and a belief over climates that is updated by what the job
- * sees. */
+/* Our policy: a stochastic dynamic programme, and a belief over climates. The programme is over
+ * (work left, slack, machine, availability and its age), solved once for each climate. What the job
+ * sees updates the belief. */
 #ifndef SPOTNIK_PLAN_FORESIGHT_H
 #define SPOTNIK_PLAN_FORESIGHT_H
 

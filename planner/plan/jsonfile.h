@@ -22,9 +22,9 @@ int spotnik_json_number(const char *path, const json_t *object, const char *key,
                         double most, double fallback, double *value_out,
                         struct spotnik_fault *fault);
 
-/* Says what is wrong with the value under `key` of an object (or, key null, with the index-th of a
- * list), naming line and column in the file; of the container when that value is missing. Returns
- * -1. */
+/* Says what is wrong with a value, naming its line and column in the file; those of the container
+ * when the value is missing. The value is the one under `key` of an object (or, key null, the
+ * index-th of a list). Returns -1. */
 int spotnik_json_fault(struct spotnik_fault *fault, const char *path, const json_t *container,
                        const char *key, size_t index, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

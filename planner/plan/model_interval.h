@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often to write checkpoints: Young and Daly's closed forms, the availability-optimal one
- * (Saxena et al., arXiv 2410.18124), and the dynamic programme of "Temporally constrained
- * preemptions" (Kadupitiya et al., HPDC'20) for machines whose loss is likelier at some ages than
- * at others. */
+/* How often to write checkpoints: Young and Daly's closed forms, and the availability-optimal one
+ * (Saxena et al., arXiv 2410.18124). For machines whose loss is likelier at some ages than at
+ * others: the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et al.,
+ * HPDC'20). */
 #ifndef SPOTNIK_PLAN_MODEL_INTERVAL_H
 #define SPOTNIK_PLAN_MODEL_INTERVAL_H
 

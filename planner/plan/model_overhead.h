@@ -23,8 +23,8 @@ static inline double spotnik_replacement_s(double startup_s, double framework_s)
     return startup_s + framework_s;
 }
 
-/* remaining = (steps - step) / speed + overhead, fitted in relative error (a late revocation leaves
- * little time, and a planner needs that little right). */
+/* remaining = (steps - step) / speed + overhead, fitted in relative error: a late revocation leaves
+ * little time, and a planner needs that little right. */
 struct spotnik_remaining {
     double steps_per_s;
     double end_s; /* remaining time at step 0: steps / speed + overhead */

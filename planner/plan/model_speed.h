@@ -3,9 +3,9 @@
  *
  * Parameter server (CM-DARE, Li et al., ICDCS'20): the sum of the workers' speeds until the server
  * or its network saturates. The paper gives the two ends; between them we use ((n s)^-p +
- * cap^-p)^(-1/p). With p = 6 this is within 2 % of a closed queue of n workers at one
- * first-come-first-served server whose service and thinking times vary by 20-30 % (our simulation
- * of it), so p is not fitted to anybody's table.
+ * cap^-p)^(-1/p). With p = 6 this is within 2 % of a closed queue (our simulation of it). In that
+ * queue, n workers come to one first-come-first-served server whose service and thinking times vary
+ * by 20-30 %. So p is not fitted to anybody's table.
  *
  * Ring all-reduce (ours, synchronous): compute plus 2 (n-1)/n bytes over the slowest link plus 2
  * (n-1) hops. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those
- * that are in time), so that the simulation sees cheap, fast and balanced ones; each for fleets of
- * spot only, of both, and of on-demand only, since the closed form does not see that the dearer
- * ones are lost less often. */
+/* The search. It keeps candidates by three closed-form scores: cost, time, and cost among those
+ * that are in time. So the simulation sees cheap, fast and balanced ones. It does so by each score
+ * for fleets of spot only, of both, and of on-demand only: the closed form does not see that the
+ * dearer ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
 #include "plan/table.h"

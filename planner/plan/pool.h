@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of spot capacity for one machine type in one zone: where it stands, and what
- * futures a run may meet. Four sources, the first that there is: a trace to replay, what was seen
- * of the place until now (a trace as history), a rate or a band of losses per machine, and
+ * futures a run may meet. Four sources, the first that there is: a trace to replay; what was seen
+ * of the place until now (a trace as history); a rate or a band of losses per machine; and
  * otherwise nothing but how such machines fare in general. */
 #ifndef SPOTNIK_PLAN_POOL_H
 #define SPOTNIK_PLAN_POOL_H

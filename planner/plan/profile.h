@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner knows of a job: a device's time for a batch, the bytes to reduce, the epochs of
- * a target as a function of the global batch, and the cost of losing and joining a machine. From a
+/* What the planner knows of a job: a device's time for a batch; the bytes to reduce; the epochs of
+ * a target as a function of the global batch; the cost of losing and joining a machine. From a
  * description file, or from the store. */
 #ifndef SPOTNIK_PLAN_PROFILE_H
 #define SPOTNIK_PLAN_PROFILE_H

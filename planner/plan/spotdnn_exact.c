@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The exact search for spotDNN's problem. For n workers let U = sum 1/T_i, V = sum b_i/T_i, P = sum
- * of prices. Time is (D - e V/U)/U with D, e > 0 fixed by n, so a plan is cheaper than the best
+ * of prices. Time is (D - e V/U)/U with D, e > 0 fixed by n. So a plan is cheaper than the best
  * known, B, only if
  *
  *     P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex: below its chord on [b_low, b_high],
@@ -207,8 +207,8 @@ static void improve(struct exact *x)
 }
 
 /* A machine that n others beat in price, updates and images is in no best plan of n machines: one
- * of the n is free to take its place, as long as more updates never cost time, which holds while D
- * > 2 e b for every batch. */
+ * of the n is free to take its place. This needs that more updates never cost time, which holds
+ * while D > 2 e b for every batch. */
 static void drop_dominated(struct exact *x)
 {
     const struct spotnik_spotdnn_model *m = x->model;

@@ -2,8 +2,8 @@
 /* Spot capacity as a hidden Markov model. A place (one machine type in one zone) is in one of a few
  * regimes, which last from hours to weeks; in a regime, capacity comes and goes with a hazard that
  * depends on how long it has been as it is. So capacity flaps and then stays, good days follow good
- * days, and places differ. What was seen of a place says in which regime it may be (a filter), and
- * paths drawn from there are what the planner's runs meet.
+ * days, and places differ. What was seen of a place says in which regime it may be (a filter). The
+ * planner's runs meet paths drawn from there.
  *
  * Regimes are learned from traces by expectation-maximisation. Those built in are statistics of
  * public traces. */

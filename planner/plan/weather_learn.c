@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Learns the regimes of spot capacity (Baum-Welch). Ages are seen, so that only the regime is
- * hidden: the forward and backward passes give each tick's share in every regime, and hazards are
- * ends / ticks at risk by those shares, drawn towards the mean of their regime by two pseudo-ticks.
- * The best of a few random beginnings is kept. */
+ * hidden: the forward and backward passes give each tick's share in every regime. Hazards are ends
+ * / ticks at risk by those shares; two pseudo-ticks draw them towards the mean of their regime. The
+ * best of a few random beginnings is kept. */
 #include "plan/weather.h"
 #include "plan/draw.h"
 

@@ -6,7 +6,7 @@
  * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as
  * excused; with a lease nothing is allowed); a member ends because the job is over only where its
  * work was done; and when everything has healed, all processes stand in one view of one lineage
- * before 3 T + 40 s are over, but for those that are left to an operator. */
+ * before 3 T + 40 s are over. Only those that are left to an operator need not. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>

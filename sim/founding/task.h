@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of simulated processes, under virtual time. The code of src/peers is linked as it is; its
- * threads, locks, clocks and waits are these (the linker's --wrap), so that a search that waits a
- * minute takes none, and the same seed is the same run. One task runs at a time, until it waits. */
+ * threads, locks, clocks and waits are these (the linker's --wrap). So a search that waits a minute
+ * takes none, and the same seed is the same run. One task runs at a time, until it waits. */
 #ifndef SPOTNIK_SIM_FOUNDING_TASK_H
 #define SPOTNIK_SIM_FOUNDING_TASK_H
 

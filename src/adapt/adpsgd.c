@@ -3,8 +3,8 @@
  *
  * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t, pull its
  * snapshot, v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed. There
- * each member chooses for itself; here all turn by the same random number of places, so that in a
- * step nobody is asked twice and every peer is as likely as before.
+ * each member chooses for itself; here all turn by the same random number of places. So in a step
+ * nobody is asked twice, and every peer is as likely as before.
  *
  * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient
  * Descent", ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As

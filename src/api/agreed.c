@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bucket of agreed.h: a table with a row per share, all zeros but ours, summed up as integers,
- * which is a gather. There are as many rows as the job may have members, because a joiner that
- * repeats a step does not know how many took part in it. */
+ * which is a gather. There are as many rows as the job may have members: a joiner that repeats a
+ * step does not know how many took part in it. */
 #include "api/agreed.h"
 
 #include <stdlib.h>

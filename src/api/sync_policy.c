@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names stand for a policy, and what it decides by: the judge (adapt/judge.h) is fed with the
- * agreed rows of every committed step, replays included, and its state is registered, so that all
- * members wish for the same at the same step. What is to be seen of it from other threads is kept
- * in the job.
+/* Which names stand for a policy, and what it decides by: the agreed rows of every committed step,
+ * replays included, feed the judge (adapt/judge.h). Its state is registered, so that all members
+ * wish for the same at the same step. What is to be seen of it from other threads is kept in the
+ * job.
  *
  *     auto[:throughput[=LOW[,HIGH]] | :fastest | :waiting[=HIGH[,LOW]] |
  *     :schedule=PART][:SYNCHRONOUS/ASYNCHRONOUS] */

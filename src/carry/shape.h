@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tool for tests and demonstrations. It limits the bytes per second that all bulk connections of
- * this process (data, exchange, state) send together, as if its host had a slow card. So a cluster
+ * this process (data, exchange, state) send together: as if its host had a slow card. So a cluster
  * on one machine behaves like one behind slow links. Control messages are not held up. Off, it
  * costs a look at one variable.
  *

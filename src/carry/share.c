@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members whose memory we can read, and those that can read ours. Members of one host find each
  * other by a Unix socket whose name only holders of the job key can know. Over it they prove the
- * key as on any other connection, pass their segments' file descriptors, and keep it open for as
- * long as they live. */
+ * key as on any other connection, and pass their segments' file descriptors. They keep it open for
+ * as long as they live. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Areas of our segment for the inputs and results of buckets. Memory for a large one takes a tenth
- * of a second for 100 MiB, and as often longer as there are members on the host that want it at
- * once, as after a join. Nobody may wait for the engine's lock meanwhile: a recovery passes through
- * this member. So the caller's thread gets it, with the lock given up; the bucket is started when
- * it is there. */
+ * of a second for 100 MiB. It takes N times as long when N members of the host want it at once, as
+ * after a join. Nobody may wait for the engine's lock meanwhile: a recovery passes through this
+ * member. So the caller's thread gets it, with the lock given up; the bucket is started when it is
+ * there. */
 #include "base/dtype.h"
 #include "carry/share.h"
 

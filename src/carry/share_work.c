@@ -424,7 +424,7 @@ static bool listen_and_sleep(struct spotnik_carriage *carriage, uint64_t spin_ns
 }
 
 /* Mostly the others are as far as we are, and a glance does. Not in a view whose members' buckets
- * differ: what it would see there is no work for us, and the lock would never be free for the
+ * differ: what it would see there is no work for us. And the lock would never be free for the
  * progress thread, which has to tell the others and hear them. */
 void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place)
 {

@@ -4,10 +4,10 @@
  * reduced). One read takes the rest of a payload and the next header together.
  *
  * A lane may be several connections (widen.c). Each frame says which turn it has among those of its
- * epoch, and the core sees them in that order, as if they had come on one: one before its turn is
- * read into the scratch, and stays there. A frame of an epoch before our own is void, and one
- * before another that has come: its sender has gone over to a view that needs our promise, or goes
- * on without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
+ * epoch. The core sees them in that order, as if they had come on one: one before its turn is read
+ * into the scratch, and stays there. A frame of an epoch before our own is void, and one before
+ * another that has come: its sender has gone over to a view that needs our promise, or goes on
+ * without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

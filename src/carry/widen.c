@@ -43,7 +43,7 @@ int spotnik_widen_parse(const char *text, uint32_t *ret_width)
         SPOTNIK_WIDTH_MAX);
 }
 
-/* On one host nothing is in the way of a flow but the processor, and a link that we shape ourselves
+/* On one host nothing is in the way of a flow but the processor. And a link that we shape ourselves
  * is as fast as it is. */
 static bool may_try(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
 {

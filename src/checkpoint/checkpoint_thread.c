@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread behind checkpoints: it writes what was copied, keeps memory for the next copy, and
- * where checkpoints go by time, agrees with the others on the boundary of the next.
+/* The thread behind checkpoints: it writes what was copied, and keeps memory for the next copy.
+ * Where checkpoints go by time, it agrees with the others on the boundary of the next.
  *
  * That agreement needs no message: the member of rank 0 announces a step well ahead in the shared
  * directory. A member that does not see it in time skips its part; at the next one they meet

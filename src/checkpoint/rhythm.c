@@ -5,7 +5,7 @@
  * boundaries. One whose last checkpoint is complete begins again with every boundary. Why they
  * meet, whatever they did before, if no checkpoint is complete for a while:
  *
- *   - Each member's power only grows, so before long 2^coarse intervals are longer than the slowest
+ *   - Each member's power only grows. So before long 2^coarse intervals are longer than the slowest
  *     member's writing, and every member has a buffer free when its turn comes.
  *   - Let c be the largest power that any member waits for. To wait for a larger one it must first
  *     take a multiple of 2^c. So at the next multiple of 2^c all members take part, and no next

@@ -32,8 +32,8 @@ enum spotnik_action_kind {
     /* sum: out[step & 1] = all inputs added up, ours from `in`, the others' where KEEP put them.
      * Segment j of the ring (ring.h) from rank j on */
     SPOTNIK_ACTION_SUM,
-    /* gather: out[step & 1] = ours, `in` of this weight, and then what KEEP put to places 1 to
-     * `children`, of MEAN weighted already, in this order */
+    /* gather: in this order, out[step & 1] = ours, `in` of this weight; and then what KEEP put to
+     * places 1 to `children`, of MEAN weighted already */
     SPOTNIK_ACTION_GATHER,
     /* flat: reduce it by the flat algorithm with all of the view -> FLAT_DONE. `part` HOLDER,
      * SERVED: with the members of our host only; the first of them gets their sum (of MEAN without

@@ -89,8 +89,8 @@ struct spotnik_chunk_header {
     uint32_t bucket;
     uint64_t epoch; /* of the view; ignored by joiners for handover */
     uint64_t step;
-    /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's
-     * rank for an input and the size of the view for the result, in a tree the sender's slot at the
+    /* all-reduce: chunk number in the stream round the ring; or, of a small bucket, the sender's
+     * rank for an input and the size of the view for the result; in a tree the sender's slot at the
      * receiver; handover: chunk number in the bucket */
     uint64_t sequence;
     uint64_t count;  /* elements of the whole bucket */

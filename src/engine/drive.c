@@ -254,8 +254,8 @@ static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kin
 }
 
 /* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen
- * may be waiting for a step that we have, and our caller, who waits for the next commit, comes by
- * no boundary to tell it. */
+ * may be waiting for a step that we have. Our caller waits for the next commit, and comes by no
+ * boundary to tell it. */
 static void stable_tell(struct spotnik_engine *engine)
 {
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;

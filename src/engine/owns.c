@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Are our descriptors still ours? A program that closes all it does not know (daemonisers do, with
- * close_range) closes our links, too: the others read the end of this member, and this member
- * reads, from whatever file has taken the number of a link, the end of all the others. So the file
- * behind our listener is looked at before every event that may decide or commit. When it is another
- * one, this member is over: it touches no descriptor any more, and every call says why. So it is
- * when the listener was shut down, by a child that has inherited it: a member that dials us is
- * refused, as if we had ended. */
+ * close_range) closes our links, too: the others read the end of this member. And this member reads
+ * the end of all the others, from whatever file has taken the number of a link. So the file behind
+ * our listener is looked at before every event that may decide or commit. When it is another one,
+ * this member is over: it touches no descriptor any more, and every call says why. So it is when
+ * the listener was shut down, by a child that has inherited it: a member that dials us is refused,
+ * as if we had ended. */
 #include <sys/socket.h>
 
 #include "base/time.h"

@@ -13,7 +13,7 @@
  *   - Everything said of a store names an epoch, and is done only where the store follows the view
  *     of that epoch. An update is answered when all holders of the epoch have it. A new holder of a
  *     block says "later" until it has its content.
- *   - A holder takes content only from a member that already follows the view, so no update of an
+ *   - A holder takes content only from a member that already follows the view. So no update of an
  *     older epoch can enter it behind our back. It takes the newest content: `stamp`, the last
  *     epoch (plus one) in which it was complete. All holders of an epoch had every update that was
  *     answered in it.

@@ -9,9 +9,9 @@
  *    pool; it splits a range only when it begins and ends inside it with unconsumed samples on both
  *    sides: at most (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait.
  *    While ranges + 1 fresh one + shares / 2 might not fit ("crowded"), the pool is the returned
- *    ranges alone and a share is a number of whole ranges, or the beginning of them that its member
- *    can consume: nothing is split, so their number can only fall. Shares from the 1024th on are
- *    empty: so an empty list is never crowded.
+ *    ranges alone. Then a share is a number of whole ranges, or the beginning of them that its
+ *    member can consume: nothing is split, so their number can only fall. Shares from the 1024th on
+ *    are empty: so an empty list is never crowded.
  *
  * Neither depends on how long shares are, so uneven ones (the deal) need no rule of their own:
  * weights and their sum have 32 bits, and amount * weight / sum is exact in 64 without a wider

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits on strangers: connections of which we know only the origin. Any process can make thousands
- * a second, so we take them in small turns, accept without the lock, and let no crowd take the
+ * a second. So we take them in small turns, accept without the lock, and let no crowd take the
  * place of others:
  *
  *   - one origin (an address, a network of IPv6, a user of this host) has SPOTNIK_DOOR_OF_ORIGIN

@@ -4,7 +4,7 @@
  * naming the connection it answers; then the first one speaks. Decides when a link is up, which one
  * stays where two members dialled each other at once, and what its end proves
  * (docs/design/0004-proof-of-death.md). One rule carries that proof: the core has this link for as
- * long as our voice is open, and the last word on a voice that we close alive is GOODBYE. */
+ * long as our voice is open; and the last word on a voice that we close alive is GOODBYE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@
 #define SHUN_NS (200 * SPOTNIK_MS)
 #define RETIRE_NS (60 * SPOTNIK_S)
 /* How long the end of the ear may come after that of the voice: after a cut the kernel of a dead
- * peer says RST to what we send long before it has repeated the last words of the dead. */
+ * peer says RST to what we send. It does so long before it has repeated the last words of the
+ * dead. */
 #define LAST_WORDS_NS (3 * SPOTNIK_S)
 
 static size_t queue_max(const struct spotnik_links *links)
@@ -379,8 +380,8 @@ static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link
 }
 
 /* FIN: this was all that anybody ever said there. Its process need not have ended: a proxy that
- * starts again says FIN, too, and so does a process whose socket was shut down behind its back, on
- * our own host as well as on any. So it is dialled: one that has ended is refused. */
+ * starts again says FIN, too. So does a process whose socket was shut down behind its back, on our
+ * own host as well as on any. So it is dialled: one that has ended is refused. */
 static enum spotnik_proof end_proof(const struct spotnik_link *link)
 {
     if (!link->heard)

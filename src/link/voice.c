@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The half of a control link that we dialled: frames go out, and nothing ever comes in. So the
- * kernel, when it closes this socket for us, has no unread input and gets none, and says FIN after
+ * kernel, when it closes this socket for us, has no unread input and gets none. It says FIN after
  * the last byte it was given: what makes our death provable (docs/design/0004-proof-of-death.md).
  * While bytes wait here that the kernel has not taken, a close says RST instead, which proves
  * nothing. */

@@ -3,10 +3,11 @@
  * integers.
  *
  * limit = clamp(floor, mean + 8 * deviation, ceiling) of the gaps between signs of life (Jacobson's
- * estimator, as TCP's RTO), and at least 5/2 of the longest gap that is remembered. 32 busy
- * processes on two cores widen it; a quiet network narrows it to the floor. The estimator forgets
- * within a second. A network that loses packets has one long gap in some hundred short ones. The
- * kernel retransmits after 200 ms, and all later data wait. The longest gap covers that. */
+ * estimator, as TCP's RTO). It is at least 5/2 of the longest gap that the estimator remembers. 32
+ * busy processes on two cores widen it; a quiet network narrows it to the floor. The estimator
+ * forgets within a second. A network that loses packets has one long gap in some hundred short
+ * ones. The kernel retransmits after 200 ms, and all later data wait. The longest gap covers
+ * that. */
 #ifndef SPOTNIK_MEMBER_DETECTOR_H
 #define SPOTNIK_MEMBER_DETECTOR_H
 

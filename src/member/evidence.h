@@ -4,11 +4,12 @@
  *
  *     NONE < SILENT < TAINTED < GONE
  *
- * GONE      its process ended, and our link to it had delivered everything it ever said (the
- *           driver's proof, docs/design/0004-proof-of-death.md), and by what it said it did not
- *           vote for a view without us.
- * TAINTED   ended, but it had fenced us, or we had no working link to it at the end, or one that
- *           came up when it was in a later epoch: it may have moved on with others first.
+ * GONE      its process ended; our link to it had delivered everything it ever said (the driver's
+ *           proof, docs/design/0004-proof-of-death.md); and by what it said it did not vote for a
+ *           view without us.
+ * TAINTED   ended, but one of three holds: it had fenced us; we had no working link to it at the
+ *           end; or our working link came up when it was in a later epoch. It may have moved on
+ *           with others first.
  * SILENT    no sign of life; revoked when we hear from it.
  *
  * GONE is a first-hand statement and counts only in a ballot in which its witness votes. A member

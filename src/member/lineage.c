@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lineage rule (P1). Why it is safe, for two disjoint sets of voters A1 (which decided) and A2
- * of one epoch: two halves-with-the-smallest-or-more intersect, and so do two halves that both hold
- * the member that the witness names for this epoch, for it names at most one
+ * of one epoch: two halves-with-the-smallest-or-more intersect. So do two halves that both hold the
+ * member that the witness names for this epoch, for it names at most one
  * (docs/design/0024-exact-ties.md); all members of an epoch use the same one of these two rules. If
- * A2 is all members that are not GONE, then A1 is inside GONE, but every member of A1 fenced its
+ * A2 is all members that are not GONE, then A1 is inside GONE. But every member of A1 fenced its
  * links to A2 before A1 decided, so no voter of A2 can call it GONE. Nothing between the two is
- * allowed: a majority of the members "not proven gone" would not do, because a dead member may have
+ * allowed: a majority of the members "not proven gone" would not do. A dead member may have
  * promised a higher ballot to another group before it died (docs/design/0001-core.md, Lineage). */
 #include "member/lineage.h"
 

@@ -9,7 +9,7 @@
 #include "member/view.h"
 
 /* `report[rank]` for every member of `view`, as the token of one ballot carries it. True when the
- * voters are
+ * voters are:
  *   more than half of the view, or
  *   exactly half of it, with the tie-breaker, or
  *   all members that are not GONE.

@@ -141,8 +141,8 @@ static bool is_founder(const struct spotnik_peers_search *search,
            && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
 }
 
-/* A member of a replaced lineage does not block a founding, except one that has just replaced it
- * from its memory and has not yet written its record again. */
+/* A member of a replaced lineage does not block a founding, with one exception: a member that has
+ * just replaced it from its memory and has not yet written its record again. */
 static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
     return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD

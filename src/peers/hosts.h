@@ -10,7 +10,7 @@
 
 /* Names in the order of the list, at most `max`; *ret_count is how many there are, which may be
  * more. Errors: ARGUMENT (a bracket without its other half, a range that runs backwards, a name
- * that is too long or empty), LIMIT (a range of more than 100000 names). */
+ * that is too long or empty); LIMIT (a range of more than 100000 names). */
 int spotnik_hosts_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max,
                          uint32_t *ret_count);
 

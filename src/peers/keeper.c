@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes on between searches, on a thread of its own: our record in the directory is kept fresh,
- * the genesis of our lineage is kept there, a younger one ends us; and while this member is parked
- * it looks where new members look, because everybody it knew may be dead and the job may go on
- * elsewhere, or be over. */
+/* What goes on between searches, on a thread of its own. The thread keeps our record in the
+ * directory fresh, and keeps the genesis of our lineage there; a younger genesis ends us. While
+ * this member is parked, it looks where new members look: everybody it knew may be dead, and the
+ * job may go on elsewhere, or be over. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

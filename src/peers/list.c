@@ -6,8 +6,8 @@
  * (before addresses or names).
  *
  * A vote binds until the process it was given to has been replaced at its address, or has itself
- * voted for another (it withdraws, and does not found). So two founders would need one process to
- * have voted twice. */
+ * voted for another. A process that votes for another withdraws, and does not found. So two
+ * founders would need one process to have voted twice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The leftovers of dead processes in the directory. While a job lives no search meets them, so its
- * members now and then remove records that have not been refreshed for long and whose process does
- * not answer, and half a record that a killed process was writing. The record of our founder stays:
- * that it is there shows newcomers that no cleaner was. A live member puts its record back at once,
- * so that this decides nothing about the job. */
+ * members now and then remove them. They are records that nobody has refreshed for long and whose
+ * process does not answer; and half a record that a killed process was writing. The record of our
+ * founder stays: that it is there shows newcomers that no cleaner was. A live member puts its
+ * record back at once, so that this decides nothing about the job. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

@@ -61,11 +61,11 @@ static inline struct byte_pair byte_last(struct byte_pair sum, struct spotnik_re
     return (struct byte_pair){ byte_quotient(sum.even, by), byte_quotient(sum.odd, by) };
 }
 
-/* With 2^k < D <= 2^(k+1) and p = 16 + k, the multiplier is 2^p / D, rounded up or down, whichever
- * is off by e <= 1/2:
+/* With 2^k < D <= 2^(k+1) and p = 16 + k, the multiplier is 2^p / D. It is rounded up or down,
+ * whichever is off by e <= 1/2:
  *   up:   n m / 2^p = n / D + n e / 2^p, right if n e D < 2^p;
  *   down: (n + 1) m / 2^p = (n + 1) / D - (n + 1) e / 2^p, right if (n + 1) e D <= 2^p.
- * n is at most 255 D + D / 2, so (n + 1) D / 2 <= (255.5 D + 1) 2^k, which is below 2^16 2^k up to
+ * n is at most 255 D + D / 2. So (n + 1) D / 2 <= (255.5 D + 1) 2^k, which is below 2^16 2^k up to
  * D = 256. */
 static bool divisor16_make(struct spotnik_reduce_divisor16 *ret, uint32_t divisor)
 {

@@ -21,7 +21,7 @@
 /* Without a division: the sum times 1/D, rounded to a multiple of 2^-j by adding 1.5 * 2^(52-j),
  * then to a whole number. With b bits the product is off by e = 2^(b-52) at most (F32: 2^(b-23)), a
  * half is a multiple of 2^-j and the others are 1/(2D) away from it: so the first rounding makes a
- * half of what should be one if e < 2^-(j+1), and of nothing else if also e + 2^-(j+1) < 1/(2D). 32
+ * half of what should be one if e < 2^-(j+1); and of nothing else if also e + 2^-(j+1) < 1/(2D). 32
  * bits: j = 18, D <= 2^17. 16 bits in F32: j = 5, D <= 16. The second sum takes away what the first
  * had added, and adds what leaves the whole number in the lowest bits. Its constant has few bits,
  * so it is exact. */
@@ -64,9 +64,9 @@ static bool reduced_invert(struct reduced *reduced, uint32_t divisor_max)
 
 /* The same numbers from F32. With b bits and weights that add up to D < 2^(24 - b), products and
  * sums are whole numbers below 2^24, hence exact. A quotient that is no half is at least 1/(2D)
- * away from the next half, and the rounding of a division of that size moves it by at most 2^(b -
- * 25) < 1/(2D); halves are exact. So rounding to a whole number finds what it finds in F64, where
- * the same holds: the mean of exact arithmetic, rounded once. */
+ * away from the next half. The rounding of a division of that size moves it by at most 2^(b - 25) <
+ * 1/(2D); halves are exact. So rounding to a whole number finds what it finds in F64, where the
+ * same holds: the mean of exact arithmetic, rounded once. */
 #define SHORTS_F32(x) CONVERTED(CONVERTED(x, i32_v), f32_v)
 #define F32_SHORTS(mean, type) CONVERTED(BITS_OF_F32((mean) + 0x1.8p23f), type)
 /* Bytes by way of shorts: compilers take them one by one otherwise. */

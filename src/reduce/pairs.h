@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements at even and odd places computed apart, for tiers with vectors: a vector of narrow
- * elements, seen as one of elements twice as wide, is two vectors after a mask and a shift, and one
- * again after another. Nothing is shuffled, and compilers need no instructions for conversions that
- * some tiers lack. Decides no bit: each element is computed as by integer_mean.h and kernels.c. */
+ * elements is seen as one of elements twice as wide. It is two vectors after a mask and a shift,
+ * and one again after another. Nothing is shuffled, and compilers need no instructions for
+ * conversions that some tiers lack. Decides no bit: each element is computed as by integer_mean.h
+ * and kernels.c. */
 #ifndef SPOTNIK_REDUCE_PAIRS_H
 #define SPOTNIK_REDUCE_PAIRS_H
 

@@ -10,7 +10,7 @@
 
 #define QUANTISE_AHEAD 6144
 
-/* As a bit pattern: patterns without sign order as the magnitudes do, so it does not matter in
+/* As a bit pattern: patterns without sign order as the magnitudes do. So it does not matter in
  * which order the greatest is looked for, and infinity and NaN come out on top. */
 static inline uint32_t greatest_magnitude(const uint8_t *in, size_t count)
 {

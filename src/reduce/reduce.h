@@ -92,10 +92,10 @@ void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, 
 void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources,
                            uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op);
 
-/* Sums of several members each, as one: source 0, an input, or (`summed`) the sum of a host, and
- * then partial results of this very function or of reduce_flat() with PARTIAL, in this order;
- * `weight` is what is in them. `last`: all members are, so MEAN is finished. Types that round do so
- * once, here. `out` may be the data of source 0. Up to 16 sources. */
+/* Sums of several members each, as one, in this order: source 0, an input, or (`summed`) the sum of
+ * a host; then partial results of this very function or of reduce_flat() with PARTIAL. `weight` is
+ * what is in them. `last`: all members are, so MEAN is finished. Types that round do so once, here.
+ * `out` may be the data of source 0. Up to 16 sources. */
 void spotnik_reduce_partials(void *out, const struct spotnik_reduce_source *source,
                              uint32_t sources, bool summed, bool last, uint64_t count,
                              enum spotnik_dtype dtype, enum spotnik_op op);

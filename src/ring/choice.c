@@ -6,11 +6,11 @@
 
 #include "ring/tree.h"
 
-/* On one host a message costs the processors more than its bytes do: HUB, which has the fewest, was
- * the fastest way for up to 256 KiB (a chunk, the most there can be) with 4 and 8 members. Between
- * hosts N - 1 whole inputs on one link cost more than they save from about latency times bandwidth
- * on. With two members DIRECT moves what the ring moves, in half the hops. In larger views a TREE
- * has as few messages as HUB, and hops that hardly grow with the view. */
+/* On one host a message costs the processors more than its bytes do, and HUB has the fewest. With 4
+ * and 8 members there, it was the fastest way for up to 256 KiB (a chunk, the most there can be).
+ * Between hosts N - 1 whole inputs on one link cost more than they save from about latency times
+ * bandwidth on. With two members DIRECT moves what the ring moves, in half the hops. In larger
+ * views a TREE has as few messages as HUB, and hops that hardly grow with the view. */
 const struct spotnik_choice spotnik_choice_measured[] = {
     { 2, 256 * 1024, SPOTNIK_SCHEDULE_DIRECT, false },
     { 8, 256 * 1024, SPOTNIK_SCHEDULE_HUB, true },

@@ -56,7 +56,7 @@ void on_bucket_start(struct spotnik_core *core, const struct spotnik_event_start
     bucket_start(core, start->bucket);
 }
 
-/* A step without buckets still synchronises: an empty one makes it wait for everybody, or members
+/* A step without buckets still synchronises: an empty one makes it wait for everybody. Else members
  * would run ahead of each other by more than the one step that hand-over can mend. */
 static void add_barrier(struct spotnik_core *core)
 {

@@ -18,7 +18,7 @@ bool step_by_handover(const struct spotnik_core *core)
  * needed every member. So is the settled step of a view that no old member entered lagging, and
  * each commit of a lone member. (A member that joins lagging waits for it: ballot.c.) A member that
  * has left knows the view that goes on without it. An excluded one may have missed a view that
- * reduced its last step again, so the settled step of the one that it was told of proves
+ * reduced its last step again. So the settled step of the view that it was told of proves
  * nothing. */
 uint64_t step_stable(const struct spotnik_core *core)
 {

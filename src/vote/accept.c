@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ACCEPT, the second pass: this member votes. FENCED goes to every peer that does not vote in this
- * ballot, before the vote goes on, so that a clean end of our link to one of them can never mean
- * that we had gone on without it; and again whenever a link to one of them comes up, since the
+ * ballot, before the vote goes on. So a clean end of our link to one of them can never mean that we
+ * had gone on without it. FENCED goes again whenever a link to one of them comes up, since the
  * first may have died with the old link (docs/design/0001-core.md, Lineage). */
 #include "base/assert.h"
 #include "vote/vote.h"

@@ -117,8 +117,8 @@ static bool is_tied(const struct compared *differs, const struct compared *agree
 }
 
 /* The odd one of three differs from both its neighbours, and ends. A member that differs from one
- * and agrees with the other leaves that to the odd one, unless the odd one says that it is in the
- * same position: then each side ends at the border. */
+ * and agrees with the other leaves that to the odd one. But if the odd one says that it is in the
+ * same position, each side ends at the border. */
 static void judge(struct spotnik_core *core, int i, struct peer *const *neighbour, uint32_t count)
 {
     struct compared *first = &neighbour[0]->compared[i],

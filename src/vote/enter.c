@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Letting joiners in, both sides. A joiner asks one sponsor, again after every step it has
  * replayed; the sponsor starts a view change at its next quiet moment: at once while its caller
- * computes, else right after its next commit, so that no data already moved is reduced twice for
- * the sake of a joiner (P7). */
+ * computes, else right after its next commit. So no data already moved is reduced twice for the
+ * sake of a joiner (P7). */
 #include "base/assert.h"
 #include "base/time.h"
 #include "vote/vote.h"
@@ -26,7 +26,7 @@ static bool within_reach(const struct spotnik_core *core, uint32_t rank)
 }
 
 /* Joiner, and it has heard of a view: link to its members before we are one of them. An end is only
- * worth something to one that had a link, and a survivor that came in a moment before the others
+ * worth something to one that had a link. And a survivor that came in a moment before the others
  * died must be able to go on. */
 void enter_meet(struct spotnik_core *core)
 {
@@ -213,9 +213,9 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
 }
 
 /* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests
- * many times as long as we stood frozen, at every member, so that a joiner that never catches up
- * does not delay us again and again. A view that a loss or a broken path forced upon us waited for
- * nobody: were the joiner to rest for that, a job that loses members would shut out those that
+ * 8 times (ENTER_REST) as long as we stood frozen, at every member. So a joiner that never catches
+ * up does not delay us again and again. A view that a loss or a broken path forced upon us waited
+ * for nobody: were the joiner to rest for that, a job that loses members would shut out those that
  * replace them. */
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {

@@ -2,8 +2,8 @@
 /* Our evidence against peers, and when it makes us start a ballot ourselves.
  *
  * The nearest live predecessor of a lost member starts at once; every further witness waits
- * stagger_ns longer than the one before, so that one loss seen by a whole host starts one ballot,
- * and yet none is missed when the first witness dies too. */
+ * stagger_ns longer than the one before. So one loss seen by a whole host starts one ballot, and
+ * yet none is missed when the first witness dies too. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "vote/vote.h"
@@ -124,11 +124,11 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
 }
 
 /* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it
- * says FENCED on a link that stands, and first of all on one that comes up in the same epoch. So it
- * may have if it fenced us then or later; or if, when the link came up, it was in a later epoch
- * already, where it fences no peer for the earlier one. A later epoch heard on a link older than
- * that says nothing against it: it went there by a view that we voted for, or one chosen by others,
- * which fenced us. */
+ * says FENCED on a link that stands. It says so first of all on one that comes up in the same
+ * epoch. So it may have if it fenced us then or later; or if, when the link came up, it was in a
+ * later epoch already, where it fences no peer for the earlier one. A later epoch heard on a link
+ * older than that says nothing against it: it went there by a view that we voted for, or one chosen
+ * by others, which fenced us. */
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
 {
     SPOTNIK_ASSERT(peer->used);

@@ -265,7 +265,7 @@ static void unmute(struct spotnik_core *core)
 
 /* A value that was accepted before stands, and so does its order. A path may have broken since
  * between a voter and the next: ACCEPT would wait there until it works. Any voters that the lineage
- * rule allows may choose the value, so those at one end of the path do not vote, and learn of the
+ * rule allows may choose the value. So those at one end of the path do not vote, and learn of the
  * view as a member that missed ACCEPT does. Where too few would be left all vote, and wait. */
 static void path_spares(struct spotnik_core *core)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place of
- * a circle, since a member that has installed the view is busy with data at once, and a circle
- * would wait at every hop. Nothing has to come back: if a member is missed, the first peer that
- * hears it speak in an old epoch tells it.
+ * a circle. A member that has installed the view is busy with data at once, and a circle would wait
+ * at every hop. Nothing has to come back: if a member is missed, the first peer that hears it speak
+ * in an old epoch tells it.
  *
  * Places count from the initiator. They form blocks of `warm_count`, so that a tree link is a warm
  * one: the head of a block tells the next head, and within a block place p tells 2p+1 and 2p+2.
