@@ -366,8 +366,9 @@ static void link_comes_up(struct sim_world *world, struct sim_process *process,
  * always see it. */
 static enum spotnik_proof end_proof(struct sim_world *world, const struct sim_item *item)
 {
-    bool near = process_at(world, item->from)->host == process_at(world, item->to)->host;
-    return world->options.between && !near ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY;
+    if (process_at(world, item->from)->host == process_at(world, item->to)->host)
+        return SPOTNIK_PROOF_GONE;
+    return world->options.between ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY;
 }
 
 static void deliver(struct sim_world *world, struct sim_process *process,

@@ -73,7 +73,8 @@ enum spotnik_event_kind {
 /* What the end of a link proves. */
 enum spotnik_proof {
     SPOTNIK_PROOF_NONE,
-    /* the peer has ended: the last word of its voice says so under the key, or its host refuses */
+    /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is
+     * ours */
     SPOTNIK_PROOF_GONE,
     SPOTNIK_PROOF_END, /* its voice has ended in order: by its kernel, or a proxy between us */
     /* the same, without a proxy between us: GONE if the next answered dial is refused */

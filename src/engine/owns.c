@@ -3,11 +3,7 @@
  * close_range) closes our links, too: the others read the end of this member. And this member reads
  * the end of all the others, from whatever file has taken the number of a link. So the file behind
  * our listener is looked at before every event that may decide or commit. When it is another one,
- * this member is over: it touches no descriptor any more, and every call says why. So it is when
- * the listener was shut down, by a child that has inherited it: a member that dials us is refused,
- * as if we had ended. */
-#include <sys/socket.h>
-
+ * this member is over: it touches no descriptor any more, and every call says why. */
 #include "base/time.h"
 #include "engine/inside.h"
 
@@ -29,19 +25,11 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
     spotnik_engine_changed(engine);
 }
 
-static bool is_ours(int listener, uint64_t inode)
-{
-    int listens = 0;
-    socklen_t size = sizeof listens;
-    return spotnik_socket_inode(listener) == inode
-           && getsockopt(listener, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens;
-}
-
 static bool look(struct spotnik_engine *engine, uint64_t now_ns)
 {
     engine->looked_ns = now_ns;
     if (!engine->revoked
-        && !is_ours(spotnik_door_socket(engine->links)->fd, engine->listener_inode))
+        && spotnik_socket_inode(spotnik_door_socket(engine->links)->fd) != engine->listener_inode)
         spotnik_owns_lost(engine);
     return !engine->revoked;
 }

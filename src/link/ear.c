@@ -3,8 +3,6 @@
  * it ends is told apart here: in order, after the last byte that was said (FIN), or in any other
  * way, which proves nothing (docs/design/0004-proof-of-death.md). */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,22 +51,6 @@ static void compact(struct spotnik_ear *ear)
     ear->in_at = 0;
 }
 
-/* Has the peer's kernel said so? Whoever holds a copy of our descriptor (a child, a debugger) may
- * shut it down: then we read an end that nobody has said. */
-static bool has_fin(int fd)
-{
-    struct tcp_info facts;
-    socklen_t size = sizeof facts;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &facts, &size) == 0
-           && facts.tcpi_state == TCP_CLOSE_WAIT;
-}
-
-static bool is_end(const struct spotnik_ear *ear)
-{
-    return ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode
-           && has_fin(ear->socket.fd);
-}
-
 enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
 {
     compact(ear);
@@ -82,7 +64,9 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
     /* in the middle of a frame it was not the end of what there was to say, nor when another file
      * has taken its place */
     if (got <= 0)
-        return got == 0 && is_end(ear) ? SPOTNIK_HEARING_END : SPOTNIK_HEARING_BROKEN;
+        return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode
+                   ? SPOTNIK_HEARING_END
+                   : SPOTNIK_HEARING_BROKEN;
     spotnik_socket_acknowledge(ear->socket.fd);
     if ((size_t)got < ear->in_size - ear->in_have)
         spotnik_socket_drained(&ear->socket);

@@ -4,7 +4,7 @@
  * naming the connection it answers; then the first one speaks. Decides when a link is up, which one
  * stays where two members dialled each other at once, and what its end proves
  * (docs/design/0004-proof-of-death.md). One rule carries that proof: the core has this link for as
- * long as our voice is open; and the last word on a voice that we close alive is GOODBYE. */
+ * long as our voice is open, and the last word on a voice that we close alive is GOODBYE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,7 @@
 #define SHUN_NS (200 * SPOTNIK_MS)
 #define RETIRE_NS (60 * SPOTNIK_S)
 /* How long the end of the ear may come after that of the voice: after a cut the kernel of a dead
- * peer says RST to what we send. It does so long before it has repeated the last words of the
- * dead. */
+ * peer says RST to what we send long before it has repeated the last words of the dead. */
 #define LAST_WORDS_NS (3 * SPOTNIK_S)
 
 static size_t queue_max(const struct spotnik_links *links)
@@ -379,14 +378,18 @@ static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link
            && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
-/* FIN: this was all that anybody ever said there. Its process need not have ended: a proxy that
- * starts again says FIN, too. So does a process whose socket was shut down behind its back, on our
- * own host as well as on any. So it is dialled: one that has ended is refused. */
-static enum spotnik_proof end_proof(const struct spotnik_link *link)
+/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its
+ * kernel is ours, and its process has ended. From another host it may have been said by a proxy
+ * that starts again. */
+static enum spotnik_proof end_proof(const struct spotnik_links *links,
+                                    const struct spotnik_link *link)
 {
+    uint64_t host = links->credentials->self.host;
     if (!link->heard)
         return SPOTNIK_PROOF_NONE;
-    return link->ear.direct ? SPOTNIK_PROOF_LIKELY : SPOTNIK_PROOF_END;
+    if (!link->ear.direct)
+        return SPOTNIK_PROOF_END;
+    return link->peer.host == host && host != 0 ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_LIKELY;
 }
 
 /* True: there may be more to read. */
@@ -400,7 +403,7 @@ static bool hear_link(struct spotnik_links *links, struct spotnik_link *link)
         if (hearing == SPOTNIK_HEARING_MORE)
             frames_take(links, link);
         else if (hearing == SPOTNIK_HEARING_END)
-            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, end_proof(link));
+            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, end_proof(links, link));
         else if (hearing == SPOTNIK_HEARING_BROKEN)
             ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
     }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A live process closes one descriptor of its member, each in its turn: by itself, so that the
- * library's own next file may take the number, or with another file in its place. Or somebody who
- * has inherited its sockets shuts them down, its connections or the listener with them: it reads
- * from its own ends what a death of the other would say. Claims: no step has two results, and
- * nobody hangs. The member ends with an error, or both are in one view again; the other goes on.
- * Two members of one host, in shared memory and over TCP, and two that take each other for other
- * machines.
+ * library's own next file may take the number, or with another file in its place. Claims: no step
+ * has two results, and nobody hangs. The member ends with an error, or both are in one view again;
+ * the other goes on. Two members of one host, in shared memory and over TCP, and two that take each
+ * other for other machines.
  *
- *     e2e-closed-each [first=0] [last=99] [how=0]
- *
- * `first` and `last` of the descriptors, in order; how=2 only shuts down. */
+ *     e2e-closed-each [first=0] [last=99]      (of the descriptors, in order) */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +24,7 @@
 
 enum { BEFORE = 30, AFTER = 300, FURTHER = 30, STEPS = 1 << 20, LIMIT_S = 60, COUNT = 1000 };
 
-enum how { CLOSES, REPLACES, SHUTS };
+enum end { STILL_IN, WITH_ERROR };
 
 static struct shared {
     uint64_t closed_at; /* the last step before it closed one; 0: not yet */
@@ -71,13 +66,10 @@ static int step_once(struct member *member)
     return 0;
 }
 
-/* An exclusion is no end: the member comes back by itself. The last step before it may have been
- * committed alone (docs/protocol.md, 16). */
+/* An exclusion is no end: the member comes back by itself. */
 static int step_or_return(struct member *member)
 {
     int rc = step_once(member);
-    if (rc == SPOTNIK_ERR_EXCLUDED)
-        shared->digest[member->which][member->step % STEPS] = 0;
     return rc == SPOTNIK_ERR_EXCLUDED ? 0 : rc;
 }
 
@@ -97,22 +89,6 @@ static int descriptors(int *ret, int most)
     closedir(folder);
     qsort(ret, (size_t)count, sizeof *ret, by_number);
     return count;
-}
-
-static const char *const how_name[] = { "closed", "another file for", "shut down" };
-
-/* 0: connections only; 1: all sockets. */
-static void shut_down(int index)
-{
-    int list[256], count = descriptors(list, 256), listens;
-    shared->count = 2;
-    strcpy(shared->file, index == 0 ? "connections" : "all sockets");
-    for (int i = 0; i < count; i++) {
-        socklen_t size = sizeof listens;
-        if (getsockopt(list[i], SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0
-            && (index == 1 || !listens))
-            shutdown(list[i], SHUT_RDWR);
-    }
 }
 
 static void close_one(int index, bool replaces)
@@ -158,17 +134,14 @@ static int together(struct member *member, uint32_t steps)
     return rc;
 }
 
-static void be_closer(int index, enum how how, const char *host)
+static void be_closer(int index, bool replaces, const char *host)
 {
     static struct member member;
     member.which = 1;
     join(&member, host);
     if (together(&member, BEFORE))
         exit(1);
-    if (how != SHUTS)
-        close_one(index, how == REPLACES);
-    else if (index < 2)
-        shut_down(index);
+    close_one(index, replaces);
     shared->closed_at = member.step;
     shared->rc = together(&member, AFTER);
     if (shared->rc)
@@ -227,7 +200,7 @@ static void folder_make(char *dir)
 }
 
 /* True: there is such a descriptor. */
-static bool play(const char *transport, bool apart, enum how how, int index)
+static bool play(const char *transport, bool apart, bool replaces, int index)
 {
     char dir[] = "/tmp/spotnik-each-XXXXXX", command[64];
     pid_t pid[2];
@@ -241,7 +214,7 @@ static bool play(const char *transport, bool apart, enum how how, int index)
             alarm(LIMIT_S * CLUSTER_SLOWNESS);
             if (i == 0)
                 be_other(apart ? "one" : NULL);
-            be_closer(index, how, apart ? "two" : NULL);
+            be_closer(index, replaces, apart ? "two" : NULL);
         }
     }
     for (int i = 0; i < 2; i++)
@@ -253,9 +226,9 @@ static bool play(const char *transport, bool apart, enum how how, int index)
         return false;
     uint64_t differs = differing();
     bool well = !status[0] && !status[1] && !differs;
-    printf("%s%s, %s %d (%s): %s %d %s\n", transport, apart ? ", two hosts" : "", how_name[how],
-           shared->number, shared->file, shared->rc ? "ends with" : "goes on,", shared->rc,
-           shared->why);
+    printf("%s%s, %s %d (%s): %s %d %s\n", transport, apart ? ", two hosts" : "",
+           replaces ? "another file for" : "closed", shared->number, shared->file,
+           shared->rc ? "ends with" : "goes on,", shared->rc, shared->why);
     if (!well) {
         printf("FAILED: statuses %d and %d, closed after step %" PRIu64 ", ended after %" PRIu64
                ", step %" PRIu64 " has two results\n",
@@ -272,8 +245,7 @@ int main(int argc, char **argv)
         bool apart;
     } way[] = { { "auto", false }, { "tcp", false }, { "tcp", true } };
     int first = (int)cluster_argument(argc, argv, "first", 0),
-        last = (int)cluster_argument(argc, argv, "last", 99),
-        least = (int)cluster_argument(argc, argv, "how", CLOSES);
+        last = (int)cluster_argument(argc, argv, "last", 99);
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("SPOTNIK_JOB", "each", 1);
@@ -282,9 +254,9 @@ int main(int argc, char **argv)
     if (shared == MAP_FAILED)
         return 2;
     for (size_t i = 0; i < sizeof way / sizeof way[0]; i++)
-        for (enum how how = (enum how)least; how <= SHUTS; how++)
+        for (int replaces = 0; replaces < 2; replaces++)
             for (int index = first;
-                 index <= last && play(way[i].transport, way[i].apart, how, index); index++)
+                 index <= last && play(way[i].transport, way[i].apart, replaces, index); index++)
                 continue;
     return 0;
 }
