@@ -4,7 +4,8 @@
 # for example `dev/test.sh build --suite unit`. Exit status 0 when nothing failed and something passed.
 # Meson's limits on time are for a quiet machine and only end what hangs; a busy one gets four times as long.
 # Tests of real processes wait more than they compute, so one test more than there are cores runs at once. On large
-# machines eight do: more would only hide which of them starves which.
+# machines eight do: more would only hide which of them starves which. Those that run alone have priority -10: the first of
+# them waits for all that run, so they come last.
 set -eu
 cd "$(dirname "$0")/.."
 
