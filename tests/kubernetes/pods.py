@@ -292,12 +292,13 @@ def live(cluster):
     cluster.until("all four to be in", lambda: cluster.is_whole(0, 1, 2, 3))
     print(f"names without an address are {cluster.missing}: {'three pods met, the fourth joined' if cluster.majority else 'four pods met'}")
 
-    took_s = pods[0].delete(grace_s=15)
+    grace_s = 30 if cluster.majority else 15  # what clouds give
+    took_s = pods[0].delete(grace_s)
     cluster.until("the others to go on", lambda: cluster.is_whole(1, 2, 3))
     pods[0].start()
     cluster.until("the pod to come back", lambda: cluster.is_whole(0, 1, 2, 3))
     print(
-        f"preempted with 15 s of grace: gone in good order after {took_s * 1000:.0f} ms, and back with another address"
+        f"preempted with {grace_s} s of grace: gone in good order after {took_s * 1000:.0f} ms, and back with another address"
     )
 
     pods[2].vanish()
