@@ -14,17 +14,14 @@ import time
 from typing import Any, Optional
 
 import numpy as np
+from loops import hosted, turns
+from telling import tell
 
 import spotnik
-from spotnik.hosting.data import Arrays
-from spotnik.hosting.loop import Loop
-from spotnik.hosting.replica import Replica, Settings
+
+__all__ = ["hosted", "turns"]  # named by the tests, as all functions here
 
 PACE_S = 0.003  # of steps that do nothing: a joiner repeats them, and must be faster than they come
-
-
-def tell(value: Any) -> None:
-    print(json.dumps(value), flush=True)
 
 
 def train(
@@ -417,25 +414,6 @@ def kept(folder: str, way: str) -> None:
     _part(job, way)
 
 
-def hosted(folder: str, way: str) -> None:
-    """The same with the replica of a framework, whose callbacks, say, are a blob."""
-    own = [np.zeros(1)]
-    replica = Replica(lambda: own, Settings(config=spotnik.Config(checkpoint_dir=folder, checkpoint_steps=1000)))
-    replica.before_copy.append(lambda job: job.blob_set("blob", str(own[0][0]).encode()))
-    for _ in range(3):
-        replica.begin()
-        if replica.fresh:
-            own[0][:] = replica.values[0]
-            tell({"memory": own[0][0], "blob": replica.open().blob_get("blob").decode()})
-            replica.taken()
-        assert replica.commit()
-        own[0] += 1
-    if way == "notice":
-        replica.open().notice()
-        replica.begin()
-    replica.leave()
-
-
 def _part(job: spotnik.Job, way: str) -> None:
     if way == "notice":
         job.notice()
@@ -585,28 +563,6 @@ def compressed() -> None:
         }
     )
     spotnik.leave()
-
-
-def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
-    """A loop of a framework without one, which averages three things in a turn, all of one size."""
-    state = [np.ones(50)]
-    wrong = 0
-
-    def write(values: Any) -> None:
-        state[:] = map(np.copy, values)
-
-    loop = Loop(lambda: state, write, Settings())
-    loop.assigned = 0
-    for _, x in loop.steps(Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True), epochs):
-        time.sleep(pause_s)
-        [mean] = loop.average([np.full(50, x.mean())], once=True)
-        state[0] = 0.5 * state[0] + mean
-        loop.assigned += 1
-        [loss] = loop.average([np.full(50, 1e6)])
-        most = np.full(50, -2e6)
-        loop.reduce([most], "max")
-        wrong += loss[0] != 1e6 or most[0] != -2e6
-    tell({"digest": loop.replica.digest, "w": float(state[0][0]), "wrong": int(wrong)})
 
 
 if __name__ == "__main__":
