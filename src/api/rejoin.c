@@ -177,6 +177,7 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
     struct spotnik_joiner_config config = { .registry = &job->registry,
                                             .engine = job->engine,
+                                            .patience_ns = job->config.silence_ceiling_ns,
                                             .narrow = job->narrow,
                                             .stop = stop,
                                             .lost = lost,

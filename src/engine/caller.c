@@ -13,7 +13,8 @@
 #include "engine/inside.h"
 #include "reduce/reduce.h"
 
-#define COMING_IN_NS (3 * SPOTNIK_S) /* a joiner that is not let in by then leaves as it is */
+#define COMING_IN_NS                                                                               \
+    (3 * SPOTNIK_S) /* a joiner waits at least so long to be let in, and then leaves */
 #define BOUNDARY_NS (5 * SPOTNIK_MS) /* how often the boundary hook runs while step_begin waits */
 #define INLINE_BYTES                                                                               \
     (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
@@ -101,16 +102,17 @@ static void boundary_call(struct spotnik_engine *engine, bool waiting)
 
 /* A joiner that has asked to be let in stands in a view before it hears of it. Were it to go now,
  * the others would lose a member whose death nobody can prove. So it comes in first, which takes no
- * longer than a step, and then leaves as members do. */
+ * longer than a step, and then leaves as members do. Where silence is borne for longer, machines
+ * are slow. */
 static bool is_coming_in(struct spotnik_engine *engine)
 {
     struct spotnik_core_status status;
-    uint64_t now_ns = spotnik_clock_ns();
+    uint64_t now_ns = spotnik_clock_ns(), borne_ns = engine->config.limits.silence_ceiling_ns;
     if (engine->noticed_ns == 0)
         engine->noticed_ns = now_ns;
     spotnik_core_status(engine->core, &status);
     return engine->entering && status.role == SPOTNIK_ROLE_JOINER
-           && now_ns - engine->noticed_ns < COMING_IN_NS;
+           && now_ns - engine->noticed_ns < (borne_ns > COMING_IN_NS ? borne_ns : COMING_IN_NS);
 }
 
 static bool noticed(struct spotnik_engine *engine)

@@ -315,12 +315,16 @@ void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id)
     spotnik_engine_unlock(engine);
 }
 
+/* One that has a notice and has not asked yet is about to go: were it to ask now, the others would
+ * let in and lose a member that never took a step. */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
 {
     spotnik_engine_lock(engine);
-    engine->entering = true;
-    spotnik_loop_tell(&engine->loop, SPOTNIK_EVENT_ENTER_READY, sponsor);
-    spotnik_engine_kick(engine);
+    if (engine->entering || !spotnik_engine_is_noticed(engine)) {
+        engine->entering = true;
+        spotnik_loop_tell(&engine->loop, SPOTNIK_EVENT_ENTER_READY, sponsor);
+        spotnik_engine_kick(engine);
+    }
     spotnik_engine_unlock(engine);
 }
 

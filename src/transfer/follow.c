@@ -15,7 +15,6 @@
 #include "transfer/thread.h"
 
 #define LOOK_MS 10
-#define COMING_IN_NS (500 * SPOTNIK_MS)
 
 static bool is_stopping(const struct spotnik_joiner *joiner)
 {
@@ -131,7 +130,7 @@ static bool comes_in(struct spotnik_joiner *joiner)
 
     while (joiner->entered_by != 0 && !is_in(joiner)) {
         if (is_stopping(joiner)
-            || spotnik_time_since(spotnik_thread_now_ns(), lost_ns) > COMING_IN_NS)
+            || spotnik_time_since(spotnik_thread_now_ns(), lost_ns) > joiner->config.patience_ns)
             return false;
         poll(NULL, 0, LOOK_MS);
     }

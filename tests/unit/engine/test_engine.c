@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "engine/inside.h"
 
 #define MEMBERS 3
 #define COUNT 100003                      /* no multiple of anything */
@@ -309,7 +310,26 @@ static void notice_ends_the_wait(void **state)
     spotnik_engine_free(engine, true);
 }
 
-/* Strangers get the right error and disturb nothing; the door remembers the last one. */
+/* A notice comes to a joiner before it has asked the members. The thread that follows the job gets
+ * near a moment later, while the caller is on its way out. */
+static void joiner_with_a_notice_does_not_ask(void **state)
+{
+    (void)state;
+    struct spotnik_engine_config config;
+    struct spotnik_engine *engine;
+    struct spotnik_member sponsor = { .id = cluster_id(10) };
+    spotnik_step step;
+    cluster_config(&config, 1);
+    assert_int_equal(spotnik_engine_new(&config, &engine), 0);
+    spotnik_engine_join(engine, cluster_id(9), 0);
+    spotnik_engine_notice(engine);
+    assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_LEAVING);
+    spotnik_engine_enter(engine, &sponsor);
+    assert_false(engine->entering);
+    assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_LEAVING);
+    spotnik_engine_free(engine, true);
+}
+
 /* A joiner asks to be let in and then gives up (its donors are lost, say). It must not be in the
  * view for good: nobody steps for it, and the others would wait for ever. */
 static void joiner_that_gives_up_is_not_waited_for(void **state)
@@ -358,6 +378,7 @@ static void waiting_costs_no_processor(void **state)
     cluster_free(worker, 2);
 }
 
+/* Strangers get the right error and disturb nothing; the door remembers the last one. */
 static void strangers_are_refused(void **state)
 {
     (void)state;
@@ -471,6 +492,7 @@ int main(void)
         cmocka_unit_test(mismatch_is_an_error),
         cmocka_unit_test(mismatch_in_memory_is_an_error),
         cmocka_unit_test(notice_ends_the_wait),
+        cmocka_unit_test(joiner_with_a_notice_does_not_ask),
         cmocka_unit_test(joiner_that_gives_up_is_not_waited_for),
         cmocka_unit_test(waiting_costs_no_processor),
         cmocka_unit_test(strangers_are_refused),

@@ -305,9 +305,11 @@ static void expect_extra(struct replica *copy, uint64_t step)
 static void join_and_compare(void)
 {
     struct spotnik_engine *engine = &engine_of[MEMBERS];
-    struct spotnik_joiner_config config = {
-        .registry = &replica[MEMBERS].registry, .engine = engine, .lost = on_lost, .context = engine
-    };
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = engine,
+                                            .patience_ns = UINT64_C(500000000),
+                                            .lost = on_lost,
+                                            .context = engine };
     struct spotnik_joiner *joiner;
     bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
     pthread_t members;
