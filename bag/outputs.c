@@ -49,6 +49,12 @@ bool bag_outputs_bind(const struct bag *bag, const struct bag_outputs *outputs)
 
 /* ---- taking ---- */
 
+/* A program can set the time of its contents (touch), and not this one. */
+static uint64_t changed_ns(const struct stat *facts)
+{
+    return (uint64_t)facts->st_ctim.tv_sec * 1000000000u + (uint64_t)facts->st_ctim.tv_nsec;
+}
+
 static int tail_hash(int fd, uint64_t bytes, uint64_t *ret)
 {
     char tail[TAIL];
@@ -105,6 +111,7 @@ static int one_take(struct bag_outputs *outputs, const char *directory, const ch
     strcpy(output->name, name);
     output->bytes = (uint64_t)facts.st_size;
     output->mode = facts.st_mode & 0777;
+    output->changed_ns = changed_ns(&facts);
     int rc = content_take(fd, output, room);
     close(fd);
     return rc;
@@ -125,6 +132,21 @@ struct bag_outputs *bag_outputs_take(const struct bag *bag, const char *director
     if (rc == 0)
         return outputs;
     bag_outputs_drop(outputs);
+    return NULL;
+}
+
+const char *bag_outputs_later(const struct bag *bag, const struct bag_outputs *outputs,
+                              const char *directory, const char *restart)
+{
+    char path[PATH_MAX];
+    struct stat facts;
+    bag_join(path, directory, restart);
+    if (lstat(path, &facts) != 0)
+        return NULL;
+    for (size_t i = 0; i < outputs->count; i++)
+        if (outputs->file[i].changed_ns > changed_ns(&facts)
+            && !bag_output_is_loose(bag, outputs->file[i].name))
+            return outputs->file[i].name;
     return NULL;
 }
 

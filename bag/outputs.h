@@ -13,6 +13,7 @@ struct bag_output {
     uint64_t bytes, hash; /* of the whole file, or of the end of a long one */
     char *whole;          /* NULL: a long one */
     unsigned mode;
+    uint64_t changed_ns; /* by the clock of the file system */
 };
 
 struct bag_outputs {
@@ -32,6 +33,11 @@ void bag_outputs_drop(struct bag_outputs *outputs);
 bool bag_output_is_loose(const struct bag *bag, const char *name);
 /* Are there files that may not? */
 bool bag_outputs_bind(const struct bag *bag, const struct bag_outputs *outputs);
+
+/* One that may not be ahead and was changed after the restart file of this name; NULL: none was.
+ * The kernel tells of a write when it is done, and what is written may be seen before. */
+const char *bag_outputs_later(const struct bag *bag, const struct bag_outputs *outputs,
+                              const char *directory, const char *restart);
 
 /* Write it into the directory of a save, and see to it that the long files are on the disk of the
  * bag. 0 or -errno; -EAGAIN: one of them was written anew, and what it held is gone. */

@@ -49,6 +49,11 @@ void bag_ear_end(struct bag_work *work, struct bag_place *place)
 
 /* ---- what happened ---- */
 
+static bool is_writing(const struct bag_mark *mark)
+{
+    return mark->file[0] != '\0' && mark->closed_ns == 0;
+}
+
 static void restart_note(struct bag_mark *mark, const char *name)
 {
     strcpy(mark->file, name);
@@ -60,6 +65,7 @@ static void output_note(struct bag_mark *mark, const char *name)
 {
     mark->clean = mark->pending = false;
     mark->disturbed = true;
+    mark->mixed |= is_writing(mark);
     strcpy(mark->disturber, name);
 }
 
@@ -67,6 +73,8 @@ static void event_note(const struct bag_work *work, struct bag_mark *mark,
                        const struct inotify_event *event)
 {
     bool is_restart = fnmatch(work->bag.terms.restart, event->name, FNM_PERIOD) == 0;
+    if (is_restart && !is_writing(mark))
+        mark->mixed = false;
     if (is_restart)
         mark->closed_ns = (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0 ? bag_now_ns() : 0;
     if (is_restart && (event->mask & (IN_DELETE | IN_MOVED_FROM)) == 0)
@@ -103,6 +111,18 @@ static void events_read(struct bag_work *work)
 
 /* ---- the mark ---- */
 
+/* The queue holds no write after the restart file. One may be seen before the queue has it: then
+ * its time is later. Where outputs were written while the restart file was, their times tell
+ * nothing. */
+static bool is_too_late(const struct bag_work *work, struct bag_mark *mark, const char *directory)
+{
+    const char *name =
+        mark->mixed ? NULL : bag_outputs_later(&work->bag, mark->outputs, directory, mark->file);
+    if (name != NULL)
+        output_note(mark, name);
+    return name != NULL;
+}
+
 static void mark_take(struct bag_work *work, struct bag_place *place)
 {
     char directory[PATH_MAX];
@@ -113,7 +133,7 @@ static void mark_take(struct bag_work *work, struct bag_place *place)
         bag_outputs_drop(mark->outputs);
         mark->outputs = bag_outputs_take(&work->bag, directory);
         events_read(work);
-        if (mark->disturbed || mark->outputs == NULL)
+        if (mark->disturbed || mark->outputs == NULL || is_too_late(work, mark, directory))
             continue;
         mark->fits = mark->clean = true;
         mark->pending = false;

@@ -53,6 +53,7 @@ struct bag_mark {
     bool clean;                  /* nothing else was touched since they were taken */
     bool pending;                /* nothing else was touched since `file`: they can be taken */
     bool disturbed;              /* something else was touched */
+    bool mixed; /* something else was touched between the first and the last touch of `file` */
     uint64_t closed_ns; /* when a restart file was last closed or renamed; 0: written to since */
 };
 
