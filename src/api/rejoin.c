@@ -16,6 +16,7 @@
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
 #define PAUSE_NS (20 * SPOTNIK_MS)
+#define COMING_IN_SHARE 4 /* of the longest silence: one that is near is let in at once, or not */
 
 static bool stop(void *context)
 {
@@ -177,7 +178,8 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
     struct spotnik_joiner_config config = { .registry = &job->registry,
                                             .engine = job->engine,
-                                            .patience_ns = job->config.silence_ceiling_ns,
+                                            .patience_ns =
+                                                job->config.silence_ceiling_ns / COMING_IN_SHARE,
                                             .narrow = job->narrow,
                                             .stop = stop,
                                             .lost = lost,
