@@ -38,10 +38,9 @@ static void file_path(const char *entry, const char *name, char path[PATH_MAX])
 
 static int setup(void **state)
 {
-    (void)state;
     /* In memory where it is to be had: thousands of damaged checkpoints reach the disk. */
     const char *memory = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", *chosen = getenv("TMPDIR");
-
+    (void)state;
     snprintf(root, sizeof root, "%s/spotnik-XXXXXX", chosen ? chosen : memory);
     assert_non_null(mkdtemp(root));
     snprintf(dir, sizeof dir, "%s/checkpoints", root);
@@ -51,9 +50,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     char command[600];
-
     (void)state;
-    umount2(dir, MNT_DETACH); /* of test_full_disk */
+    umount2(dir, MNT_DETACH); /* of test_full_disk, and so is this: */
+    unsetenv("SPOTNIK_EVENTS");
     snprintf(command, sizeof command, "rm -rf '%s'", root);
     return system(command);
 }
@@ -512,7 +511,7 @@ static void fill_disk(const char *name)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
     while (write(fd, page, sizeof page) > 0)
-        ;
+        continue;
     assert_int_equal(errno, ENOSPC);
     close(fd);
 }
@@ -539,8 +538,7 @@ static void test_full_disk(void **state)
     spotnik_step step;
 
     (void)state;
-    /* the log of events would take the room that is made, now and then before the checkpoint does */
-    setenv("SPOTNIK_EVENTS", "off", 1);
+    setenv("SPOTNIK_EVENTS", "off", 1); /* its log would race for the room that is made */
     if (!mount_small("size=128k")) {
         print_message("skipped: no disk of our own can be mounted: %s\n", strerror(errno));
         skip();
@@ -567,7 +565,6 @@ static void test_full_disk(void **state)
     status_expect(job, true);
     spotnik_abandon(job);
     newest_is(8);
-    unsetenv("SPOTNIK_EVENTS");
 }
 
 static void test_wrong_directory(void **state)
