@@ -211,10 +211,17 @@ class _Events:
 
 
 class _Table:
-    """The file of a new senior member: a fresh one in place of the old, to which its predecessor may still write."""
+    """The file of a new senior member: a fresh one in place of the old, to which its predecessor may still write.
+
+    The predecessor may have died with its newest step, which the others then made again without it: what they have of
+    that step counts.
+    """
 
     def __init__(self, path: Path, held: list[Record], step: int) -> None:
         rows = [row for row in _rows(path) if int(row[0]) < step]
+        newest = max((int(row[0]) for row in rows), default=0)
+        ours = {record.name for record in held if record.step == newest}
+        rows = [row for row in rows if int(row[0]) < newest or row[1] not in ours]
         known = {(int(row[0]), row[1]) for row in rows}
         fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import spotnik.torch as spotnik
 from spotnik.torch._session import current
+from spotnik.torch._writing import Record, _Table
 
 Make = Callable[..., Cluster]
 KILLS = 3
@@ -102,6 +103,21 @@ def test_one_run_with_every_step_once(cluster: Make, tmp_path: Path, tensorboard
         assert log == [(step, pytest.approx(factor * wanted[step])) for step in range(1, last + 1)]
     if tensorboard:
         assert _scalars(tmp_path / "events") == [(step, pytest.approx(wanted[step])) for step in range(1, last + 1)]
+
+
+def test_the_last_step_of_the_dead_is_that_of_the_others(tmp_path: Path) -> None:
+    """The member that wrote died with a step that nobody else had: the others made it again, with another result."""
+    path = tmp_path / "log.csv"
+    dead = _Table(path, [], 1)
+    for step in (1, 2, 3):
+        dead.write(Record(step, "place", 10.0 * step, 0.0))
+    dead.write(Record(3, "own", 1.0, 0.0))
+    dead.close()
+    _Table(path, [Record(step, "place", 100.0 * step, 0.0) for step in (2, 3, 4)], 5).close()
+    with open(path, newline="") as file:
+        found = [(int(row["step"]), row["name"], float(row["value"])) for row in csv.DictReader(file)]
+    places = [(1, "place", 10.0), (2, "place", 20.0), (3, "place", 300.0), (4, "place", 400.0)]
+    assert sorted(found) == sorted([*places, (3, "own", 1.0)])
 
 
 def few(tell: Tell, path: str) -> None:
