@@ -157,16 +157,22 @@ class Cluster:
     def dismiss_latecomers(self) -> None:
         """The job is done: who came too late, or was left behind, would wait for others for ever.
 
-        `spotnik run` sends such members home. A member is left behind when a busy machine stops it for seconds.
+        `spotnik run` sends such members home. A member is left behind when a busy machine stops it for seconds, and one
+        that still repeats steps may be near the end and yet have no part in it.
         """
         last = max(self._last_step(member) for member in self.members if any("done" in line for line in member.lines))
         for member in self.members:
-            if member.running and (self._last_step(member) < 0 or self._last_step(member) < last - 2):
+            if member.running and (self._last_step(member) < last - 2 or self._repeats(member)):
                 self.kill(member)
 
     @staticmethod
     def _last_step(member: Member) -> int:
         return max((int(line["step"]) for line in member.lines if "step" in line), default=-1)
+
+    @staticmethod
+    def _repeats(member: Member) -> bool:
+        steps = [line for line in member.lines if "step" in line]
+        return not steps or bool(steps[-1].get("replay"))
 
     def wait(self, limit_s: float = LIMIT_S) -> None:
         """Until all have ended. When one fails while others run, they may wait for it in vain: its error is raised."""
