@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ def refused(name: str, act: Callable[[], object]) -> None:
 
 
 def main() -> None:
+    logging.basicConfig()  # warnings are records of the logger "spotnik"
     refused("generator", lambda: shard(one for one in [(np.zeros((2, 3)), np.zeros(2))]))
     refused("endless", lambda: shard(Endless()))
     if keras.backend.backend() != "tensorflow":
