@@ -170,7 +170,8 @@ def main(settings: dict[str, Any]) -> None:
         metrics=None if settings.get("own_step") else ["accuracy"],  # Keras wants metrics updated
         **settings.get("of_compile", {}),
     )
-    given = {"epochs": settings["epochs"], "verbose": 0, "validation_data": (images[:200], labels[:200])}
+    verbose = settings.get("verbose", 0)
+    given = {"epochs": settings["epochs"], "verbose": verbose, "validation_data": (images[:200], labels[:200])}
     if settings.get("class_weight"):
         given["class_weight"] = {number: 1 + number / 10 for number in range(10)}
     if settings.get("steps"):

@@ -42,6 +42,12 @@ def _same_history(done: Run, plain: Run) -> None:
     assert schedule == [{name: plain.of("updates")[0][name] for name in ("rate", "updates")}] * 3
 
 
+def _saved(done: Run) -> list[str]:
+    """The files that ModelCheckpoint says it has saved."""
+    said = [line for line in done.output.splitlines() if "finished saving model to" in line]
+    return [f"best-{line.split('best-')[1][:2]}.keras" for line in said]
+
+
 DATA = [
     pytest.param(BACKENDS[0], {"data": "pydataset"}, id="pydataset"),
     pytest.param("tensorflow", {"data": "tf.data"}, id="tf.data", marks=with_tensorflow),
@@ -59,6 +65,17 @@ def test_uneven_batches_of_all_kinds(backend: str, more: dict[str, object], tmp_
     assert distance(three, weights) < ROUNDING
     assert done.end == 2 * 11 + 2, "two epochs of 11 batches, and their ends"
     _same_history(done, plain)
+
+
+def test_data_that_members_cannot_share_are_refused() -> None:
+    done = run(Face("refused_member.py", BACKENDS[0], {}))
+    words = {"generator": "a generator cannot begin where the others are", "endless": "an endless PyDataset"}
+    if HAS_TENSORFLOW:
+        words |= {"repeated": "take repeat() out", "shuffled": "let the pipeline shuffle, with a seed"}
+        assert "every member reads all of it" in done.output, "counted data are not called so"
+    told = {line["refused"]: line["words"] for line in done.of("refused")}
+    assert told.keys() == words.keys(), done.output[-3000:]
+    assert not {name: told[name] for name in words if words[name] not in told[name]}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -160,11 +177,16 @@ def test_statistics_and_dropout_with_kills(backend: str) -> None:
     assert all(line["history"]["loss"][-1] < first / 2 for line in done.of("history"))
 
 
-def test_steps_per_epoch() -> None:
-    face = Face("keras_member.py", BACKENDS[0], {**SIZE, "steps_per_epoch": 7, "epochs": 4})
-    done = _well(run(face, "3"))
+def test_steps_per_epoch_and_one_member_that_prints_and_saves(tmp_path: Path) -> None:
+    more = {"steps_per_epoch": 7, "epochs": 4, "folder": str(tmp_path), "verbose": 2}
+    done = _well(run(Face("keras_member.py", BACKENDS[0], {**SIZE, **more}), "3"))
     assert done.end == 4 * (7 + 1), "four epochs of 7 steps, and their ends; the data's own has 20"
     assert {line["epoch"]: line["step"] for line in done.of("epoch")} == {0: 8, 1: 16, 2: 24, 3: 32}
+    assert [done.output.count(f"Epoch {number}/4") for number in (1, 2, 3, 4)] == [1] * 4, "more than one shows it"
+    said = _saved(done)
+    assert said, "none says that it saves"
+    assert len(set(said)) == len(said), "more than one says that it saves"
+    assert [row.split(",")[0] for row in (tmp_path / "log.csv").read_text().splitlines()[1:]] == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -222,9 +244,8 @@ def test_callbacks_decide_alike(backend: str, tmp_path: Path) -> None:
     assert len({(line["epochs"][-1], line["rate"]) for line in told}) == 1, told
     assert 3 < told[0]["epochs"][-1] < 29, "EarlyStopping had nothing to decide"
     assert told[0]["rate"] < 3e-3, "ReduceLROnPlateau had nothing to decide"
-    saved = sorted(path.name for path in tmp_path.glob("best-*.keras"))
-    said = [line.split("best-")[1][:2] for line in done.output.splitlines() if "saving model to" in line]
-    assert saved and {f"best-{number}.keras" for number in said} <= set(saved)
+    saved = {path.name for path in tmp_path.glob("best-*.keras")}
+    assert saved and set(_saved(done)) <= saved
     rows = (tmp_path / "log.csv").read_text().splitlines()[1:]
     assert len({row.split(",")[0] for row in rows}) >= told[0]["epochs"][-1]
     if backend == "tensorflow":

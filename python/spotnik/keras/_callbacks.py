@@ -21,6 +21,12 @@ _PLAIN = (bool, int, float, str, type(None))
 _FILES = ("filepath", "log_dir", "append", "append_header")  # each member's own
 _NOT_STATE = ("params", "_model", "verbose", *_FILES, "min_delta", "monitor_op")
 _BLOB_MAX = 16 << 20
+_TELLING = (  # with verbose=1
+    keras.callbacks.EarlyStopping,
+    keras.callbacks.LearningRateScheduler,
+    keras.callbacks.ModelCheckpoint,
+    keras.callbacks.ReduceLROnPlateau,
+)
 
 
 class Callback(keras.callbacks.Callback):
@@ -124,6 +130,30 @@ def _guard(driver: Driver, callback: Any) -> None:
                 callback._model = model
 
         callback._save_model = saved
+    if isinstance(callback, _TELLING):
+        _hush(driver, callback)
+
+
+def _hush(driver: Driver, callback: Any) -> None:
+    """Have `callback` act on every member, and tell what it does on that of rank 0 alone."""
+
+    def hushed(hook: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> None:
+            loud = callback.verbose
+            callback.verbose = loud if driver.replica.rank == 0 else 0
+            try:
+                hook(*arguments, **named)
+            finally:
+                callback.verbose = loud
+
+        return call
+
+    for name, hook in _hooks_of(callback):
+        setattr(callback, name, hushed(hook))
+
+
+def _hooks_of(callback: Any) -> list[tuple[str, Any]]:
+    return [(name, getattr(callback, name)) for name in dir(callback) if name.startswith("on_")]
 
 
 def _hooks(driver: Driver, callback: Any, quiet: bool) -> None:
@@ -149,9 +179,8 @@ def _hooks(driver: Driver, callback: Any, quiet: bool) -> None:
         return call
 
     begin = callback.on_train_begin
-    for name in dir(callback):
-        if name.startswith("on_"):
-            setattr(callback, name, guarded(getattr(callback, name), name))
+    for name, hook in _hooks_of(callback):
+        setattr(callback, name, guarded(hook, name))
 
 
 # ---- their state ----

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that gives spotnik.keras.shard data that members cannot share, and tells what it says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from member import tell
+
+from spotnik import SpotnikError
+from spotnik.keras import shard
+
+
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+    def __getitem__(self, number: int) -> Any:
+        return np.zeros((2, 3)), np.zeros(2)
+
+
+def refused(name: str, act: Callable[[], object]) -> None:
+    try:
+        act()
+    except SpotnikError as error:
+        tell(refused=name, words=str(error))
+
+
+def main() -> None:
+    logging.basicConfig()  # warnings are records of the logger "spotnik"
+    refused("generator", lambda: shard(one for one in [(np.zeros((2, 3)), np.zeros(2))]))
+    refused("endless", lambda: shard(Endless()))
+    if keras.backend.backend() != "tensorflow":
+        return
+    import tensorflow as tf
+
+    lines = tf.data.Dataset.from_tensor_slices(np.zeros((4, 3)))
+    counted = lines.filter(lambda _: True).batch(2)
+    refused("repeated", lambda: shard(lines.repeat().batch(2)))
+    refused("shuffled", lambda: shard(counted, shuffle=True))
+
+
+if __name__ == "__main__":
+    main()
