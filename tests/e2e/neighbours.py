@@ -33,6 +33,8 @@ In all of them no step has two results. Claims:
   refused     of four hosts, firewalls refuse what goes between one pair: nobody is excluded
   hole        a newcomer on a path that swallows large packets copies a large state, and is in
   hole_apart  two hosts under ASP, which push and fetch by connections of their own, get on over such a path
+  forgotten   a firewall forgets all connections, and lets new ones pass: the hosts find each other
+              again by new ones
   torn        all machines are lost, and the newest checkpoint is torn: new machines go on from the
               one before
   reboot      all machines lose power and come back at their addresses, one of them late: they go
@@ -57,7 +59,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
-from neighbours_paths import disjoint, five, five_disjoint, hole, hole_apart, named, oneway, refused, slow
+from neighbours_paths import disjoint, five, five_disjoint, forgotten, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
 
@@ -503,6 +505,7 @@ SCENARIOS = (
     refused,
     hole,
     hole_apart,
+    forgotten,
     torn,
     reboot,
     leaving,
