@@ -427,7 +427,9 @@ def reboot(world: World) -> None:
     took = world.until("the first machine to go on", lambda: first.step > 0)
     if first.steps[0] != newest + 1:
         world.fail(f"it goes on with step {first.steps[0]} after checkpoint {newest}")
-    if took > STALE_MS / 1000 + max(10, 10 * founded):  # a machine on which a founding without T takes long is given more
+    if took > STALE_MS / 1000 + max(
+        10, 10 * founded
+    ):  # a machine on which a founding without T takes long is given more
         world.fail(f"it took {took:.1f} s; a founding without T took {founded:.1f} s")
     print(f"    the first machine goes on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s)")
     world.go_on([first, world.start(1)])

@@ -153,7 +153,7 @@ def hole(world: World) -> None:
 
 
 def forget(world: World, count: int) -> list[Rule]:
-    """What a stateful firewall does that is flushed: nothing passes of the connections of now, whatever is dialled anew."""
+    """What a stateful firewall does that is flushed: nothing passes of the connections of now. New ones pass."""
     rules = []
     for host in range(count):
         lines = ip("netns", "exec", world.hosts.netns(host), "ss", "-Htn", "state", "established").splitlines()
