@@ -112,7 +112,7 @@ static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, 
         return false; /* two or three losses in a row: that happens */
     if (!narrow || spotnik_openings_are_narrow(carriage->links, lane->peer.id)) {
         path_down(carriage, lane);
-        return false;
+        return narrow; /* others get through to that host: it may be this connection alone */
     }
     lane->asked_ns = 0;
     spotnik_openings_narrow(carriage->links, lane->peer.id,

@@ -110,10 +110,12 @@ struct spotnik_link {
     /* called while another link to the peer was up and had been heard: the peer has given that
      * up */
     bool again;
+    bool beside;  /* calling, while another link to the peer stands that nothing comes through */
     bool awaited; /* called, and our own call was given up for it: our core waits for this one */
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the connection that was dialled first */
     struct spotnik_member peer;
     uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
+    uint64_t beside_ns;   /* no call beside it before that */
 };
 
 struct spotnik_links {
@@ -159,6 +161,7 @@ void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *
 void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_opening_beside(struct spotnik_links *links, const struct spotnik_member *peer);
 void spotnik_opening_cancel(struct spotnik_links *links, struct spotnik_id peer);
 
 /* voice.c; what is opened takes the socket out of the opening, unless it fails before */
@@ -191,6 +194,7 @@ void spotnik_ear_free(struct spotnik_ear *ear);
  * are not wanted */
 struct spotnik_link *spotnik_link_find(const struct spotnik_links *links, struct spotnik_id peer);
 bool spotnik_link_is_called(const struct spotnik_links *links, struct spotnik_id peer);
+bool spotnik_link_is_calling(const struct spotnik_links *links, struct spotnik_id peer);
 void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening);

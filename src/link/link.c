@@ -45,6 +45,14 @@ bool spotnik_link_is_called(const struct spotnik_links *links, struct spotnik_id
     return false;
 }
 
+bool spotnik_link_is_calling(const struct spotnik_links *links, struct spotnik_id peer)
+{
+    for (const struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (link->state == SPOTNIK_LINK_CALLING && spotnik_id_equal(link->peer.id, peer))
+            return true;
+    return false;
+}
+
 static struct spotnik_link *half_find(struct spotnik_links *links, enum spotnik_link_state state,
                                       const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
@@ -82,6 +90,15 @@ static void shun(struct spotnik_links *links, struct spotnik_id peer)
     spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
 }
 
+/* The link has ended: the dial that follows is a second look at its peer, and begins after it. */
+static void beside_forget(struct spotnik_links *links, struct spotnik_id peer)
+{
+    spotnik_opening_cancel(links, peer);
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (link->beside && spotnik_id_equal(link->peer.id, peer))
+            retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
+}
+
 static void ended(struct spotnik_links *links, struct spotnik_link *link,
                   enum spotnik_goodbye reason, enum spotnik_proof proof)
 {
@@ -89,6 +106,8 @@ static void ended(struct spotnik_links *links, struct spotnik_link *link,
     struct spotnik_member peer = link->peer;
     bool awaited = state == SPOTNIK_LINK_CALLING || (state == SPOTNIK_LINK_CALLED && link->awaited);
     retire(links, link, reason);
+    if (state == SPOTNIK_LINK_UP)
+        beside_forget(links, peer.id);
     if (state == SPOTNIK_LINK_UP)
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
     else if (awaited && spotnik_link_find(links, peer.id) == NULL)
@@ -145,9 +164,10 @@ static void calls_cancel(struct spotnik_links *links, const struct spotnik_link 
 }
 
 /* Both halves stand, and both sides know it. An older link is dead, or else given up by the peer
- * just now. */
+ * just now, or nothing comes through it. */
 static void up(struct spotnik_links *links, struct spotnik_link *link)
 {
+    link->beside = false;
     struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
     if (old != NULL)
         ended(links, old, SPOTNIK_GOODBYE_DUPLICATE, SPOTNIK_PROOF_NONE);
@@ -172,6 +192,7 @@ void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *open
         return;
     }
     link->dialled = true;
+    link->beside = spotnik_link_find(links, link->peer.id) != NULL;
     spotnik_voice_place(&link->voice);
 }
 
@@ -464,6 +485,23 @@ static void patience_look(struct spotnik_links *links, struct spotnik_link *link
         spotnik_voice_close(links->loop, &link->voice);
 }
 
+/* A firewall that forgets its connections swallows what they carry, and lets new ones pass. So
+ * where nothing is acknowledged for as long as silence may last, the peer is called once more. The
+ * link stands until that is answered. Both sides may be deaf: the larger id leaves the first call
+ * to the other. */
+static void call_beside(struct spotnik_links *links, struct spotnik_link *link, uint64_t now_ns)
+{
+    uint64_t limit_ns = links->limits->silence_ceiling_ns;
+    if (link->state != SPOTNIK_LINK_UP || now_ns < link->beside_ns)
+        return;
+    if (spotnik_id_compare(links->credentials->self.id, link->peer.id) > 0)
+        limit_ns *= 2;
+    bool deaf = !spotnik_voice_is_heard(&link->voice, now_ns, limit_ns);
+    link->beside_ns = spotnik_time_add(now_ns, deaf ? limit_ns : limit_ns / 8);
+    if (deaf)
+        spotnik_opening_beside(links, &link->peer);
+}
+
 /* Write what is queued, and take away what has ended. */
 void spotnik_links_flush(struct spotnik_links *links, uint64_t now_ns)
 {
@@ -473,6 +511,7 @@ void spotnik_links_flush(struct spotnik_links *links, uint64_t now_ns)
         if (link->voice.socket.writable && !spotnik_voice_is_done(&link->voice))
             spotnik_voice_flush(&link->voice);
         patience_look(links, link, now_ns);
+        call_beside(links, link, now_ns);
         if (link->voice.socket.fd >= 0 || link->ear.socket.fd >= 0) {
             at = &link->next;
             continue;

@@ -158,6 +158,17 @@ void spotnik_opening_dial(struct spotnik_links *links, const struct spotnik_memb
         dial_start(links, opening);
 }
 
+/* Although a link to it is up. */
+void spotnik_opening_beside(struct spotnik_links *links, const struct spotnik_member *peer)
+{
+    if (is_dialling(links, peer, SPOTNIK_PURPOSE_CONTROL)
+        || spotnik_link_is_calling(links, peer->id))
+        return;
+    struct spotnik_opening *opening = dial_new(links, peer, SPOTNIK_PURPOSE_CONTROL);
+    if (opening != NULL)
+        dial_start(links, opening);
+}
+
 /* The other half of the link that `peer` has begun with the connection `name`. */
 void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])

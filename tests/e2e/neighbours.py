@@ -33,6 +33,8 @@ In all of them no step has two results. Claims:
   refused     of four hosts, firewalls refuse what goes between one pair: nobody is excluded
   hole        a newcomer on a path that swallows large packets copies a large state, and is in
   hole_apart  two hosts under ASP, which push and fetch by connections of their own, get on over such a path
+  forgotten   a firewall forgets all connections, and lets new ones pass: the hosts find each other
+              again by new ones
   torn        all machines are lost, and the newest checkpoint is torn: new machines go on from the
               one before
   reboot      all machines lose power and come back at their addresses, one of them late: they go
@@ -57,7 +59,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
-from neighbours_paths import disjoint, five, five_disjoint, hole, hole_apart, named, oneway, refused, slow
+from neighbours_paths import disjoint, five, five_disjoint, forgotten, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
 
@@ -425,7 +427,9 @@ def reboot(world: World) -> None:
     took = world.until("the first machine to go on", lambda: first.step > 0)
     if first.steps[0] != newest + 1:
         world.fail(f"it goes on with step {first.steps[0]} after checkpoint {newest}")
-    if took > STALE_MS / 1000 + max(10, 10 * founded):  # a machine on which a founding without T takes long is given more
+    if took > STALE_MS / 1000 + max(
+        10, 10 * founded
+    ):  # a machine on which a founding without T takes long is given more
         world.fail(f"it took {took:.1f} s; a founding without T took {founded:.1f} s")
     print(f"    the first machine goes on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s)")
     world.go_on([first, world.start(1)])
@@ -503,6 +507,7 @@ SCENARIOS = (
     refused,
     hole,
     hole_apart,
+    forgotten,
     torn,
     reboot,
     leaving,

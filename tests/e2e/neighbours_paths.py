@@ -9,10 +9,11 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from jobs_on_hosts import SPOTNIK, Worker, World
+from jobs_on_hosts import SPOTNIK, Worker, World, ip
 
 # A path that broke is taken for broken for 2 s; with two at once there may be no ring (docs/design/0025).
 REMEMBERED_S = 2.5
+KERNEL_GIVES_UP_MS = 60_000  # SPOTNIK_USER_TIMEOUT_NS
 LARGE = ("-p", "tcp", "-m", "length", "--length", "1281:", "-j", "DROP")
 
 
@@ -149,6 +150,37 @@ def hole(world: World) -> None:
     took = world.go_on([*members, newcomer])
     print(f"    the newcomer is in after {took:.2f} s")
     world.hosts.undo(rules)
+
+
+def forget(world: World, count: int) -> list[Rule]:
+    """What a stateful firewall does that is flushed: nothing passes of the connections of now. New ones pass."""
+    rules = []
+    for host in range(count):
+        lines = ip("netns", "exec", world.hosts.netns(host), "ss", "-Htn", "state", "established").splitlines()
+        for ours, theirs in (line.split()[-2:] for line in lines):
+            address, port = theirs.rsplit(":", 1)
+            words = f"INPUT -p tcp -s {address} --sport {port} --dport {ours.rsplit(':', 1)[1]} -j DROP"
+            rules.append(world.hosts.rule(host, *words.split()))
+    return rules
+
+
+def forgotten(world: World) -> None:
+    """New connections bring them together, before any kernel has given up an old one, and before T."""
+    world.more = {"SPOTNIK_STALE_MS": str(KERNEL_GIVES_UP_MS)}
+    members: list[Worker] = [world.start(0)]
+    for count in (2, 2, 3, 4):  # the second time their lanes have small segments already
+        if len(members) < count:
+            members.append(world.start(count - 1))
+        world.go_on(members, 50)
+        before, step, rules = world.exclusions(), max(worker.step for worker in members) + 50, forget(world, count)
+        took = world.until(
+            "all in one view",
+            lambda step=step, count=count: all(w.step >= step and w.size == count for w in members),
+            KERNEL_GIVES_UP_MS / 1000,
+        )
+        excluded = world.exclusions() - before
+        print(f"    {count} hosts: {len(rules)} ways forgotten, together after {took:.1f} s, {excluded} excluded")
+        world.hosts.undo(rules)
 
 
 def hole_apart(world: World) -> None:

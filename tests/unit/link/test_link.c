@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread
  * input is proven, a reset proves nothing, words that the kernel has not taken forbid a clean end,
- * and two that dial each other at once end with one link. */
+ * two that dial each other at once end with one link, and a link that nothing is acknowledged on is
+ * replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -348,12 +349,49 @@ static void both_call_at_once(void **state)
     spotnik_engine_free(b, true);
 }
 
+/* What a firewall does that forgets its connections: nothing that they carry arrives any more. */
+static void forget(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    spotnik_engine_lock(engine);
+    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next) {
+        deafen(link->voice.socket.fd, true);
+        deafen(link->ear.socket.fd, true);
+    }
+    assert_true(spotnik_link_question(engine->links, peer));
+    spotnik_engine_unlock(engine);
+}
+
+/* A link that nothing is acknowledged on gives way to a new one, long before a kernel gives it
+ * up. */
+static void deaf_link_is_replaced(void **state)
+{
+    (void)state;
+    struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
+    struct spotnik_member at_b = spotnik_engine_credentials(b)->self;
+    uint64_t until_ns = spotnik_clock_ns() + SPOTNIK_USER_TIMEOUT_NS / 2;
+    call(a, &at_b);
+    while (!is_settled(a, b) && spotnik_clock_ns() < until_ns)
+        sched_yield();
+    struct glance before = look(a);
+    forget(a, parent_id);
+    forget(b, child_id);
+    while ((look(a).up == 0 || memcmp(look(a).name, before.name, sizeof before.name) == 0
+            || !is_settled(a, b))
+           && spotnik_clock_ns() < until_ns)
+        sched_yield();
+    assert_true(is_settled(a, b));
+    assert_memory_not_equal(look(a).name, before.name, sizeof before.name);
+    spotnik_engine_free(a, true);
+    spotnik_engine_free(b, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unsent_words_forbid_a_clean_end),
         cmocka_unit_test(unacknowledged_is_unheard),
         cmocka_unit_test(both_call_at_once),
+        cmocka_unit_test(deaf_link_is_replaced),
         cmocka_unit_test(death_with_unread_input_is_proven),
         cmocka_unit_test(reset_proves_nothing),
     };
