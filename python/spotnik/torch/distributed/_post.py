@@ -287,7 +287,7 @@ class Post:
         with self._lock:
             self._left.add(line.rank)
             in_vain = {line.rank, ANY} if len(self._left) == self.size - 1 else {line.rank}
-            pending = []
+            pending: list[Done] = []
             for takers in self._takers.values():
                 pending.extend(taker.done for taker in takers if taker.source in in_vain)
                 takers[:] = [taker for taker in takers if taker.source not in in_vain]
