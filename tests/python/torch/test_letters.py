@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from torch import nn
 
 import spotnik.torch.distributed as survivors
 from spotnik._native import Op
-from spotnik.torch.distributed import _greeting
+from spotnik.torch.distributed import _greeting, _post
 from spotnik.torch.distributed._memory import combine
 
 Make = Callable[..., Cluster]
@@ -407,6 +408,28 @@ def test_the_recipe_of_the_guide_survives_a_kill(cluster: Make) -> None:
     assert not jobs.errors()
     assert [(end["last"], end["ours"]) for end in jobs.lines("last")] == [(200, 200)] * 2
     assert {line["size"] for line in jobs.lines("step")} == {3, 2}
+
+
+def unreachable(tell: Tell, rank: int, size: int) -> None:
+    """Rank 1 reaches nobody: no member is lost, and all hear of it."""
+
+    def refuse(*_: object) -> socket.socket:
+        raise ConnectionRefusedError("a firewall")
+
+    with patch.object(_post, "introduce", refuse), patch.object(_post, "_REACHED_S", 0.1):
+        join(rank, size)
+        with pytest.raises(survivors.MemberLostError, match="no connection"):
+            dist.recv(torch.ones(1), 1 - rank)
+    assert survivors.reconfigure() == {0: 0, 1: 1}
+    x = torch.full((1,), float(rank))
+    dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
+    assert x.item() == 0
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def test_letters_that_cannot_pass_are_no_silence(cluster: Make) -> None:
+    run(cluster, unreachable, 2)
 
 
 # ---- different calls, and strangers ----

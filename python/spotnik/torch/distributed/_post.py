@@ -28,6 +28,7 @@ _HEAD = struct.Struct("<B7xqqQQ")  # kind, box, tag, number, bytes that follow
 _DATA, _ASKED, _TAKEN, _BYE, _LOST = range(1, 6)  # _ASKED: its sender waits for _TAKEN
 _LOOK_S = 0.05  # between two looks at the view of the job
 _LINGER_S = 2.0  # for last words
+_REACHED_S = 30.0  # until a member of higher rank has connected to us
 _TURNS = 64  # reads of one connection before the others have their turn
 
 
@@ -113,6 +114,7 @@ class Post:
         self._left: set[int] = set()  # ranks that said goodbye
         self._until: Optional[float] = None  # the end of last words
         self._next_look = 0.0
+        self._reached = time.monotonic() + _REACHED_S
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, 0), family=family, backlog=max(size, 1))
         self._listener.setblocking(False)
@@ -136,8 +138,7 @@ class Post:
             try:
                 sock = introduce((host, int(port)), secret, self.rank, other)
             except OSError as error:
-                why = f"no connection to rank {other} at {host}:{port} ({error})"
-                self.fail(MemberLostError(f"{why}; call reconfigure() to go on, and see that the port can be reached"))
+                self.fail(_unreached(f"to rank {other} at {host}:{port} ({error})"))
                 return
             self._attach(other, sock)
 
@@ -403,6 +404,16 @@ class Post:
         lost = [rank for rank in self._absent() if rank not in self._left]
         if lost:
             self.fail(MemberLostError(lost_text(lost, self.size), lost))
+        elif now > self._reached:
+            with self._lock:
+                missing = [rank for rank in self._queues if rank not in self._lines and rank not in self._left]
+            if missing:
+                self.fail(_unreached(f"from rank {missing[0]} to {self.address.replace(' ', ':')}"))
+
+
+def _unreached(what: str) -> GroupError:
+    """No member is lost, but letters cannot pass."""
+    return MemberLostError(f"no connection {what}; call reconfigure() to try again, and see that a firewall lets it by")
 
 
 def _first(queue: deque[memoryview]) -> Iterator[memoryview]:
