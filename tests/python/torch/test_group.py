@@ -115,10 +115,18 @@ def objects(rank: int, n: int) -> None:
 
 def in_flight(rank: int, n: int) -> None:
     tensors = [torch.full((4,), float(i)) for i in range(8)]
+    before = steps_taken()
     for work in [dist.all_reduce(tensor, async_op=True) for tensor in tensors]:
         work.wait()
     assert [tensor[0].item() for tensor in tensors] == [i * n for i in range(8)]
     dist.barrier()
+    assert steps_taken() == before + 9  # one for each call: a group without letters pays nothing for them
+
+
+def steps_taken() -> int:
+    """Steps of the job underneath."""
+    group: Any = dist.group.WORLD
+    return int(group._crew._circle.job.status().step_committed)
 
 
 def functional(rank: int, n: int) -> None:
