@@ -129,7 +129,8 @@ class Pauses:
         So pauses at the ends of epochs are at those of the framework.
         """
         if self.when == "epoch":
-            self.when, self._last = epoch, last
+            self.when = epoch
+        self._last = last  # a Trainer evaluates there, too
 
     def register(self, job: Job) -> None:
         """Make it part of the replica."""
