@@ -6,6 +6,8 @@
 For each kill, N processes all-reduce without pause. The parent kills one of them and notes the time. Each survivor notes
 when its pending call raises, and, with Spotnik, when the first all-reduce after reconfigure() is there. Times are those
 of one clock of one host. A Gloo survivor that has not raised after --limit seconds counts with that limit.
+
+Backend "spotnik-p2p" allows send and recv, and passes a tensor round a ring before each all-reduce.
 """
 
 from __future__ import annotations
@@ -38,13 +40,18 @@ def tell(pipe: int, **what: object) -> None:
 def member(backend: str, rank: int, size: int, elements: int, folder: Path, limit_s: float, pipe: int) -> None:
     """All-reduce until one is lost, and tell when that was known."""
     torch.set_num_threads(1)
-    store = dist.HashStore() if backend == "spotnik" else dist.FileStore(str(folder / "store"), size)
-    timeout = timedelta(seconds=60 if backend == "spotnik" else limit_s)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    is_ours, has_ring = backend != "gloo", backend == "spotnik-p2p"
+    store = dist.HashStore() if is_ours else dist.FileStore(str(folder / "store"), size)
+    timeout = timedelta(seconds=60 if is_ours else limit_s)
+    options = survivors.Options(p2p=True) if has_ring else None
+    name = "spotnik" if is_ours else backend
+    dist.init_process_group(name, store=store, rank=rank, world_size=size, timeout=timeout, pg_options=options)
     x = torch.ones(elements)
     count = 0
     try:
         while True:
+            if has_ring:
+                pass_round(x, rank, size)
             dist.all_reduce(x.fill_(1))
             count += 1
             if count == WARM:
@@ -53,13 +60,23 @@ def member(backend: str, rank: int, size: int, elements: int, folder: Path, limi
         raised = time.monotonic()
     again = 0.0
     begun = time.monotonic()
-    if backend == "spotnik":
+    if is_ours:
         survivors.reconfigure()
         dist.all_reduce(x.fill_(1))
         again = time.monotonic() - begun
         assert x[0].item() == size - 1
     tell(pipe, raised=raised, again=again, count=count)
     signal.pause()  # its end would tell the others
+
+
+def pass_round(x: torch.Tensor, rank: int, size: int) -> None:
+    """From each rank to the next."""
+    ops = [
+        dist.P2POp(dist.isend, x, (rank + 1) % size),
+        dist.P2POp(dist.irecv, torch.empty_like(x), (rank - 1) % size),
+    ]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
 
 
 def start(backend: str, size: int, arguments: argparse.Namespace, folder: Path, pipe: int) -> list[int]:
@@ -137,8 +154,8 @@ def main() -> None:
         print(quantiles(f"{backend}: every survivor raises after", [one for kill in kills for one in kill]))
         print(quantiles(f"{backend}: the first survivor raises after", [min(kill) for kill in kills]))
         print(quantiles(f"{backend}: the last survivor raises after", [max(kill) for kill in kills]))
-        if backend == "spotnik":
-            print(quantiles("spotnik: reconfigure to the next all-reduce", again[backend]))
+        if backend != "gloo":
+            print(quantiles(f"{backend}: reconfigure to the next all-reduce", again[backend]))
         print(f"{backend}: kills after which survivors raised at different calls: {uneven[backend]}")
 
 

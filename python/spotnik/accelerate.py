@@ -10,7 +10,7 @@ In place of ``accelerator.prepare(model, ...)``; the loop stays as it is: ``acce
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -34,12 +34,14 @@ __all__ = ["prepare"]
 
 
 def prepare(accelerator: Accelerator, *objects: Any, **settings: Any) -> tuple[Any, ...]:
-    """Prepare models, optimisers, loaders and schedulers, in any order; returns them in the same order.
+    """Prepare models, optimisers, loaders, schedulers and what else has a state, in any order; returns them in that.
 
     The first loader is the training data: its samples are shared among the members, and its batch_size is that of all
     of them. Other loaders are each member's own, to evaluate with. Gradients are accumulated as often as
     ``Accelerator(gradient_accumulation_steps=k)`` says. ``accelerator.is_main_process`` is true on one member only,
-    from its first batch on: on another when that is lost. `settings` are those of :func:`spotnik.torch.prepare`.
+    from its first batch on: on another when that is lost. `settings` are those of :func:`spotnik.torch.prepare`. What
+    has a ``state_dict()`` travels to joiners, an average of the weights say; so does what was registered before by
+    ``accelerator.register_for_checkpointing()``.
 
     Raises StateError where accelerate has made a process group, and ArgumentError for what cannot be prepared.
     """
@@ -59,10 +61,18 @@ def prepare(accelerator: Accelerator, *objects: Any, **settings: Any) -> tuple[A
         model.to(accelerator.device)
     whole = models[0] if len(models) == 1 else torch.nn.ModuleList(models)
     accumulate = accelerator.gradient_accumulation_steps
-    prepare_objects(whole, optimizers, *schedulers, accumulate=accumulate, **settings)
+    more = _others([*objects, *getattr(accelerator, "_custom_objects", [])])
+    prepare_objects(whole, optimizers, *schedulers, *more, accumulate=accumulate, **settings)
     loaders = [one for one in objects if isinstance(one, (DataLoader, Shard))]
     shared = {id(one): _Batches(accelerator, one) for one in loaders[:1]}
     return tuple(shared[id(one)] if id(one) in shared else accelerator.prepare(one) for one in objects)
+
+
+def _others(objects: Iterable[Any]) -> list[Any]:
+    """What is no part of the training, and has a state that a joiner needs; each once."""
+    known = (torch.nn.Module, Optimizer, LRScheduler, DataLoader, Shard)
+    found = {id(one): one for one in objects if not isinstance(one, known)}
+    return [one for one in found.values() if hasattr(one, "state_dict") and hasattr(one, "load_state_dict")]
 
 
 class _Batches:

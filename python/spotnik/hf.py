@@ -202,7 +202,8 @@ class _Feed(Feed):
     def __init__(self, session: Session, loader: Any, args: Any, state: Any, summed: bool) -> None:
         accumulate = int(args.gradient_accumulation_steps)
         shared = shard(_plain(loader, int(args.train_batch_size)))
-        super().__init__(session, shared, max(1, -(-len(loader) // accumulate)), accumulate, mean=not summed)
+        updates = max(1, -(-len(loader) // accumulate))
+        super().__init__(session, shared, updates, accumulate, int(state.max_steps), mean=not summed)
         self.state = state
         self._rest = len(loader) % accumulate or accumulate  # mini-batches of the last update
 

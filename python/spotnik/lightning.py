@@ -175,7 +175,7 @@ class _Feed(Feed):
 
     def __init__(self, session: Session, shared: Shard[Any], trainer: Any) -> None:
         accumulate = int(trainer.accumulate_grad_batches)
-        super().__init__(session, shared, len(shared) // accumulate, accumulate)
+        super().__init__(session, shared, len(shared) // accumulate, accumulate, int(trainer.max_steps))
         self._trainer = trainer
 
     def join(self) -> None:

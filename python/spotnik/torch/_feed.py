@@ -23,9 +23,13 @@ class Feed:
     """Gives the framework the mini-batches of this member's shares, a step after the other.
 
     `updates` make an epoch, of `accumulate` mini-batches each. With `mean`, each mini-batch weighs by its samples.
+    `last` updates are all; not positive: nobody knows yet.
     """
 
-    def __init__(self, session: Session, shard: Shard[Any], updates: int, accumulate: int, mean: bool = True) -> None:
+    def __init__(
+        self, session: Session, shard: Shard[Any], updates: int, accumulate: int, last: int, mean: bool = True
+    ) -> None:
+        session.pauses.plan(updates, last)
         self.session = session
         self.updates = updates
         self.accumulate = accumulate

@@ -94,6 +94,15 @@ def replaced(tree: Any, codes: Iterator[int]) -> Any:
     return tree
 
 
+def _keep_memory(before: Any, after: Any) -> None:
+    """The memory of tensors is registered: an object that has taken over copies of them goes on in that memory."""
+    kept = dict(tensors(before))
+    for path, tensor in tensors(after):
+        old = kept.get(path, tensor)
+        if old.data_ptr() != tensor.data_ptr() and (old.shape, old.dtype) == (tensor.shape, tensor.dtype):
+            tensor.data = old.data.copy_(tensor.data)
+
+
 class Leaves:
     """The numbers of all objects of a program, as one list of integers.
 
@@ -154,4 +163,6 @@ class Leaves:
         if number < len(self.groups):
             self.groups[number].update(new)
         else:
-            self.objects[number - len(self.groups)].load_state_dict(new)
+            held = self.objects[number - len(self.groups)]
+            held.load_state_dict(new)
+            _keep_memory(tree, held.state_dict())

@@ -99,6 +99,7 @@ class Pauses:
         if not known:
             raise ArgumentError(f'pauses is "epoch", or a number of steps of the training, 1 or more, not {when!r}')
         self.when = when
+        self._last = 0
         self.state = torch.zeros(5, dtype=torch.int64)
         self.saw_step = False  #: did the program's loop take the last step of the training?
 
@@ -122,6 +123,15 @@ class Pauses:
         count, dtype, op = self.state[_COUNT:].tolist()
         return count, dtype, op
 
+    def plan(self, epoch: int, last: int) -> None:
+        """A framework counts epochs of `epoch` steps, whatever losses add to an epoch of data, and `last` steps in all.
+
+        So pauses at the ends of epochs are at those of the framework.
+        """
+        if self.when == "epoch":
+            self.when = epoch
+        self._last = last  # a Trainer evaluates there, too
+
     def register(self, job: Job) -> None:
         """Make it part of the replica."""
         if self.on:
@@ -137,7 +147,8 @@ class Pauses:
             return
         self.saw_step = shown
         self.state[_TRAINED] += 1
-        if is_end_of_epoch if self.when == "epoch" else self.trained % int(self.when or 1) == 0:
+        is_due = is_end_of_epoch if self.when == "epoch" else self.trained % int(self.when or 1) == 0
+        if is_due or self.trained == self._last:
             self.state[_PHASE] = OPEN
 
     # ---- steps of a pause ----

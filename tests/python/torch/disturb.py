@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from cluster import LIMIT_S, Cluster, Member
 
@@ -27,6 +28,17 @@ def takes_part(member: Member) -> bool:
 def survivors(job: Cluster, killed: list[Member]) -> list[Member]:
     """Those who take part; not `killed`, whose words may still come. The last of them has the only state."""
     return [member for member in job.members if member.running and member not in killed and takes_part(member)]
+
+
+def agreed(job: Cluster, key: str) -> dict[int, dict[str, Any]]:
+    """What members told with `key`, by its value: the same on all. A commit that one made alone may be made again."""
+    told: dict[int, dict[str, Any]] = {}
+    for member in job.members:
+        lines = [line for line in member.lines if key in line]
+        finished = any("done" in line for line in member.lines)
+        for line in lines if finished else lines[:-1]:
+            assert told.setdefault(line[key], line) == line
+    return told
 
 
 def tell_to_stop(stop: Path, step: int) -> None:

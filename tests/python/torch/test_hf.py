@@ -13,7 +13,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import EPOCHS_MOST, KILLS, disturb
+from disturb import EPOCHS_MOST, KILLS, agreed, disturb
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -47,22 +47,32 @@ def samples() -> list[dict[str, Any]]:
 class Watch(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
     """Tells of shares, evaluations and files."""
 
-    def __init__(self, tell: Tell, stop: Path) -> None:
+    def __init__(self, tell: Tell, stop: Path, reduces: bool = False) -> None:
         self.tell = tell
+        self.reduces = reduces  # a number over all members, where epochs end
         self.stop = stop  # holds the step to stop after, once the test has seen enough
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         step = spotnik.job().running
-        assert step is not None and state.global_step == step.number - 1
+        assert step is not None
+        assert self.reduces or state.global_step == step.number - 1  # steps of pauses are the job's, not the Trainer's
         share = [(part.start, part.stop) for part in step.ranges]
         self.tell(begin=step.number, epoch=step.data_epoch, share=share)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.stop.exists() and state.global_step >= int(self.stop.read_text()):
+        is_end = not self.reduces or state.global_step % steps_of(args.gradient_accumulation_steps) == 0
+        if is_end and self.stop.exists() and state.global_step >= int(self.stop.read_text()):
             control.should_training_stop = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.reduces:
+            self.tell(ended=state.global_step, here=spotnik.allreduce(1, "sum"))
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
         self.tell(evaluated=state.global_step, loss=metrics["eval_loss"])
+        if self.reduces:
+            mean, least = spotnik.allreduce(metrics["eval_loss"]), spotnik.allreduce(state.global_step, "min")
+            self.tell(reduced=state.global_step, mean=mean, least=least)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.tell(saved=state.global_step)
@@ -91,7 +101,7 @@ def train(
         dataloader_pin_memory=False,
     )
     model = Classifier()
-    callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop))]
+    callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop), "pauses" in settings)]
     trainer = transformers.Trainer(
         model, arguments, train_dataset=samples(), eval_dataset=samples()[:40], callbacks=callbacks
     )
@@ -154,6 +164,23 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert ends[0] == ends[1] == ends[2]
     assert ends[0]["done"] == last
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+
+
+def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path, long_run: bool) -> None:
+    if not long_run:
+        pytest.skip("test_lightning.py has the same; SPOTNIK_LONG=1 runs this, too")
+    job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
+
+    def start() -> Member:
+        folder = str(job.folder / f"out{next(numbers)}")
+        return job.start(train, folder=folder, epochs=EPOCHS_MOST, stop=str(stop), pauses="epoch")
+
+    last = disturb(job, start, kills=2, stop=stop)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == -(-last // steps_of(1)) * steps_of(1)
+    assert agreed(job, "ended")[ends[0]["done"]]["here"] == 3
+    assert all(line["least"] == step for step, line in agreed(job, "reduced").items())
 
 
 def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:

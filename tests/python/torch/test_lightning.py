@@ -13,7 +13,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import EPOCHS_MOST, KILLS, disturb
+from disturb import EPOCHS_MOST, KILLS, agreed, disturb
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -31,15 +31,17 @@ EPOCHS, BATCH = 4, 20
 class Task(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
     """A module as people write it; it also tells of shares, evaluations and where Lightning stands."""
 
-    def __init__(self, tell: Tell, stop: Path) -> None:
+    def __init__(self, tell: Tell, stop: Path, reduces: bool = False) -> None:
         super().__init__()
+        self.reduces = reduces  # numbers over all members, where epochs end
         self.net = network(dtype=torch.float32)
         self.tell = tell
         self.stop = stop  # holds the step to stop after, once the test has seen enough
 
     def training_step(self, batch: Any, _: int) -> torch.Tensor:
         step = spotnik.job().running
-        assert step is not None and self.global_step == step.number - 1
+        assert step is not None
+        assert self.reduces or self.global_step == step.number - 1  # steps of pauses are the job's, not Lightning's
         return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
 
     def validation_step(self, batch: Any, _: int) -> None:
@@ -57,12 +59,22 @@ class Task(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
         self.tell(begin=step.number, epoch=step.data_epoch, share=share)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if self.stop.exists() and self.global_step >= int(self.stop.read_text()):
+        is_end = not self.reduces or self.global_step % steps_of(self.trainer.accumulate_grad_batches) == 0
+        if is_end and self.stop.exists() and self.global_step >= int(self.stop.read_text()):
             self.trainer.should_stop = True
 
     def on_validation_end(self) -> None:
         if not self.trainer.sanity_checking:
             self.tell(evaluated=self.global_step, at=self.current_epoch)
+
+    def on_validation_epoch_end(self) -> None:
+        if self.reduces and not self.trainer.sanity_checking:
+            least = spotnik.allreduce(self.global_step, "min")
+            self.tell(reduced=self.global_step, least=least, mean=spotnik.allreduce(float(self.net[0].weight.sum())))
+
+    def on_train_epoch_end(self) -> None:
+        if self.reduces:
+            self.tell(ended=self.global_step, here=spotnik.allreduce(1, "sum"))
 
     def on_save_checkpoint(self, checkpoint: Any) -> None:
         if self.trainer.is_global_zero:
@@ -74,7 +86,7 @@ def train(
 ) -> None:
     from spotnik.lightning import Strategy
 
-    task = Task(tell, Path(stop))
+    task = Task(tell, Path(stop), "pauses" in settings)
     trainer = lightning.Trainer(
         accelerator="cpu",
         strategy=Strategy(seed=7, on_step=told(tell), **settings),
@@ -163,6 +175,21 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
     evaluated = [line for line in job.lines("evaluated") if line["evaluated"] != ends[0]["done"]]
     assert evaluated and all(line["evaluated"] == (line["at"] + 1) * steps_of(1) for line in evaluated)
+
+
+def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path) -> None:
+    job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
+
+    def start() -> Member:
+        folder = str(job.folder / f"out{next(numbers)}")
+        return job.start(train, folder=folder, epochs=EPOCHS_MOST, stop=str(stop), pauses="epoch")
+
+    last = disturb(job, start, kills=1, stop=stop)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == -(-last // steps_of(1)) * steps_of(1)
+    assert agreed(job, "ended")[ends[0]["done"]]["here"] == 3
+    assert all(line["least"] == step for step, line in agreed(job, "reduced").items())
 
 
 def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:

@@ -117,6 +117,20 @@ def test_kills_and_joins(cluster: Make, tmp_path: Path, settings: dict[str, Any]
         assert any(line["total"] == SAMPLES for line in pauses.values())
 
 
+@pytest.mark.parametrize(("when", "wanted"), [("epoch", [4, 8, 10, 12]), (3, [3, 6, 9, 10, 12])])
+def test_epochs_of_a_framework_are_its_own(when: Any, wanted: list[int]) -> None:
+    """A loss lengthens an epoch of data by a step, but none of a Trainer; and a Trainer may end in the midst of one."""
+    pauses = Pauses(when)
+    pauses.plan(4, last=10)
+    opened = []
+    for number in range(1, 13):
+        pauses.step_trained(shown=True, is_end_of_epoch=number in (5, 9))
+        if pauses.is_open:
+            opened.append(number)
+        pauses.state[0] = 0
+    assert opened == wanted
+
+
 @pytest.mark.parametrize("pauses", ["epoch", 3])
 def test_a_member_that_was_stopped_goes_on_or_asks_for_a_restart(cluster: Make, tmp_path: Path, pauses: Any) -> None:
     job, stop = cluster(), tmp_path / "stop"

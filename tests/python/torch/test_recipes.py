@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import spotnik.torch
 from spotnik import StateError
+from spotnik.torch._leaves import Leaves
 
 Make = Callable[..., Cluster]
 EPOCHS = 3
@@ -165,6 +166,26 @@ def test_recipe_equals_the_plain_loop(cluster: Make, tmp_path: Path, program: An
         assert ledger.distance(f"{path}.{rank}", path) < 1e-5
 
 
+class Average:
+    """As diffusers' EMAModel: an object with a state of its own, which is no module."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.count = 0
+        self.shadow = [p.detach().clone() for p in net.parameters()]
+
+    def step(self, net: nn.Module) -> None:
+        self.count += 1
+        for mean, p in zip(self.shadow, net.parameters()):
+            mean.lerp_(p.detach(), 0.1)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self.count, "shadow": self.shadow}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.count = state["count"]
+        self.shadow = [mean.clone() for mean in state["shadow"]]
+
+
 def with_churn(tell: Tell, stop: str) -> None:
     """A loop with accelerate that goes on until it is told to stop."""
     import accelerate
@@ -172,9 +193,11 @@ def with_churn(tell: Tell, stop: str) -> None:
     import spotnik.accelerate
 
     net, opt, schedule = begin()
+    given, registered = Average(net), Average(net)
     accelerator = accelerate.Accelerator(cpu=True)
-    wrapped, optimizer, batches, scheduler = spotnik.accelerate.prepare(
-        accelerator, net, opt, loader(), schedule, seed=7, on_step=told(tell)
+    accelerator.register_for_checkpointing(registered)
+    wrapped, optimizer, batches, scheduler, average = spotnik.accelerate.prepare(
+        accelerator, net, opt, loader(), schedule, given, seed=7, on_step=told(tell)
     )
     for _ in spotnik.torch.epochs(2000):
         for x, y in batches:
@@ -186,10 +209,23 @@ def with_churn(tell: Tell, stop: str) -> None:
             accelerator.clip_grad_norm_(wrapped.parameters(), 0.3)
             optimizer.step()
             scheduler.step()
+            average.step(net)
+            registered.step(net)
             if Path(stop).exists() and step.number >= int(Path(stop).read_text()):
                 final = torch.cat([p.detach().flatten() for p in net.parameters()])
-                tell(done=step.number, sum=float(final.double().sum()), lr=scheduler.get_last_lr()[0])
+                means = [(one.count, float(one.shadow[0].double().sum())) for one in (average, registered)]
+                tell(done=step.number, sum=float(final.double().sum()), lr=scheduler.get_last_lr()[0], means=means)
                 return
+
+
+def test_an_object_that_takes_over_copies_keeps_its_memory() -> None:
+    """What is registered of it, a joiner receives: as an object of diffusers, which copies what it loads, goes on."""
+    average = Average(network())
+    memory = [mean.data_ptr() for mean in average.shadow]
+    leaves = Leaves([], [average])
+    leaves.write([7])
+    assert average.count == 7
+    assert [mean.data_ptr() for mean in average.shadow] == memory
 
 
 def test_accelerate_with_kills_and_joins(cluster: Make, tmp_path: Path) -> None:
@@ -199,6 +235,7 @@ def test_accelerate_with_kills_and_joins(cluster: Make, tmp_path: Path) -> None:
     ends = job.lines("done")
     assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
     assert ends[0]["done"] == last
+    assert [count for count, _ in ends[0]["means"]] == [last, last]  # joiners have what the others had
     ledger.check_every_sample_once(ledger.contributions(job), 192)
 
 

@@ -10,12 +10,13 @@ refuses further calls. :func:`reconfigure` goes on with the survivors. docs/guid
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Optional
 
 import torch.distributed as dist
 
-from ._crew import Loner
+from ._crew import Crew, Loner
 from ._errors import (
     AbortedError,
     CallMismatchError,
@@ -27,6 +28,7 @@ from ._errors import (
 from ._group import SpotnikGroup
 from ._meeting import crew_of, register, regroup_of
 from ._regroup import Unmade
+from ._some import Some
 
 __all__ = [
     "AbortedError",
@@ -34,10 +36,19 @@ __all__ = [
     "GroupError",
     "MemberLostError",
     "NotSupportedError",
+    "Options",
     "SpotnikGroup",
     "WaitError",
     "reconfigure",
 ]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``init_process_group("spotnik", pg_options=...)`` takes, the same on all ranks."""
+
+    #: Allow send, recv and groups of some of the members. Each collective then takes one small step more.
+    p2p: bool = False
 
 
 def reconfigure(
@@ -50,22 +61,36 @@ def reconfigure(
     return group.reconfigure_survivors(size, timeout)
 
 
-def _make(asked: Any, _options: object) -> dist.ProcessGroup:
+def _make(asked: Any, options: object) -> dist.ProcessGroup:
     """What torch.distributed calls for ``backend="spotnik"``."""
     rank, size, timeout = asked.group_rank, asked.group_size, asked.timeout
-    world = dist.group.WORLD if dist.is_initialized() else None
-    if isinstance(world, SpotnikGroup) and size == world.size():
-        return SpotnikGroup(world._crew, timeout, owns=False)
-    if world is not None and size == 1:
-        return SpotnikGroup(Loner(), timeout)
-    if world is not None:
-        raise NotSupportedError(
-            f"a group of {size} of {world.size()} members is not there: a step belongs to all of them. Use the default "
-            'group, or dist.new_group(ranks, backend="gloo")'
-        )
+    if dist.is_initialized():
+        return _make_another(dist.group.WORLD, list(asked.global_ranks_in_group), timeout)
+    wants_letters = isinstance(options, Options) and options.p2p
     if getattr(asked, "enable_reconfigure", False):
+        if wants_letters:
+            raise NotSupportedError("Options(p2p=True) does not go with enable_reconfigure=True; leave one of them out")
         return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank))
-    return SpotnikGroup(crew_of(asked.store, rank, size, timeout), timeout)
+    crew = crew_of(asked.store, rank, size, timeout)
+    if wants_letters:
+        crew.allow_letters(timeout.total_seconds())
+    return SpotnikGroup(crew, timeout)
+
+
+def _make_another(world: object, ranks: list[int], timeout: timedelta) -> dist.ProcessGroup:
+    """``new_group(ranks)``, on the members of the new group."""
+    size = world.size() if isinstance(world, dist.ProcessGroup) else 0
+    crew = world._crew if isinstance(world, SpotnikGroup) else None
+    if isinstance(crew, Crew) and ranks == list(range(size)):
+        return SpotnikGroup(crew, timeout, owns=False, box=crew.box(ranks))
+    if len(ranks) == 1:
+        return SpotnikGroup(Loner(), timeout)
+    if isinstance(crew, Crew) and crew.post is not None:
+        return SpotnikGroup(Some(crew, ranks, crew.box(ranks)), timeout)
+    raise NotSupportedError(
+        f"a group of {len(ranks)} of {size} members needs pg_options=spotnik.torch.distributed.Options(p2p=True) in "
+        'init_process_group("spotnik"); without it a step belongs to all members'
+    )
 
 
 dist.Backend.register_backend("spotnik", _make, extended_api=True, devices=["cpu"])

@@ -6,18 +6,28 @@ Groups of the same members share a crew: their calls are steps of one job, and o
 
 from __future__ import annotations
 
+import weakref
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Protocol
 
 from ...config import Config
 from ._circle import Circle, Part
 from ._errors import AbortedError, GroupError, MemberLostError
+from ._post import Post
 from ._work import Errands, GroupWork
 
 __all__ = ["Crew", "Loner"]
 
 _SHUTDOWN_S = 10.0
+
+
+class Ending(Protocol):
+    """What lives no longer than a circle."""
+
+    def leave(self) -> None:
+        """Take no more calls."""
 
 
 class Crew:
@@ -29,6 +39,8 @@ class Crew:
         self._errands = Errands("spotnik-group")
         self.rank, self.size = rank, size
         self._is_over = False
+        self._made: Counter[tuple[int, ...]] = Counter()  # groups of some members, in this circle
+        self._groups: weakref.WeakSet[Ending] = weakref.WeakSet()
         try:
             self.gather(size, limit_s)
         except BaseException:
@@ -38,7 +50,31 @@ class Crew:
     @property
     def error(self) -> Optional[GroupError]:
         """Why calls are refused; None: they are taken."""
-        return self._circle.broken
+        post = self._circle.post
+        return self._circle.broken or (post.error if post is not None else None)
+
+    @property
+    def post(self) -> Optional[Post]:
+        """What carries letters; None: the group was made without."""
+        return self._circle.post
+
+    @property
+    def letters(self) -> Optional[tuple[Post, int, Sequence[int]]]:
+        """What carries send and recv: the post, the box of this group, and the ranks there by those here."""
+        return (self._circle.post, 0, range(self.size)) if self._circle.post is not None else None
+
+    def box(self, ranks: Sequence[int]) -> int:
+        """A number for a new group of `ranks`: the same on all its members, which make groups in one order."""
+        self._made[tuple(ranks)] += 1
+        return zlib.crc32(f"{list(ranks)} {self._made[tuple(ranks)]}".encode()) + 1
+
+    def keep(self, group: Ending) -> None:
+        """Have `group` end with this circle."""
+        self._groups.add(group)
+
+    def allow_letters(self, limit_s: float) -> None:
+        """:meth:`Circle.allow_letters`."""
+        self._errands.add(GroupWork("allowing letters", None, limit_s), self._circle.allow_letters).wait()
 
     @property
     def circle(self) -> str:
@@ -54,9 +90,15 @@ class Crew:
     def gather(self, size: int, limit_s: float) -> dict[int, int]:
         """Close the next circle, and return its ranks by those before. :meth:`Circle.close` says what is raised."""
         before: list[tuple[int, ...]] = []
+        if self._circle.post is not None:  # now: errands under way may wait for members that wait for our letters
+            self._circle.post.fail(MemberLostError("reconfigure() was called; make this call again"))
         work = GroupWork("gathering the members", None, limit_s + _SHUTDOWN_S)
         self._errands.add(work, lambda: before.append(self._circle.close(self.rank, size, limit_s))).wait()
         self.rank, self.size = self._circle.rank, self._circle.size
+        self._made.clear()
+        for group in self._groups:
+            group.leave()
+        self._groups.clear()
         return {old: new for new, old in enumerate(before[0]) if old >= 0}
 
     def call(self, work: GroupWork, parts: Callable[[], Sequence[Part]], done: Callable[[], None]) -> GroupWork:
@@ -70,7 +112,10 @@ class Crew:
 
     def abort(self) -> None:
         """End every pending call, and the membership without goodbye."""
-        self._errands.abort(AbortedError("abort() was called; call init_process_group() again"))
+        error = AbortedError("abort() was called; call init_process_group() again")
+        if self._circle.post is not None:
+            self._circle.post.fail(error, [self.rank])
+        self._errands.abort(error)
         self._end("the group was aborted", self._circle.abandon)
 
     def leave(self) -> None:
@@ -93,6 +138,7 @@ class Loner:
 
     rank, size = 0, 1
     error: Optional[GroupError] = None
+    letters = None
 
     def gather(self, *_: Any) -> dict[int, int]:
         """Nobody is lost."""

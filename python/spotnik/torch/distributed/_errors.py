@@ -9,7 +9,15 @@ import torch.distributed as dist
 
 from ...errors import SpotnikError
 
-__all__ = ["AbortedError", "CallMismatchError", "GroupError", "MemberLostError", "NotSupportedError", "WaitError"]
+__all__ = [
+    "AbortedError",
+    "CallMismatchError",
+    "GroupError",
+    "MemberLostError",
+    "NotSupportedError",
+    "WaitError",
+    "lost_text",
+]
 
 
 class GroupError(SpotnikError, dist.DistBackendError):
@@ -38,3 +46,10 @@ class WaitError(GroupError):
 
 class NotSupportedError(SpotnikError, NotImplementedError):
     """This group has no such call. Nothing happened; the message names what to use instead."""
+
+
+def lost_text(lost: Sequence[int], size: int) -> str:
+    """Who was lost, and what to do next."""
+    ranks = ", ".join(map(str, lost))
+    what = f"rank {ranks} was lost" if len(lost) == 1 else f"ranks {ranks} were lost"
+    return f"{what} of {size} members. Call reconfigure() to go on with the survivors, and repeat the call"
