@@ -147,7 +147,6 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
         }
         rc = spotnik_plan_store_open(call->prices[i], &store, fault);
         if (!rc) {
-            spotnik_catalog_free(&call->catalog);
             rc = spotnik_store_prices_get(store, &call->catalog, fault);
             spotnik_store_close(store);
         }
