@@ -109,21 +109,32 @@ static float *cell(const struct spotnik_foresight *f, const struct solved *solve
     return solved->ahead + (((c * f->slack_cells + s) * f->lengths + length) * PHASES) * SETS;
 }
 
-/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`;
- * bilinear. */
+/* A place on the grid: the point below, and the share of the way to the next. */
+static size_t grid_split(double at, double *share_out)
+{
+    double below = floor(fmax(at, 0) + 1e-6);
+
+    *share_out = fmax(0, fmax(at, 0) - below);
+    return (size_t)below;
+}
+
+/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`; bilinear
+ * in work and time left. A step takes whole cells of time, so what the sweep looks up is between
+ * two cells of one time left, both earlier than its own. In work and slack it would be between four,
+ * and where a start takes less than a cell, its own would be among them. */
 static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                     double slack_s, size_t phase, unsigned set, bool changes)
 {
-    double c = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
-    double s = fmin(fmax(slack_s / f->h_s, 0), (double)f->slack_cells - 1);
-    size_t c0 = (size_t)c, s0 = (size_t)s;
-    double cf = c - (double)c0, sf = s - (double)s0, total = 0;
+    double work = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
+    double cf, tf, total = 0;
+    size_t c0 = grid_split(work, &cf), t0 = grid_split(work + fmax(slack_s / f->h_s, 0), &tf);
 
     for (unsigned corner = 0; corner < 4; corner++) {
-        double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? sf : 1 - sf);
+        double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? tf : 1 - tf);
+        size_t c = c0 + (corner & 1), t = t0 + (corner >> 1), s = t > c ? t - c : 0;
         if (weight > 1e-9)
             total += weight
-                     * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1),
+                     * (double)cell(f, solved, c, s < f->slack_cells ? s : f->slack_cells - 1,
                                     changes)[phase * SETS + set];
     }
     return total;
