@@ -100,6 +100,10 @@ def third(f):
     known = f.run("prices", "accelerators").stdout
     for name in ("H100", "H200", "B200", "L4", "L40S"):
         assert re.search(rf"^{name} ", known, re.M), name
+    for name, same in (("NVIDIA A100-SXM4-80GB", "A100"), ("Tesla V100-SXM2-16GB", "V100"), ("NVIDIA H100 80GB HBM3", "H100"), ("nvidia-tesla-t4", "T4"), ("NVIDIA A10G", "A10G")):
+        own = f.put("own.json", {**PROFILE, "devices": {name: {"samples_per_s": 300}}})  # as a driver calls it
+        plan = json.loads(f.run("plan", "--profile", own, "--target", "epochs=1", "--deadline", "90h", "--prices", "builtin", "--runs", "20", "-o", "json").stdout)
+        assert {m["accelerator"].split("-")[0] for c in plan["candidates"] for m in c["machines"]} == {same}, (name, plan["candidates"][0])
     page = f.put("page.csv", "region,instance_type,on_demand_usd_per_h\n" + "".join(
         f"us-east-1,{name},{price}\n" for name, price in (("p5.48xlarge", 55), ("g6.xlarge", .8), ("g6e.xlarge", 1.86), ("p4de.24xlarge", 27.4),
                                                           ("p5en.48xlarge", 63), ("p3.2xlarge", 3.06))))
