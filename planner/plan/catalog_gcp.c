@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GCP sells accelerators beside the machines that hold them, and lists them so: rows without an
  * instance type are accelerators alone. Here each finds its host in its zone, and both prices are
- * added. The oldest go with the cheapest n1 that has enough vCPUs; all others have machines of their
- * own (a2, a3, a4, g2, g4). The host of a TPU costs nothing. */
+ * added. The oldest go with the cheapest n1 that has enough vCPUs; all others have machines of
+ * their own (a2, a3, a4, g2, g4). The host of a TPU costs nothing. */
 #include "plan/catalog.h"
 
 #include <ctype.h>

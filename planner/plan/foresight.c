@@ -109,25 +109,25 @@ static float *cell(const struct spotnik_foresight *f, const struct solved *solve
     return solved->ahead + (((c * f->slack_cells + s) * f->lengths + length) * PHASES) * SETS;
 }
 
-/* A place on the grid: the point below, and the share of the way to the next. */
+/* A place on the grid, from 0 on: the point below, and the share of the way to the next. */
 static size_t grid_split(double at, double *share_out)
 {
-    double below = floor(fmax(at, 0) + 1e-6);
+    size_t below = (size_t)(at + 1e-6);
 
-    *share_out = fmax(0, fmax(at, 0) - below);
-    return (size_t)below;
+    *share_out = at > (double)below ? at - (double)below : 0;
+    return below;
 }
 
 /* Expected cost to go once (work, slack) is left after a step that was begun in `phase`; bilinear
  * in work and time left. A step takes whole cells of time, so what the sweep looks up is between
- * two cells of one time left, both earlier than its own. In work and slack it would be between four,
- * and where a start takes less than a cell, its own would be among them. */
+ * two cells of one time left, both earlier than its own. In work and slack it would be between
+ * four, and where a start takes less than a cell, its own would be among them. */
 static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                     double slack_s, size_t phase, unsigned set, bool changes)
 {
     double work = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
-    double cf, tf, total = 0;
-    size_t c0 = grid_split(work, &cf), t0 = grid_split(work + fmax(slack_s / f->h_s, 0), &tf);
+    double slack = slack_s > 0 ? slack_s / f->h_s : 0, cf, tf, total = 0;
+    size_t c0 = grid_split(work, &cf), t0 = grid_split(work + slack, &tf);
 
     for (unsigned corner = 0; corner < 4; corner++) {
         double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? tf : 1 - tf);
