@@ -63,8 +63,8 @@ def section(p, out, folder):
         ("never dearer than Uniform Progress by more than 2 %, on any history", "cheaper on all eight rows above; also on 36 other combinations of "
          "the four histories, three places and three kinds of job (`bench/plan_histories.py SPOTNIK --sweep`: 4 to 85 %; capped Uniform Progress: 3 to 44 %), and on no made-up history dearer", "Met on what is here. The made-up ones leap, stay above on-demand, rise like a saw, fall, wander, spike at the end or never change. "
          "Until November 2026 it was not met where a start takes less than a three-hundredth of the deadline: 10 h of work in 15 h with starts of one minute "
-         "cost 33.2 on us-west-2c of April 2023, Uniform Progress 14.1, the bound 12.8. The programme read a cell that it was making; now 13.0. The sweep, "
-         "and the tables above of jobs with starts of 12 min in 60 h, where a start takes a whole cell, are from before.",
+         "cost 33.2 on us-west-2c of April 2023, Uniform Progress 14.1, the bound 12.8. The programme read a cell that it was making; now 13.0. "
+         "Where a start takes a cell or more, as in the tables above, the programme is as before.",
          "`tests/plan/histories.py`; `tests/plan/defects.py SPOTNIK 5`; `bench/plan_histories.py SPOTNIK --sweep`"),
         ("the chance of a running job converges to 0 or 1", "above: [the loop closed](#the-loop-closed)",
          "A job that may rent on demand is nearly always in time, so most chances go to 1; the first plan that is kept shows those that go to 0. Of eight "
