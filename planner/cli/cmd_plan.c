@@ -11,6 +11,7 @@
 #include "price_cache.h"
 
 #include <getopt.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,21 @@ static int profile_load(struct call *call, struct spotnik_fault *fault)
     return rc;
 }
 
+/* A quota that names nothing would not be kept, and nobody would see it. */
+static int quotas_check(const struct call *call, struct spotnik_fault *fault)
+{
+    for (size_t q = 0; q < call->wish.quota_count; q++) {
+        size_t i = 0;
+        while (i < call->catalog.count
+               && fnmatch(call->wish.quotas[q].type, call->catalog.offers[i].instance, 0))
+            i++;
+        if (i == call->catalog.count)
+            return spotnik_fault_set(fault, "--quota '%s=%u': no type of the catalog is called so",
+                                     call->wish.quotas[q].type, call->wish.quotas[q].machines);
+    }
+    return 0;
+}
+
 static int prices_load(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_store *store;
@@ -147,7 +163,6 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
         }
         rc = spotnik_plan_store_open(call->prices[i], &store, fault);
         if (!rc) {
-            spotnik_catalog_free(&call->catalog);
             rc = spotnik_store_prices_get(store, &call->catalog, fault);
             spotnik_store_close(store);
         }
@@ -158,6 +173,8 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
         rc = spotnik_catalog_advise(&call->catalog, call->advisor, fault);
     for (size_t i = 0; !rc && i < call->history_count; i++)
         rc = spotnik_catalog_history(&call->catalog, call->histories[i], fault);
+    if (!rc)
+        rc = quotas_check(call, fault);
     return rc ? rc : spotnik_catalog_filter(&call->catalog, &call->filter, fault);
 }
 
@@ -440,6 +457,8 @@ static bool call_is_whole(const struct call *call, int argc, char **argv)
             "plan", 0,
             "--elapsed, --spent, --batch and --clock are about a running job: give its status too, "
             "with --from-status");
+    else if (call->speedup != 1 && !call->churn_path)
+        spotnik_cli_refuse("plan", 0, "--speedup is of the trace that --churn names: give both");
     else if (call->wish.follow_s > 0 && !call->wish.on_demand)
         spotnik_cli_refuse(
             "plan", 0,

@@ -71,9 +71,9 @@ static bool read_option(void *context, int option)
 
 static void catalog_tell(const struct spotnik_catalog *catalog, FILE *out)
 {
-    static const char *const clouds[] = { "aws", "gcp", "azure" };
+    static const char *const clouds[] = { "aws", "gcp", "azure", "other" };
 
-    for (size_t c = 0; c < 3; c++) {
+    for (size_t c = 0; c < 4; c++) {
         size_t offers = 0, accelerated = 0, spot = 0;
         for (size_t i = 0; i < catalog->count; i++) {
             const struct spotnik_offer *offer = &catalog->offers[i];

@@ -70,7 +70,8 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         const char *place = *g->offer->zone ? g->offer->zone : NULL;
-        snprintf(infra, sizeof(infra), "%s%s%s%s%s", *g->offer->cloud ? g->offer->cloud : "aws",
+        const char *cloud = strcmp(g->offer->cloud, "other") ? g->offer->cloud : "*";
+        snprintf(infra, sizeof(infra), "%s%s%s%s%s", *cloud ? cloud : "aws",
                  *g->offer->region ? "/" : "", g->offer->region, place ? "/" : "",
                  place ? place : "");
         fputs("    - infra: ", out);
@@ -183,7 +184,7 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
     fputs("]\n", out);
     if (g->offer->accelerators > 0)
         fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n",
-                g->offer->accelerators);
+                ceil(g->offer->accelerators));
 }
 
 int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *out)
@@ -216,7 +217,7 @@ int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
             "#!/bin/bash\n#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n",
             name, machines);
     if (fleet->groups[0].offer->accelerators > 0)
-        fprintf(out, "#SBATCH --gres=gpu:%.0f\n", fleet->groups[0].offer->accelerators);
+        fprintf(out, "#SBATCH --gres=gpu:%.0f\n", ceil(fleet->groups[0].offer->accelerators));
     if (isfinite(x->wish->deadline_s))
         fprintf(out, "#SBATCH --time=%.0f\n", ceil(x->wish->deadline_s / 60));
     fputs("#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n#SBATCH "

@@ -14,11 +14,12 @@
 
 static const struct {
     const char *cloud, *host, *path;
+    const char *older; /* instead of a path that is not there: Azure's list changes seldom */
 } defaults[] = {
-    { "aws", LISTS, "v8/aws/vms.csv" },
-    { "gcp", LISTS, "v8/gcp/vms.csv" },
-    { "azure", LISTS, "v6/azure/vms.csv" },
-    { "aws", ADVISOR, "spot-advisor-data.json" },
+    { "aws", LISTS, "v8/aws/vms.csv", NULL },
+    { "gcp", LISTS, "v8/gcp/vms.csv", NULL },
+    { "azure", LISTS, "v8/azure/vms.csv", "v6/azure/vms.csv" },
+    { "aws", ADVISOR, "spot-advisor-data.json", NULL },
 };
 
 static bool cloud_wanted(const struct spotnik_price_update *update, const char *cloud)
@@ -85,18 +86,31 @@ static void catalog_shorten(struct spotnik_catalog *catalog, size_t count)
     catalog->count = count < catalog->count ? count : catalog->count;
 }
 
+static int default_read(const struct spotnik_price_update *update, size_t i, const char *prices,
+                        struct spotnik_catalog *catalog, struct spotnik_fault *fault)
+{
+    const char *host = update->mirror ? update->mirror : defaults[i].host;
+    size_t before = catalog->count;
+    char where[1024];
+
+    snprintf(where, sizeof(where), "%s/%s", host, defaults[i].path);
+    int rc = source_read(catalog, where, prices, fault);
+    if (!rc || rc == SPOTNIK_UNREACHABLE || !defaults[i].older)
+        return rc;
+    catalog_shorten(catalog, before);
+    fprintf(stderr, "spotnik prices: note: %s; an older list is tried\n", fault->text);
+    snprintf(where, sizeof(where), "%s/%s", host, defaults[i].older);
+    return source_read(catalog, where, prices, fault);
+}
+
 static int defaults_read(const struct spotnik_price_update *update, const char *prices,
                          struct spotnik_catalog *catalog, struct spotnik_fault *fault)
 {
-    char where[1024];
-
     for (size_t i = 0; i < sizeof(defaults) / sizeof(*defaults); i++) {
         size_t before = catalog->count;
         if (!cloud_wanted(update, defaults[i].cloud))
             continue;
-        const char *host = update->mirror ? update->mirror : defaults[i].host;
-        snprintf(where, sizeof(where), "%s/%s", host, defaults[i].path);
-        int rc = source_read(catalog, where, prices, fault);
+        int rc = default_read(update, i, prices, catalog, fault);
         if (!rc)
             continue;
         if (rc == SPOTNIK_UNREACHABLE && !catalog->count)

@@ -10,14 +10,13 @@
 #include <strings.h>
 
 static const struct spotnik_accelerator table[] = {
-    { "K80", "K80", 12, 4.1, 0, 0, "tesla-k80 nvidia-tesla-k80" },
-    { "M60", "M60", 8, 4.8, 0, 0, "tesla-m60" },
-    { "P4", "P4", 8, 5.5, 0, 0, "tesla-p4 nvidia-tesla-p4" },
-    { "P100", "P100", 16, 9.5, 19, 0, "tesla-p100 nvidia-tesla-p100 P100-PCIE-16GB" },
-    { "V100", "V100", 16, 15.7, 125, 0,
-      "tesla-v100 nvidia-tesla-v100 V100-16GB V100-SXM2 V100-SXM2-16GB" },
+    { "K80", "K80", 12, 4.1, 0, 0, "" },
+    { "M60", "M60", 8, 4.8, 0, 0, "" },
+    { "P4", "P4", 8, 5.5, 0, 0, "" },
+    { "P100", "P100", 16, 9.5, 19, 0, "P100-PCIE-16GB" },
+    { "V100", "V100", 16, 15.7, 125, 0, "V100-16GB V100-SXM2 V100-SXM2-16GB V100-PCIE-16GB" },
     { "V100-32GB", "V100", 32, 15.7, 125, 0, "V100-SXM2-32GB V100-SXM3-32GB" },
-    { "T4", "T4", 16, 8.1, 65, 0, "tesla-t4 nvidia-tesla-t4" },
+    { "T4", "T4", 16, 8.1, 65, 0, "" },
     { "T4g", "T4", 16, 8.1, 65, 0, "" },
     { "RTX6000", "RTX6000", 24, 16.3, 130, 0, "Quadro-RTX-6000" },
     { "A10", "A10", 24, 31.2, 125, 0, "" },
@@ -26,24 +25,23 @@ static const struct spotnik_accelerator table[] = {
     { "A30", "A30", 24, 10.3, 165, 0, "" },
     { "A40", "A40", 48, 37.4, 150, 0, "" },
     { "RTXA6000", "RTXA6000", 48, 38.7, 155, 0, "A6000 RTX-A6000" },
-    { "A100", "A100", 40, 19.5, 312, 0,
-      "A100-40GB nvidia-tesla-a100 A100-SXM4-40GB A100-PCIE-40GB" },
+    { "A100", "A100", 40, 19.5, 312, 0, "A100-40GB A100-SXM4-40GB A100-PCIE-40GB" },
     { "A100-80GB", "A100", 80, 19.5, 312, 0,
-      "nvidia-a100-80gb A100-SXM4-80GB A100-80GB-SXM A100-SXM-80GB" },
-    { "L4", "L4", 24, 30.3, 121, 242, "nvidia-l4" },
+      "A100-SXM4-80GB A100-80GB-SXM A100-SXM-80GB A100-80GB-PCIe" },
+    { "L4", "L4", 24, 30.3, 121, 242, "" },
     { "L40", "L40", 48, 90.5, 181, 362, "" },
     { "L40S", "L40S", 48, 91.6, 362, 733, "" },
     { "RTX6000-Ada", "RTX6000-Ada", 48, 91.1, 364, 729, "RTX-6000-Ada-Generation" },
-    { "RTXPRO6000", "RTXPRO6000", 96, 117, 504, 1007, "RTX-PRO-6000 nvidia-rtx-pro-6000" },
-    { "H100", "H100", 80, 66.9, 989, 1979, "nvidia-h100-80gb H100-SXM H100-80GB H100-SXM5-80GB" },
-    { "H100-MEGA", "H100", 80, 66.9, 989, 1979, "nvidia-h100-mega-80gb" },
+    { "RTXPRO6000", "RTXPRO6000", 96, 117, 504, 1007, "RTX-PRO-6000" },
+    { "H100", "H100", 80, 66.9, 989, 1979, "H100-80GB H100-SXM H100-SXM5-80GB H100-80GB-HBM3" },
+    { "H100-MEGA", "H100", 80, 66.9, 989, 1979, "H100-MEGA-80GB" },
     { "H100-NVL", "H100-NVL", 94, 60, 835, 1671, "" },
     { "GH200", "H100", 96, 66.9, 989, 1979, "" },
-    { "H200", "H200", 141, 66.9, 989, 1979, "nvidia-h200-141gb H200-SXM H200-141GB" },
-    { "B200", "B200", 180, 75, 2250, 4500, "nvidia-b200" },
-    { "GB200", "GB200", 186, 80, 2500, 5000, "nvidia-gb200" },
+    { "H200", "H200", 141, 66.9, 989, 1979, "H200-SXM H200-141GB" },
+    { "B200", "B200", 180, 75, 2250, 4500, "" },
+    { "GB200", "GB200", 186, 80, 2500, 5000, "" },
     { "B300", "B300", 270, 75, 2250, 4500, "" },
-    { "GB300", "GB300", 278, 80, 2500, 5000, "nvidia-gb300" },
+    { "GB300", "GB300", 278, 80, 2500, 5000, "" },
     { "MI250X", "MI250X", 128, 47.9, 383, 0, "" },
     { "MI300X", "MI300X", 192, 163.4, 1307, 2615, "" },
     { "MI325X", "MI325X", 256, 163.4, 1307, 2615, "" },
@@ -105,11 +103,26 @@ static bool tpu_split(const char *name, char generation[24], double *size_out)
     return true;
 }
 
+/* "NVIDIA A100-SXM4-80GB" and "nvidia-tesla-v100" without the maker and its brand, as drivers and GCP
+ * write them. */
+static const char *without_maker(const char *name)
+{
+    static const char *const makers[] = { "nvidia", "tesla" };
+
+    for (size_t i = 0; i < sizeof(makers) / sizeof(*makers); i++) {
+        size_t length = strlen(makers[i]);
+        if (!strncasecmp(name, makers[i], length) && name[length] && strchr("-_ ", name[length]))
+            name += length + 1;
+    }
+    return name;
+}
+
 const struct spotnik_accelerator *spotnik_accelerator_find(const char *name)
 {
     char generation[24];
     double size;
 
+    name = without_maker(name);
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
         if (named(&table[i], name))
             return &table[i];

@@ -30,7 +30,7 @@ struct spotnik_offer {
     double losses_most_per_h;        /* upper end of a band; 0: losses_per_h is a rate */
     /* the chance that the band tells nothing of the hours to come */
     double losses_doubt;
-    char cloud[8];    /* aws, gcp, azure */
+    char cloud[8];    /* aws, gcp, azure, or other */
     char zone_id[24]; /* where the list has ids (use1-az2), which mean the same to every account */
 };
 
@@ -73,6 +73,10 @@ int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, co
                            size_t size, struct spotnik_fault *fault);
 int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path,
                           struct spotnik_fault *fault);
+/* From the type the cloud; and of what stands as the zone, whether it is a name or an id. */
+void spotnik_catalog_locate(struct spotnik_offer *offer);
+/* Adds the file's own name to `source`, which says where prices come from. */
+void spotnik_catalog_source_add(struct spotnik_catalog *catalog, const char *path);
 /* Notes that a row is left out. */
 void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, const char *why);
 /* Sets a price wherever the type is known in the region; returns how many offers took it.

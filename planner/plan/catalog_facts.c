@@ -106,6 +106,11 @@ static const struct fact facts[] = {
     { "a3-megagpu-8g", "H100-MEGA", 8, 208, 1872, 1800 },
     { "a3-ultragpu-8g", "H200", 8, 224, 2952, 3600 },
     { "a4-highgpu-8g", "B200", 8, 224, 3968, 3600 },
+    { "a4x-highgpu-4g", "GB200", 4, 140, 884, 2000 },
+    { "g4-standard-48", "RTXPRO6000", 1, 48, 180, 50 },
+    { "g4-standard-96", "RTXPRO6000", 2, 96, 360, 100 },
+    { "g4-standard-192", "RTXPRO6000", 4, 192, 720, 200 },
+    { "g4-standard-384", "RTXPRO6000", 8, 384, 1440, 400 },
     { "g2-standard-4", "L4", 1, 4, 16, 10 },
     { "g2-standard-8", "L4", 1, 8, 32, 16 },
     { "g2-standard-12", "L4", 1, 12, 48, 16 },
@@ -138,8 +143,12 @@ static double vcpus_of(const char *type)
 
 bool spotnik_catalog_host_only(const char *type)
 {
-    return !strncmp(type, "a2-", 3) || !strncmp(type, "a3-", 3) || !strncmp(type, "a4-", 3)
-           || !strncmp(type, "g2-", 3);
+    static const char *const families[] = { "a2-", "a3-", "a4-", "a4x-", "g2-", "g4-" };
+
+    for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++)
+        if (!strncmp(type, families[i], strlen(families[i])))
+            return true;
+    return false;
 }
 
 bool spotnik_catalog_fact(const char *type, struct spotnik_offer *offer)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GCP sells accelerators beside the machines that hold them, and lists them so: rows without an
  * instance type are accelerators alone. Here each finds its host in its zone, and both prices are
- * added. Some accelerators have machines of their own (a2, a3, a4, g2); the others go with the
- * cheapest n1 that has enough vCPUs. The host of a TPU costs nothing. */
+ * added. The oldest go with the cheapest n1 that has enough vCPUs; all others have machines of
+ * their own (a2, a3, a4, g2, g4). The host of a TPU costs nothing. */
 #include "plan/catalog.h"
 
 #include <ctype.h>
@@ -22,6 +22,17 @@ static bool is_tpu(const char *accelerator)
 {
     return (accelerator[0] | 0x20) == 't' && (accelerator[1] | 0x20) == 'p'
            && (accelerator[2] | 0x20) == 'u';
+}
+
+/* What GCP attaches to an n1. */
+static bool is_attached(const char *accelerator)
+{
+    static const char *const attached[] = { "K80", "P4", "P100", "V100", "T4" };
+
+    for (size_t i = 0; i < sizeof(attached) / sizeof(*attached); i++)
+        if (!strcmp(accelerator, attached[i]))
+            return true;
+    return false;
 }
 
 /* vCPUs that n accelerators of a kind want, as SkyPilot rents them. */
@@ -44,8 +55,8 @@ static bool fits(const struct spotnik_offer *host, const struct spotnik_offer *p
                && !strcmp(own.accelerator, part->accelerator)
                && own.accelerators == part->accelerators;
     double vcpus = vcpus_wanted(part->accelerator, part->accelerators);
-    return !strncmp(host->instance, "n1-", 3) && host->vcpus >= vcpus
-           && host->memory_gib >= 3.7 * vcpus;
+    return is_attached(part->accelerator) && !strncmp(host->instance, "n1-", 3)
+           && host->vcpus >= vcpus && host->memory_gib >= 3.7 * vcpus;
 }
 
 /* Machines of their own come first, whatever they cost; of several the cheapest. */

@@ -87,11 +87,30 @@ static bool is_zone_id(const char *zone)
     return number && number[3] && !number[3 + strspn(number + 3, "0123456789")];
 }
 
+/* AWS has "p4d.24xlarge" and "u-6tb1.metal"; GCP "n1-standard-8" and "f1-micro". SkyPilot has lists of
+ * a dozen clouds more ("gpu_8x_a100", "VM.GPU.A10.1"): those are of neither. */
 static const char *cloud_of(const char *instance)
 {
+    static const char lower[] = "abcdefghijklmnopqrstuvwxyz", digits[] = "0123456789";
+
     if (!strncmp(instance, "Standard_", 9) || !strncmp(instance, "Basic_", 6))
         return "azure";
-    return strchr(instance, '.') ? "aws" : "gcp";
+    if (!*instance || !strcmp(instance, "TPU-VM"))
+        return "gcp";
+    size_t letters = strspn(instance, lower), number = strspn(instance + letters, digits);
+    if (strchr(instance, '.'))
+        return letters && !strpbrk(instance, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") ? "aws" : "other";
+    const char *rest = instance + letters + number;
+    return letters == 1 && number && rest[strspn(rest, lower)] == '-' ? "gcp" : "other";
+}
+
+void spotnik_catalog_locate(struct spotnik_offer *offer)
+{
+    if (is_zone_id(offer->zone)) {
+        snprintf(offer->zone_id, sizeof(offer->zone_id), "%.23s", offer->zone);
+        *offer->zone = '\0';
+    }
+    snprintf(offer->cloud, sizeof(offer->cloud), "%s", cloud_of(offer->instance));
 }
 
 /* A price of nothing is no price. */
@@ -115,11 +134,7 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
                  && name_take(table, row, columns[ZONE_ID], offer->zone_id, sizeof(offer->zone_id))
                  && name_take(table, row, columns[ACCELERATOR], offer->accelerator,
                               sizeof(offer->accelerator));
-    if (is_zone_id(offer->zone)) {
-        snprintf(offer->zone_id, sizeof(offer->zone_id), "%.23s", offer->zone);
-        *offer->zone = '\0';
-    }
-    snprintf(offer->cloud, sizeof(offer->cloud), "%s", cloud_of(offer->instance));
+    spotnik_catalog_locate(offer);
     if (number_take(table, row, columns[ACCELERATORS], 0, 1024, 0, &offer->accelerators, fault)
         || number_take(table, row, columns[VCPUS], 0, 1e5, 0, &offer->vcpus, fault)
         || number_take(table, row, columns[MEMORY], 0, 1e6, 0, &offer->memory_gib, fault)
@@ -152,7 +167,7 @@ static bool offer_is_one(struct spotnik_catalog *catalog, const struct spotnik_o
     return named && priced && (*offer->instance || *offer->accelerator);
 }
 
-static void source_add(struct spotnik_catalog *catalog, const char *path)
+void spotnik_catalog_source_add(struct spotnik_catalog *catalog, const char *path)
 {
     const char *slash = strrchr(path, '/');
     size_t used = strlen(catalog->source);
@@ -191,7 +206,7 @@ int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_t
     for (size_t i = 0; !rc && !gcp && i < kept; i++)
         rc = spotnik_catalog_add(catalog, &offers[i], fault);
     free(offers);
-    source_add(catalog, spotnik_table_name(table));
+    spotnik_catalog_source_add(catalog, spotnik_table_name(table));
     return rc;
 }
 

@@ -4,6 +4,7 @@
 #include "plan/accelerators.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 
 static bool passes(const struct spotnik_patterns *patterns, const char *one, const char *other)
@@ -28,6 +29,12 @@ static bool accelerator_passes(const struct spotnik_patterns *patterns, const ch
     return false;
 }
 
+/* A machine with an eighth of an accelerator has an eighth of its memory. */
+static double memory_of(const struct spotnik_accelerator *own, const struct spotnik_offer *offer)
+{
+    return own->memory_gib * fmin(1, offer->accelerators > 0 ? offer->accelerators : 1);
+}
+
 /* Why an offer is out; NULL: it is not. */
 static const char *reason(const struct spotnik_filter *filter, const struct spotnik_offer *offer)
 {
@@ -45,7 +52,7 @@ static const char *reason(const struct spotnik_filter *filter, const struct spot
         return "offers by --accelerator";
     if (filter->accelerator_gib > 0 && !own)
         return "offers by --gpu-memory, whose memory is not known";
-    return filter->accelerator_gib > 0 && own->memory_gib < filter->accelerator_gib
+    return filter->accelerator_gib > 0 && memory_of(own, offer) < filter->accelerator_gib
                ? "offers by --gpu-memory"
                : NULL;
 }

@@ -109,21 +109,34 @@ static float *cell(const struct spotnik_foresight *f, const struct solved *solve
     return solved->ahead + (((c * f->slack_cells + s) * f->lengths + length) * PHASES) * SETS;
 }
 
-/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`;
- * bilinear. */
+/* A place on the grid, from 0 on: the point below, and the share of the way to the next. */
+static size_t grid_split(double at, double *share_out)
+{
+    size_t below = (size_t)(at + 1e-6);
+
+    *share_out = at > (double)below ? at - (double)below : 0;
+    return below;
+}
+
+/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`; bilinear.
+ * Where a start takes less than a cell, a step may end between the very cell that the sweep is at
+ * and others. Then it is bilinear in work and time left: every step shortens the time left by whole
+ * cells, so all that it looks up is earlier. (Elsewhere that was up to 2 % dearer on traces.) */
 static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                     double slack_s, size_t phase, unsigned set, bool changes)
 {
-    double c = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
-    double s = fmin(fmax(slack_s / f->h_s, 0), (double)f->slack_cells - 1);
-    size_t c0 = (size_t)c, s0 = (size_t)s;
-    double cf = c - (double)c0, sf = s - (double)s0, total = 0;
+    bool by_time = f->terms.changeover_s < f->h_s;
+    double work = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
+    double slack = slack_s > 0 ? slack_s / f->h_s : 0, cf, tf, total = 0;
+    size_t c0 = grid_split(work, &cf), t0 = grid_split(slack + (by_time ? work : 0), &tf);
 
     for (unsigned corner = 0; corner < 4; corner++) {
-        double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? sf : 1 - sf);
+        double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? tf : 1 - tf);
+        size_t c = c0 + (corner & 1), t = t0 + (corner >> 1), less = by_time ? c : 0;
+        size_t s = t > less ? t - less : 0;
         if (weight > 1e-9)
             total += weight
-                     * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1),
+                     * (double)cell(f, solved, c, s < f->slack_cells ? s : f->slack_cells - 1,
                                     changes)[phase * SETS + set];
     }
     return total;

@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-#define SPOTNIK_PRICE_MAX_USD_PER_H 10000.0
+/* The largest slices of TPUs cost some 30 000. */
+#define SPOTNIK_PRICE_MAX_USD_PER_H 1e6
 
 /* usd_per_h[i] holds from at_s[i] to at_s[i + 1]. at_s[0] is 0; the last instant only ends the step
  * before, unless it is the only one: that price holds for ever. */

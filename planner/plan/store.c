@@ -219,7 +219,8 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
     sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL);
     for (size_t i = 0; !rc && i < catalog->count; i++) {
         const struct spotnik_offer *o = &catalog->offers[i];
-        const char *texts[] = { o->instance, o->region, o->zone, o->accelerator };
+        const char *zone = *o->zone ? o->zone : o->zone_id;
+        const char *texts[] = { o->instance, o->region, zone, o->accelerator };
         const double numbers[] = { o->accelerators, o->vcpus, o->memory_gib, o->on_demand_usd_per_h,
                                    /* a rate, not a band */
                                    o->spot_usd_per_h,
@@ -240,18 +241,28 @@ static double column_number(sqlite3_stmt *statement, int column)
                : sqlite3_column_double(statement, column);
 }
 
-int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog_out,
+/* The older of two dates, of which the first may not be there yet. */
+static void date_keep(char oldest[24], const char *date)
+{
+    if (date && (!*oldest || strcmp(date, oldest) < 0))
+        snprintf(oldest, 24, "%s", date);
+}
+
+int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog,
                              struct spotnik_fault *fault)
 {
-    struct spotnik_catalog catalog = { 0 };
+    size_t before = catalog->count;
+    char oldest[24] = "";
     sqlite3_stmt *statement;
     int rc = 0;
 
     if (sqlite3_prepare_v2(
             store->db,
             "SELECT instance, region, zone, accelerator, accelerators, vcpus, memory_gib,"
-            " on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps FROM prices WHERE id IN"
-            " (SELECT max(id) FROM prices GROUP BY instance, region, zone)",
+            " on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps, date(taken) FROM prices"
+            " WHERE id IN"
+            " (SELECT max(id) FROM prices"
+            " GROUP BY instance, region, zone, accelerator, accelerators)",
             -1, &statement, NULL)
         != SQLITE_OK)
         return fail(store, "cannot read prices", fault);
@@ -268,16 +279,16 @@ int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog
             snprintf(texts[i], sizes[i], "%s", (const char *)sqlite3_column_text(statement, i));
         for (int i = 0; i < 7; i++)
             *numbers[i] = column_number(statement, 4 + i);
-        rc = spotnik_catalog_add(&catalog, &o, fault);
+        spotnik_catalog_locate(&o);
+        date_keep(oldest, (const char *)sqlite3_column_text(statement, 11));
+        rc = spotnik_catalog_add(catalog, &o, fault);
     }
     sqlite3_finalize(statement);
-    if (!rc && !catalog.count)
+    if (!rc && catalog->count == before)
         rc = spotnik_fault_set(fault, "%s: no prices in it; give --prices FILE once", store->path);
-    snprintf(catalog.source, sizeof(catalog.source), "%.250s", store->path);
-    if (rc)
-        spotnik_catalog_free(&catalog);
-    else
-        *catalog_out = catalog;
+    char source[256];
+    snprintf(source, sizeof(source), "%.200s of %s", store->path, oldest);
+    spotnik_catalog_source_add(catalog, source);
     return rc;
 }
 

@@ -22,8 +22,8 @@ int spotnik_store_profile_get(struct spotnik_store *store, const char *name,
                               struct spotnik_profile *profile_out, struct spotnik_fault *fault);
 int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_catalog *catalog,
                              struct spotnik_fault *fault);
-/* The newest prices of every offer. */
-int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog_out,
+/* Adds the newest prices of every offer. */
+int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog,
                              struct spotnik_fault *fault);
 /* What was predicted, so that a finished run can be held against it. */
 int spotnik_store_plan_put(struct spotnik_store *store, const char *profile, const char *fleet,

@@ -253,6 +253,8 @@ static bool events_look_like(const char *bytes, size_t size)
         const char *comma = memchr(bytes + at, ',', length);
         if (length && bytes[at] != '#' && bytes[at] != '\r') {
             size_t left = comma ? length - (size_t)(comma - bytes - at) : 0;
+            for (; left > 1 && (comma[1] == ' ' || comma[1] == '\t'); left--)
+                comma++;
             return left > 3
                    && (!memcmp(comma + 1, "add", 3)
                        || (left > 6 && !memcmp(comma + 1, "remove", 6)));

@@ -75,31 +75,59 @@ static bool append(struct reader *reader, struct spotnik_trace_event event)
     return !spotnik_trace_append(trace, at_s, reader->held, reader->fault);
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Without the blanks around it. */
+static const char *trim(const char *text, size_t *length)
+{
+    while (*length && is_blank(text[*length - 1]))
+        --*length;
+    for (; *length && is_blank(*text); text++)
+        --*length;
+    return text;
+}
+
+/* A remark begins a line, or follows a blank: the '#' of a name is the name's. */
+static size_t until_remark(const char *line, size_t length)
+{
+    for (size_t at = 0; at < length; at++)
+        if (line[at] == '#' && (!at || is_blank(line[at - 1])))
+            return at;
+    return length;
+}
+
 /* One line without its end. */
 static bool read_line(struct reader *reader, const char *line, size_t length)
 {
     struct spotnik_trace_event event = { 0 };
     size_t at = 0;
 
-    if (length && line[length - 1] == '\r')
-        length--;
-    if (!length || line[0] == '#')
+    length = until_remark(line, length);
+    line = trim(line, &length);
+    if (!length)
         return true;
     while (at < length && line[at] >= '0' && line[at] <= '9' && at < 18)
         event.at_ms = event.at_ms * 10 + (uint64_t)(line[at++] - '0');
-    if (!at || at == length || line[at] != ',')
+    size_t digits = at;
+    while (at < length && is_blank(line[at]))
+        at++;
+    if (!digits || at == length || line[at] != ',')
         return wrong(reader, "expected milliseconds,add|remove,node");
     line += at + 1;
     length -= at + 1;
     const char *comma = memchr(line, ',', length);
-    size_t verb = comma ? (size_t)(comma - line) : length;
-    event.add = verb == 3 && !memcmp(line, "add", 3);
-    if (!comma || (!event.add && !(verb == 6 && !memcmp(line, "remove", 6))))
+    size_t verb_length = comma ? (size_t)(comma - line) : length;
+    size_t name_length = comma ? length - verb_length - 1 : 0;
+    const char *verb = trim(line, &verb_length), *name = comma ? trim(comma + 1, &name_length) : "";
+    event.add = verb_length == 3 && !memcmp(verb, "add", 3);
+    if (!comma || (!event.add && !(verb_length == 6 && !memcmp(verb, "remove", 6))))
         return wrong(reader, "the second column must be add or remove");
-    if (verb + 1 == length || memchr(comma + 1, ',', length - verb - 1)
-        || memchr(comma + 1, 0, length - verb - 1))
+    if (!name_length || memchr(name, ',', name_length) || memchr(name, 0, name_length))
         return wrong(reader, "the third column must be the name of a node");
-    return find_node(reader, comma + 1, length - verb - 1, &event.node) && append(reader, event);
+    return find_node(reader, name, name_length, &event.node) && append(reader, event);
 }
 
 int spotnik_trace_events_read(const char *name, const char *bytes, size_t size,

@@ -67,9 +67,9 @@ static int counts_read(const char *path, const json_t *list, struct spotnik_wind
     json_array_foreach(list, i, item)
     {
         double value = json_is_number(item) ? json_number_value(item) : -1;
-        if (value < 0)
+        if (value < 0 || value != floor(value))
             return spotnik_json_fault(fault, path, list, NULL, i,
-                                      "data[%zu] is not a number of machines", i);
+                                      "data[%zu] is not a whole number of machines", i);
         windows->storage[i] = value > 255 ? 255 : (uint8_t)value;
     }
     windows->windows[0] = (struct spotnik_window){ windows->storage, json_array_size(list) };

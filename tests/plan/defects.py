@@ -100,6 +100,10 @@ def third(f):
     known = f.run("prices", "accelerators").stdout
     for name in ("H100", "H200", "B200", "L4", "L40S"):
         assert re.search(rf"^{name} ", known, re.M), name
+    for name, same in (("NVIDIA A100-SXM4-80GB", "A100"), ("Tesla V100-SXM2-16GB", "V100"), ("NVIDIA H100 80GB HBM3", "H100"), ("nvidia-tesla-t4", "T4"), ("NVIDIA A10G", "A10G")):
+        own = f.put("own.json", {**PROFILE, "devices": {name: {"samples_per_s": 300}}})  # as a driver calls it
+        plan = json.loads(f.run("plan", "--profile", own, "--target", "epochs=1", "--deadline", "90h", "--prices", "builtin", "--runs", "20", "-o", "json").stdout)
+        assert {m["accelerator"].split("-")[0] for c in plan["candidates"] for m in c["machines"]} == {same}, (name, plan["candidates"][0])
     page = f.put("page.csv", "region,instance_type,on_demand_usd_per_h\n" + "".join(
         f"us-east-1,{name},{price}\n" for name, price in (("p5.48xlarge", 55), ("g6.xlarge", .8), ("g6e.xlarge", 1.86), ("p4de.24xlarge", 27.4),
                                                           ("p5en.48xlarge", 63), ("p3.2xlarge", 3.06))))
@@ -152,6 +156,15 @@ def fifth(f):
                 for policy in POLICIES}
         assert cost["spotnik"] <= 1.02 * cost["uniform"], (seed, cost)
         assert cost["bound"] <= min(cost.values()) + 1e-9, (seed, cost)
+    # a start that takes no time, or less than a cell of the policy's grid
+    draw, ups = random.Random(5), []
+    while len(ups) < 2200:
+        ups += [int(len(ups) % 3 > 0)] * draw.randrange(2, 50)
+    place = f.put("short.json", availability(ups))
+    for changeover, pair in (("1m", "0"), ("0s", "1.8")):
+        cost = {policy: json.loads(f.run("backtest", "--windows", place, "--policy", policy, "--work", "10h", "--deadline", "15h", "--changeover", changeover,
+                                         "--stride", "31h", *(("--pair-speed", pair) if policy == "spotnik" else ())).stdout)["cost"] for policy in POLICIES}
+        assert cost["spotnik"] <= 1.02 * cost["uniform"] and cost["bound"] <= min(cost.values()) + 1e-9, (changeover, pair, cost)
 
 
 def moved(f):

@@ -25,6 +25,8 @@ def main(folder):
                        (("--target", "epochs=9", "--elapsed", "2h"), "--from-status"), (("--target", "epochs=9", "--batch", "7"), "--from-status"),
                        (("--target", "epochs=9", "--follow", "5m", "--only", "spot"), "leave --only spot out")):
         assert why in run("plan", *words, code=2), words
+    for words, why, code in ((("--quota", "p9.*=2"), "no type of the catalog", 1), (("--speedup", "3"), "--churn", 2)):
+        assert why in run(*plan, "epochs=9", *words, code=code), words
     assert "the last to go were offers by --region" in run(*plan, "epochs=9", "--region", "moon", code=1)
     # a target without an end is refused at once, with what it would take
     assert re.search(r"needs .* years", run("plan", "--target", "epochs=1e30", code=1))

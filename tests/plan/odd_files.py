@@ -56,6 +56,7 @@ SAME = {
     "byte-order mark": lambda kind, text: b"\xef\xbb\xbf" + text.encode(),
     "mark and line ends": lambda kind, text: b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(),
     "no last newline": lambda kind, text: text.rstrip("\n").encode(),
+    "remarks and blanks": lambda kind, text: ("# what\n" + text.replace(",", " , ").replace("\n", " # so\n")).encode() if kind == "events" else None,
     "blank lines behind": lambda kind, text: (text + "\n\r\n\n").encode(),
     "gzip": lambda kind, text: gzip.compress(text.encode()),
     "quotes": lambda kind, text: quoted(text).encode() if kind == CSV else None,
@@ -69,7 +70,8 @@ WRONG = [(name, what, text, says) for name in READERS for what, text, says in ((
                                                                              ("16-bit text", READERS[name][1].encode("utf-16"), None))]
 WRONG += [
     ("counts", "negative", "hours,machines\n0,2\n1,-1\n9,1\n", "outside"), ("counts", "backwards", "hours,machines\n5,2\n1,1\n9,1\n", "time runs backwards"),
-    ("counts", "half a machine", "hours,machines\n0,2.5\n9,1\n", "whole"), ("counts", "a million years", "hours,machines\n0,1\n8766000000,1\n", "years"),
+    ("counts", "half a machine", "hours,machines\n0,2.5\n9,1\n", "whole"),
+    ("availability", "half a machine", '{"metadata":{"gap_seconds":600},"data":[1,0.5]}', "whole"), ("counts", "a million years", "hours,machines\n0,1\n8766000000,1\n", "years"),
     ("events", "a million years", "0,add,a\n31557600000000000,add,b\n", "years"), ("counts", "decimal comma", "hours,machines\n0,5,2\n9,1\n", "fields"),
     ("counts", "not finite", "hours,machines\n0,2\ninf,1\n", "not a number"), ("availability", "negative", '{"metadata":{"gap_seconds":600},"data":[1,-1]}', "data[1]"),
     ("availability", "no ticks", '{"metadata":{"gap_seconds":0},"data":[1,1]}', "gap_seconds"), ("availability", "cut", '{"metadata":{"gap_seconds":600},"data":[1,', "not JSON"),

@@ -55,7 +55,7 @@ def main(folder):
         rows = [row.format(cheap, 4, 16, 0.2, 0.05), row.format(dear, 4, 16, 2, 0.5)]
         network.fill(etag=f'"{cheap}"')
         network.Pages.pages["/v8/aws/vms.csv"]["text"] = "\n".join([head, *rows, ""])
-        network.Pages.pages["/v8/gcp/vms.csv"] = network.Pages.pages["/v6/azure/vms.csv"] = {"text": "", "status": 404}
+        network.Pages.pages["/v8/gcp/vms.csv"] = network.Pages.pages["/v8/azure/vms.csv"] = {"text": "", "status": 404}
         assert "aws: 2 offers" in shell(folder, server, prices).stdout
         if profile:
             # A busy machine may measure rounds that differ by 100 %; from those no plan can be made.

@@ -28,6 +28,17 @@ a2-highgpu-1g,12.0,85.0,,,,us-central1,us-central1-a,0.75,0.25
 ,,,T4,1.0,,us-central1,us-central1-b,0.35,0.1
 ,,,tpu-v5litepod-8,1.0,,us-central1,us-central1-a,9.6,4.0
 """
+# the largest slices cost as much as a flat; machines with accelerators of their own, which no n1 can hold
+GCP_MORE = """g4-standard-48,48.0,180.0,,,,us-central1,us-central1-a,2.0,0.5
+a4x-highgpu-4g,140.0,884.0,,,,us-central1,us-central1-a,9.0,3.0
+,,,RTXPRO6000,1.0,,us-central1,us-central1-a,2.5,1.0
+,,,RTXPRO6000,1.0,,us-central1,us-central1-b,2.5,1.0
+,,,tpu-v5p-12288,1,tpu-v5p-12288,us-central1,us-central1-a,29362.176,8086.34573
+"""
+PARTS = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone,Arch
+g6f.large,L4,0.125,2.0,8.0,,0.2,0.1,us-east-1,use1-az2,x86_64
+g6f.large,L4,0.125,2.0,8.0,,0.2,0.11,us-east-1,use1-az4,x86_64
+"""
 AZURE = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,Generation
 Standard_NC6s_v3,V100,1.0,6.0,112.0,,3.06,0.31,eastus,V1
 """
@@ -53,6 +64,33 @@ def run(*words, fails=None, env=None):
 
 def close(got, wanted):
     assert abs(float(got) - wanted) < 1e-6, (got, wanted)
+
+
+def kept_elsewhere(put, common):
+    """What a store gives back is what it was given: cloud, ids of zones, accelerators of one machine. It adds to other lists."""
+    store, v100 = put("kept.db", "").replace("kept.db", "prices.db"), put("v100.json", {"name": "v", "devices": {"V100": {"samples_per_s": 300}, "L4": {
+        "samples_per_s": 100}}, "batches": [1024], "samples_per_epoch": 1e6, "gradient_mb": 10})
+    plan = (*common[:-2], "--profile", v100)
+
+    def kinds(*words):
+        found = json.loads(run(*plan, *words, "-o", "json").stdout)
+        return {(m["instance"], m["zone"], m["accelerator"], m["usd_per_h"]) for c in found["candidates"] for m in c["machines"]}
+    lists = ("--prices", put("parts.csv", PARTS), "--prices", put("gcp.csv", GCP))
+    run(*plan, *lists, "--store", store)
+    assert kinds(*lists) == kinds("--prices", store), (kinds(*lists), kinds("--prices", store))
+    assert kinds(*lists) == kinds(*lists[:2], "--prices", store)
+    assert "prices.db of 20" in run(*plan, "--prices", store).stdout
+    assert '"gcp/us-central1/us-central1-a"' in run(*plan, "--prices", store, "--type", "n1-*", "-o", "skypilot").stdout
+    # an eighth of an accelerator has an eighth of its memory, and is asked for as one
+    run(*plan, *lists[:2], "--gpu-memory", "4", fails="the last to go were offers by --gpu-memory")
+    for form, says in (("kubernetes", "nvidia.com/gpu: 1}"), ("slurm", "--gres=gpu:1\n")):
+        assert says in run(*plan, *lists, "--type", "g6f.large", "-o", form).stdout, form
+    # lists of other clouds are neither AWS's nor GCP's
+    other = put("other.csv", "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
+                "gpu_8x_v100,V100,8,88,448,4.4,us-east-1,,\nVM.GPU3.1,V100,1,6,90,2.95,us-ashburn-1,,\n")
+    for name, region in (("gpu_8x_v100", "us-east-1"), ("VM.GPU3.1", "us-ashburn-1")):
+        assert f'infra: "*/{region}"' in run(*plan, "--prices", other, "--type", name, "-o", "skypilot").stdout
+    run(*plan, "--prices", other, "-o", "ec2-fleet", fails="--cloud aws")
 
 
 def main(folder):
@@ -96,6 +134,14 @@ def main(folder):
     assert "not in the table of accelerators: Cerebra" in said, said
     assert "aws: 5 offers, 4 with accelerators" in said and "azure: 1 offers" in said, said
 
+    _, rows = update(put("more.csv", GCP + GCP_MORE))
+    find = {(row["instance_type"], row["accelerator"]): row for row in rows}
+    close(find["TPU-VM", "tpu-v5p-12288"]["on_demand_usd_per_h"], 29362.176)
+    assert [name for name, accelerator in find if accelerator == "RTXPRO6000"] == ["g4-standard-48"], sorted(find)
+    close(find["g4-standard-48", "RTXPRO6000"]["on_demand_usd_per_h"], 4.5)
+    assert not any(name in ("g4-standard-48", "a4x-highgpu-4g") and not accelerator for name, accelerator in find), sorted(find)
+    update(*(os.path.join(folder, name) for name in ("aws.csv", "gcp.csv", "azure.csv", "zones.csv", "advisor.json")))
+
     # plan: from GCP with machine, accelerator and cloud; nothing nameless is rented
     common = ("plan", "--deadline", "30h", "--target", "epochs=9", "--only", "on-demand")
     task = run(*common, "--cloud", "gcp", "--accelerator", "v100", "-o", "skypilot", env=env).stdout
@@ -117,6 +163,8 @@ def main(folder):
     _, plan = kinds("--type", "p3.2xlarge", "--quota", "p3.*=2")
     assert max(sum(m["count"] for m in c["machines"]) for c in plan["candidates"]) == 2
     run(*common, "--region", "moon-*", fails="no offer of", env=env)
+
+    kept_elsewhere(put, common)
 
     # the price pages of AWS: prices of what is known, offers of what is not; a list of types alone has accelerators
     said, rows = update(put("aws.csv", AWS), put("spot.js", SPOT_PAGE), put("page.json", ON_DEMAND_PAGE))

@@ -493,7 +493,7 @@ static void faults_have_places(void **state)
 static void stores(void **state)
 {
     struct spotnik_profile p = profile(), back;
-    struct spotnik_catalog catalog, again;
+    struct spotnik_catalog catalog, again = { .count = 0 };
     struct spotnik_store *store;
     struct spotnik_fault fault;
 
