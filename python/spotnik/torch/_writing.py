@@ -218,10 +218,10 @@ class _Table:
     """
 
     def __init__(self, path: Path, held: list[Record], step: int) -> None:
-        rows = [row for row in _rows(path) if int(row[0]) < step]
-        newest = max((int(row[0]) for row in rows), default=0)
-        ours = {record.name for record in held if record.step == newest}
-        rows = [row for row in rows if int(row[0]) < newest or row[1] not in ours]
+        written = _rows(path)
+        newest = max((int(row[0]) for row in written), default=0)
+        ours = {(newest, record.name) for record in held if record.step == newest}
+        rows = [row for row in written if int(row[0]) < step and (int(row[0]), row[1]) not in ours]
         known = {(int(row[0]), row[1]) for row in rows}
         fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
         path.parent.mkdir(parents=True, exist_ok=True)
