@@ -148,21 +148,43 @@ def deaths(members: list[Member]) -> dict[str, float]:
     return last
 
 
-def arrows(member: Member, pid: int, number: dict[str, int], last: dict[str, float]) -> list[Event]:
-    """From the end of a dead member's row to each recovery that followed from it, on the common clock."""
-    found: list[Event] = []
-    told = set()  # a death may be certified, and then heard of
-    recoveries = [event for event in member.events if event.get("cat") == "view" and event["args"]["lost"] and event["name"] == "reconcile"]
+def recoveries(member: Member) -> list[Event]:
+    return [event for event in member.events if event.get("cat") == "view" and event["args"]["lost"] and event["name"] == "reconcile"]
+
+
+def witnessed(member: Member, last: dict[str, float]) -> dict[str, Event]:
+    """The dead whose end this member has heard itself, each with the recovery that followed from it."""
+    found: dict[str, Event] = {}  # a death may be certified, and then heard of
     for event in member.events:
         dead = event["args"]["peer"][:8] if event.get("cat") == "event" and event["name"] == "death" else ""
-        after = [span["ts"] for span in recoveries if span["ts"] + span["dur"] >= event.get("ts", 0.0) - REPORT_US]
-        if dead not in last or dead in told or not after:
-            continue
-        told.add(dead)
-        same = {"name": "death", "cat": "death", "id": f"{dead}.{pid}"}
-        at = min(after) - member.offset_us
-        found.append({**same, "ph": "s", "pid": number[dead], "tid": 1, "ts": min(last[dead], at)})
-        found.append({**same, "ph": "f", "bp": "e", "pid": pid, "tid": 2, "ts": at})
+        after = [span for span in recoveries(member) if span["ts"] + span["dur"] >= event.get("ts", 0.0) - REPORT_US]
+        if dead in last and dead not in found and after:
+            found[dead] = min(after, key=lambda span: float(span["ts"]))
+    return found
+
+
+def told(member: Member, own: dict[str, Event], dead_of: dict[int, set[str]]) -> dict[str, Event]:
+    """The dead of whom others told it, in a recovery that it was through before it heard their end."""
+    known = {span["args"]["epoch"] for span in own.values()}
+    late = [span for span in recoveries(member) if span["args"]["epoch"] not in known]
+    return {dead: span for span in late for dead in dead_of.get(span["args"]["epoch"], set()) - set(own)}
+
+
+def arrows(members: list[Member], number: dict[str, int], last: dict[str, float]) -> list[Event]:
+    """From the end of a dead member's row to each recovery that followed from it, on the common clock."""
+    found: list[Event] = []
+    seen = {member.name: witnessed(member, last) for member in members}
+    dead_of: dict[int, set[str]] = defaultdict(set)
+    for own in seen.values():
+        for dead, span in own.items():
+            dead_of[span["args"]["epoch"]].add(dead)
+    for member in members:
+        own, pid = seen[member.name], number[member.name]
+        for dead, span in {**told(member, own, dead_of), **own}.items():
+            same = {"name": "death", "cat": "death", "id": f"{dead}.{pid}"}
+            at = span["ts"] - member.offset_us
+            found.append({**same, "ph": "s", "pid": number[dead], "tid": 1, "ts": min(last[dead], at)})
+            found.append({**same, "ph": "f", "bp": "e", "pid": pid, "tid": 2, "ts": at})
     return found
 
 
@@ -190,7 +212,7 @@ def merged(members: list[Member], torch: list[str]) -> tuple[list[Event], float]
     number = {member.name: i + 1 for i, member in enumerate(members)}
     last = deaths(members)
     events = [placed(event, member, number[member.name]) for member in members for event in member.events]
-    events += [arrow for member in members for arrow in arrows(member, number[member.name], number, last)]
+    events += arrows(members, number, last)
     base = min((event["ts"] for event in events if "ts" in event), default=0.0)
     moved = [{**event, "ts": round(event["ts"] - base, 3)} if "ts" in event else event for event in events]
     return moved + [event for path in torch for event in torch_events(path, base, first)], base

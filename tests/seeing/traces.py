@@ -81,6 +81,15 @@ def merge(folder: Path) -> None:
     assert set(spans_of.values()) == {1}, "two members have a span of one id: chrome://tracing would join them"
 
 
+def untold(folder: Path) -> None:
+    """One of the two did not hear the end itself, since the others' token was faster: its recovery has an arrow all the same."""
+    path = next(path for path in folder.glob("*.trace") if b"death\0" in path.read_bytes())
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"death\0", b"ended\0"))
+    merge(folder)
+    path.write_bytes(whole)
+
+
 def later(data: bytes) -> bytes:
     """Marks as src/record/tracer_file.h has them, with every time moved."""
     moved, at = b"", 0
@@ -162,6 +171,7 @@ if __name__ == "__main__":
         where.mkdir()
         name = run(where)
         merge(where)
+        untold(where)
         why(where, name)
         shifted(where)
         torch_lines_up(Path(top) / "alone")
