@@ -24,6 +24,8 @@
 #define LOSS_LIMIT_S 60.0
 #define LOOK_AGAIN_MS 50
 #define TRIES 3
+#define LOST 1 /* nothing was measured, and there is no fault */
+#define LOST_MOST 10
 #define SELF "/proc/self/exe"
 
 struct bench {
@@ -270,7 +272,7 @@ static int job_wait(struct bench *bench, const struct spotnik_probe_order *order
 }
 
 /* What the same member says after `seconds`, or a little later: it is not always the one that
- * answers. */
+ * answers. LOST: a worker is no member for now, or that one does not answer any more. */
 static int look_later(struct bench *bench, const struct spotnik_probe_order *order,
                       const struct look *from, struct look *to, struct spotnik_fault *fault)
 {
@@ -279,10 +281,10 @@ static int look_later(struct bench *bench, const struct spotnik_probe_order *ord
          doze(LOOK_AGAIN_MS / 1000.0))
         if (look(bench, to) && (to->pid == from->pid || to->size != order->workers))
             break;
-    if (!job_runs(bench) || to->pid != from->pid || to->size != order->workers)
-        return complain(
-            bench, "the job ended, or lost a worker, while it was measured; give it more steps",
-            fault);
+    if (!job_runs(bench))
+        return complain(bench, "the job ended while it was measured; give it more steps", fault);
+    if (to->pid != from->pid || to->size != order->workers)
+        return LOST;
     if (to->steps - from->steps < 2)
         return spotnik_fault_set(fault,
                                  "%.0f steps in %.1f s are too few to measure; give more --seconds",
@@ -307,25 +309,45 @@ static struct spotnik_probe between(const struct look *from, const struct look *
     };
 }
 
-/* Again while the host is busy with something else; the quietest time counts. */
+/* From `start` on; `end` is where the next try begins. LOST: all workers are members again, and
+ * nothing was measured. */
+static int measure_once(struct bench *bench, const struct spotnik_probe_order *order,
+                        const struct look *start, struct look *end, struct spotnik_probe *probe,
+                        struct spotnik_fault *fault)
+{
+    struct spotnik_host_look before, after;
+    bool told = spotnik_host_look(&before);
+    int rc = look_later(bench, order, start, end, fault);
+    if (rc == LOST && job_wait(bench, order, end, fault))
+        return -1;
+    if (rc)
+        return rc;
+    told = told && spotnik_host_look(&after);
+    *probe = between(start, end, told ? spotnik_host_others(&before, &after) : NAN);
+    return 0;
+}
+
+/* Again while the host is busy with something else; the quietest time counts. And again where a
+ * worker was not heard of for a moment, as on a busy host, and the others went on without it. */
 static int measure(struct bench *bench, const struct spotnik_probe_order *order,
                    const struct look *from, struct spotnik_probe *probe,
                    struct spotnik_fault *fault)
 {
     double most = SPOTNIK_PROBE_OTHERS_MOST * spotnik_host_processors();
     struct look start = *from, end;
+    struct spotnik_probe found;
+    bool is_quiet = false;
 
-    for (int tried = 0; tried < TRIES && !(tried && probe->others <= most); tried++, start = end) {
-        struct spotnik_host_look before, after;
-        bool told = spotnik_host_look(&before);
-        if (look_later(bench, order, &start, &end, fault))
-            return -1;
-        told = told && spotnik_host_look(&after);
-        double others = told ? spotnik_host_others(&before, &after) : NAN;
-        if (!tried || others < probe->others)
-            *probe = between(&start, &end, others);
-        if (!told)
-            break;
+    for (int tried = 0, lost = 0; tried < TRIES && !is_quiet; start = end) {
+        int rc = measure_once(bench, order, &start, &end, &found, fault);
+        if (rc == LOST && ++lost < LOST_MOST)
+            continue;
+        if (rc)
+            return rc < 0 ? -1
+                          : complain(bench, "workers come and go while they are measured", fault);
+        if (!tried++ || found.others < probe->others)
+            *probe = found;
+        is_quiet = isnan(found.others) || probe->others <= most;
     }
     return 0;
 }
