@@ -97,10 +97,21 @@ static void churn_apply(struct run *run, const struct churn_event *event)
     }
 }
 
+/* The next machine comes into the place of one that goes: its worker is killed, and has not ended
+ * yet. Its end wakes us. */
+static bool awaits_a_place(const struct run *run)
+{
+    bool dying = false;
+    for (uint32_t i = 0; i < run->agent.places; i++)
+        dying |= run->agent.worker[i].pid != 0 && run->agent.worker[i].killed;
+    return run->options->churn.event[run->churn_at].add && dying
+           && agent_running(&run->agent) >= run->options->max;
+}
+
 static uint64_t churn_due_ns(const struct run *run)
 {
     const struct churn *churn = &run->options->churn;
-    if (run->churn_at == churn->event_count || run->finished || run->stage)
+    if (run->churn_at == churn->event_count || run->finished || run->stage || awaits_a_place(run))
         return SPOTNIK_NEVER;
     double after_ns = (double)(churn->event[run->churn_at].at_ms - churn->event[0].at_ms) * 1e6
                       / run->options->speedup;

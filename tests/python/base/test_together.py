@@ -24,7 +24,7 @@ from workers import LIMIT_S, Cluster, command
 TRACE = [
     *((0, "add", name) for name in "abcd"),
     (1500, "remove", "b"),
-    (1800, "add", "e"),
+    (1500, "add", "e"),  # into the place of b, whose worker has not ended yet
     (2400, "remove", "a"),
     (2400, "remove", "c"),
     (2600, "add", "f"),
