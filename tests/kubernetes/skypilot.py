@@ -112,8 +112,10 @@ def launches():
     for where in ("docs/guide", "examples/skypilot"):
         for name in sorted(name for name in os.listdir(f"{root}/{where}") if name.endswith((".md", ".yaml"))):
             with open(f"{root}/{where}/{name}") as file:
-                for line in re.findall(r"sky jobs launch ([^`\n]*)", file.read()):
-                    yield f"{where}/{name}", line
+                text = file.read()
+            spans = re.findall(r"`sky jobs launch ([^`]*)`", text)  # prose may wrap them
+            for line in spans + re.findall(r"^[ #]*sky jobs launch (.*)$", text, re.MULTILINE):
+                yield f"{where}/{name}", " ".join(line.split("\n"))
 
 
 def pages(folder):
