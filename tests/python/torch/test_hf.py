@@ -168,7 +168,7 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
 
 def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path, long_run: bool) -> None:
     if not long_run:
-        pytest.skip("half a minute; test_lightning.py makes the same claim in every run, and SPOTNIK_LONG=1 runs this one, too")
+        pytest.skip("half a minute; test_lightning.py makes the same claim in every run, SPOTNIK_LONG=1 this one, too")
     job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
 
     def start() -> Member:
