@@ -13,7 +13,7 @@ decide.
 What the live workers could have done: before the trace each way runs undisturbed with 1, half and all of the workers; between
 those sizes its rate is interpolated. Goodput is useful samples of that. A node is live from the instant at which the first worker on it
 has imported torch and made its model: five that come at once need ten seconds for that on two processors, where machines would
-have their own. What a worker imports when it is started again counts as lost. A sample is useful if its step belongs to the line of steps that
+have their own. For the same reason they do it only when no other worker wants the processors (as root). What a worker imports when it is started again counts as lost. A sample is useful if its step belongs to the line of steps that
 the run ended with: a life that goes back to a checkpoint throws away all that was done after it.
 
 How the others are set (by their own documents):

@@ -7,6 +7,9 @@ For each kill, N processes all-reduce without pause. The parent kills one of the
 when its pending call raises, and, with Spotnik, when the first all-reduce after reconfigure() is there. Times are those
 of one clock of one host. A Gloo survivor that has not raised after --limit seconds counts with that limit.
 
+Members have the table that `spotnik run` gives them, so that they need not wait until the kernel has torn down the memory
+of the dead and closes its sockets. Under torchrun there is none: --no-table.
+
 Backend "spotnik-p2p" allows send and recv, and passes a tensor round a ring before each all-reduce.
 """
 
@@ -26,6 +29,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from host_table import table_open, table_take
 
 import spotnik.torch.distributed as survivors
 
@@ -85,6 +89,7 @@ def start(backend: str, size: int, arguments: argparse.Namespace, folder: Path, 
     for rank in range(size):
         pid = os.fork()
         if pid == 0:
+            table_take(rank)
             try:
                 member(backend, rank, size, arguments.elements, folder, arguments.limit, pipe)
             finally:
@@ -103,6 +108,7 @@ def trial(backend: str, arguments: argparse.Namespace) -> tuple[list[float], lis
         (folder / "key").touch(mode=0o600)
         (folder / "key").write_text(secrets.token_hex(32) + "\n")
         os.environ.update(SPOTNIK_PEERS=f"file:{folder / 'peers'}", SPOTNIK_KEY_FILE=str(folder / "key"))
+        table = table_open(size) if arguments.table else None
         read, write = os.pipe()
         pids = start(backend, size, arguments, folder, write)
         os.close(write)
@@ -117,6 +123,8 @@ def trial(backend: str, arguments: argparse.Namespace) -> tuple[list[float], lis
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         lines.close()
+        if table is not None:
+            os.close(table)
     raised = [line["raised"] - killed for line in told]
     return raised, [line["again"] for line in told], len({line["count"] for line in told})
 
@@ -139,6 +147,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=1000)
     parser.add_argument("--limit", type=float, default=5.0, help="seconds that a Gloo survivor may take")
     parser.add_argument("--backends", default="spotnik,gloo")
+    parser.add_argument("--table", action=argparse.BooleanOptionalAction, default=True)
     arguments = parser.parse_args()
     raised: dict[str, list[list[float]]] = {}
     again: dict[str, list[float]] = {}

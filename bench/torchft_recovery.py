@@ -7,6 +7,9 @@ It needs torchft. N processes train one small model with torchft's DDP and Optim
 survivor tells of its commits, with the clock of the host. What counts is the first commit of N - 1 members. A step that a
 survivor did not commit is one dropped. torchft 0.2.0's DDP raises an AssertionError when its all-reduce fails; a program
 would end there, and here it makes a new DDP. torchft's lighthouse is never lost; --lighthouse holds its settings.
+
+Members have the table that `spotnik run` gives them (host_table.py). A group that is not whole within --gather-s seconds, before
+the kill or after it, does not count; how often that was is printed.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ import traceback
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Optional, TextIO
 
 import torch
 import torchft
+from host_table import table_open, table_take
 from torch.distributed import TCPStore
 from torchft.manager import Manager as LighthouseManager
 
@@ -91,6 +95,7 @@ def begin(way: str, size: int, arguments: argparse.Namespace, pipe: int) -> list
     for number in range(size):
         pid = os.fork()
         if pid == 0:
+            table_take(number)
             try:
                 member(way, number, arguments, pipe)
             except BaseException:
@@ -107,16 +112,26 @@ def steps(lines: TextIO) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def watch(lines: TextIO, pids: list[int], number: signal.Signals) -> tuple[float, int]:
-    """Kill one once all have warmed up: seconds until the last survivor has committed without it, and steps dropped."""
-    size, warm = len(pids), [0] * len(pids)
+def is_warm(lines: TextIO, size: int, most_s: float) -> bool:
+    """Whether all have made some steps together within `most_s`."""
+    warm, until = [0] * size, time.monotonic() + most_s
     for told in steps(lines):
         warm[told["number"]] += told["committed"] and told["members"] == size
         if min(warm) >= WARM:
-            break
+            return True
+        if told["at"] > until:
+            return False
+    raise RuntimeError("the members ended")
+
+
+def watch(lines: TextIO, pids: list[int], arguments: argparse.Namespace) -> Optional[tuple[float, int]]:
+    """Kill one: seconds until the last survivor commits without it, and steps dropped. None: not all find together."""
+    size = len(pids)
+    if not is_warm(lines, size, arguments.gather_s):
+        return None
     time.sleep(random.uniform(0.0, 0.02))  # not always at the same place of a step
     victim, at = random.randrange(size), time.monotonic()
-    os.kill(pids[victim], number)
+    os.kill(pids[victim], signal.Signals[arguments.signal])
     after: dict[int, float] = {}
     dropped = 0
     for told in steps(lines):
@@ -127,11 +142,13 @@ def watch(lines: TextIO, pids: list[int], number: signal.Signals) -> tuple[float
             after[told["number"]] = told["at"] - at
         if len(after) == size - 1:
             return max(after.values()), dropped
+        if told["at"] > at + arguments.gather_s:
+            return None
     raise RuntimeError("the survivors ended")
 
 
-def trial(way: str, size: int, arguments: argparse.Namespace) -> tuple[float, int]:
-    """One kill."""
+def trial(way: str, size: int, arguments: argparse.Namespace) -> Optional[tuple[float, int]]:
+    """One kill, or None: the group was not whole."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "peers").mkdir()
@@ -140,13 +157,15 @@ def trial(way: str, size: int, arguments: argparse.Namespace) -> tuple[float, in
         (folder / "key").write_text(secrets.token_hex(32) + "\n")
         os.environ.update(SPOTNIK_PEERS=f"file:{folder / 'peers'}", SPOTNIK_KEY_FILE=str(folder / "key"))
         lighthouse = open_lighthouse(arguments.lighthouse) if way == "torchft" else None
+        table = table_open(size)
         read, write = os.pipe()
         pids = begin(way, size, arguments, write)
         os.close(write)
         try:
             with os.fdopen(read) as lines:
-                return watch(lines, pids, signal.Signals[arguments.signal])
+                return watch(lines, pids, arguments)
         finally:
+            os.close(table)
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -181,6 +200,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--elements", type=int, default=10_000)
     parser.add_argument("--compute-ms", type=float, default=20.0, help="a step takes this long before backward")
+    parser.add_argument("--gather-s", type=float, default=30.0, help="how long a group may take until all step together")
     parser.add_argument("--signal", default="SIGKILL", choices=["SIGKILL", "SIGSTOP"])
     parser.add_argument("--ways", nargs="+", default=["spotnik", "torchft"])
     tuned = "--min_replicas 1 --quorum_tick_ms 10 --join_timeout_ms 100"
@@ -188,15 +208,20 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{arguments.kills} x {arguments.signal}, {os.cpu_count()} cores; lighthouse: {arguments.lighthouse}")
     for size in arguments.members:
-        seen: dict[str, list[tuple[float, int]]] = {way: [] for way in arguments.ways}
+        seen: dict[str, list[Optional[tuple[float, int]]]] = {way: [] for way in arguments.ways}
         for _ in range(arguments.kills):
             for way in arguments.ways:
                 seen[way].append(trial(way, size, arguments))
-        for way, kills in seen.items():
+        for way, trials in seen.items():
+            kills = [one for one in trials if one is not None]
+            if not kills:
+                print(f"N = {size}  {way:<8} was never whole within {arguments.gather_s:g} s", flush=True)
+                continue
             times = sorted(1e3 * seconds for seconds, _ in kills)
             print(
                 f"N = {size}  {way:<8} median {statistics.median(times):8.1f} ms   most {times[-1]:8.1f} ms   "
-                f"steps that survivors dropped {sum(dropped for _, dropped in kills)}",
+                f"steps that survivors dropped {sum(dropped for _, dropped in kills)}   "
+                f"groups that were not whole {len(trials) - len(kills)}",
                 flush=True,
             )
 
