@@ -153,8 +153,8 @@ bool spotnik_socket_is_over(int fd)
 }
 
 /* A connection ends in CLOSE without an error only when both sides have said an end, and all was
- * acknowledged. After the end of the peer, RST is told as EPIPE, which send() says of a shut socket,
- * too. It is an answer to words that are not acknowledged. */
+ * acknowledged. After the end of the peer, RST is told as EPIPE, which send() says of a shut
+ * socket, too. It is an answer to words that are not acknowledged. */
 static bool is_closed_in_order(int fd, int *error)
 {
     int waiting = 0;

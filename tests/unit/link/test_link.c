@@ -330,8 +330,8 @@ static void say_until_broken(struct spotnik_voice *voice)
     assert_true(voice->broken);
 }
 
-/* A voice that somebody else shuts, closes or replaces is lost, whether the peer ends before we look
- * or after, and whether we look or speak. */
+/* A voice that somebody else shuts, closes or replaces is lost, whether the peer ends before we
+ * look or after, and whether we look or speak. */
 static void shut_voice_is_lost(void **state)
 {
     struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
