@@ -54,8 +54,8 @@ static int trouble(const struct spotnik_engine *engine)
 {
     if (engine->revoked)
         return spotnik_error_return(
-            SPOTNIK_ERR_SYSTEM, "the descriptors of this member were closed or replaced "
-                                "(close_range, closefrom, a daemoniser?); "
+            SPOTNIK_ERR_SYSTEM, "the descriptors of this member were closed, replaced or shut down "
+                                "(close_range, closefrom, a daemoniser? shutdown() in a child?); "
                                 "it commits nothing more. Close descriptors before spotnik_join()");
     const struct spotnik_divergence *diverged = &engine->diverged;
     if (engine->failed == SPOTNIK_ERR_DIVERGED)

@@ -3,7 +3,9 @@
  * close_range) closes our links, too: the others read the end of this member. And this member reads
  * the end of all the others, from whatever file has taken the number of a link. So the file behind
  * our listener is looked at before every event that may decide or commit. When it is another one,
- * this member is over: it touches no descriptor any more, and every call says why. */
+ * this member is over: it touches no descriptor any more, and every call says why. A child that has
+ * inherited the sockets can shut them down, with the same effect. Then the door finds that it does
+ * not listen any more, or a link that its voice was shut (door.c, link.c). */
 #include "base/time.h"
 #include "engine/inside.h"
 
@@ -27,9 +29,10 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 
 static bool look(struct spotnik_engine *engine, uint64_t now_ns)
 {
+    int fd = spotnik_door_socket(engine->links)->fd;
     engine->looked_ns = now_ns;
     if (!engine->revoked
-        && spotnik_socket_inode(spotnik_door_socket(engine->links)->fd) != engine->listener_inode)
+        && (engine->loop.lost || spotnik_socket_inode(fd) != engine->listener_inode))
         spotnik_owns_lost(engine);
     return !engine->revoked;
 }
@@ -41,6 +44,6 @@ bool spotnik_owns(struct spotnik_engine *engine)
 
 bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns)
 {
-    bool lately = spotnik_time_since(now_ns, engine->looked_ns) < LATELY_NS;
+    bool lately = !engine->loop.lost && spotnik_time_since(now_ns, engine->looked_ns) < LATELY_NS;
     return lately ? !engine->revoked : look(engine, now_ns);
 }

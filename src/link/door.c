@@ -189,7 +189,8 @@ void spotnik_door_collect(struct spotnik_links *links)
     while (links->knocks < SPOTNIK_DOOR_TURN) {
         if (!accept_one(links->listener.fd, &links->knock[links->knocks])) {
             links->listener.readable = false;
-            if (is_short_of_something()) /* of descriptors or memory: they wait in the backlog */
+            links->shut |= errno == EINVAL; /* it is no listener any more */
+            if (is_short_of_something())    /* of descriptors or memory: they wait in the backlog */
                 links->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
             return;
         }
@@ -202,6 +203,7 @@ void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *v
     for (uint32_t i = 0; i < links->knocks; i++)
         admit(links, view, &links->knock[i]);
     links->knocks = 0;
+    links->loop->lost |= links->shut;
 }
 
 void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view,

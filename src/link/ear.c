@@ -62,9 +62,10 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
         return SPOTNIK_HEARING_NOTHING;
     }
     /* in the middle of a frame it was not the end of what there was to say, nor when another file
-     * has taken its place */
+     * has taken its place, nor when somebody has shut our socket */
     if (got <= 0)
         return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode
+                       && spotnik_socket_is_over(ear->socket.fd)
                    ? SPOTNIK_HEARING_END
                    : SPOTNIK_HEARING_BROKEN;
     spotnik_socket_acknowledge(ear->socket.fd);

@@ -56,6 +56,7 @@ struct spotnik_opening {
 struct spotnik_voice {
     struct spotnik_socket socket;
     bool broken;       /* no thread reads it any more */
+    int error;         /* with which a call found it broken */
     bool clogged;      /* a frame found no room: what we say is not all of it any more */
     bool resets;       /* closed now, it ends with RST */
     uint8_t speech;    /* its wire version */
@@ -128,6 +129,7 @@ struct spotnik_links {
     struct spotnik_socket listener;
     struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
     uint32_t knocks;
+    bool shut; /* its own, too: somebody has shut the listener */
     /* NEVER, or when to try again: at once, or after running out of file descriptors */
     uint64_t accept_ns;
     struct spotnik_opening *openings;
@@ -174,6 +176,9 @@ void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
 void spotnik_voice_look(struct spotnik_voice *voice);
+/* Somebody else has closed it, or shut it down: what we say does not arrive, and the peer has read
+ * an end that looks like our death. */
+bool spotnik_voice_is_lost(struct spotnik_voice *voice);
 bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
 bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns);
 bool spotnik_voice_is_done(const struct spotnik_voice *voice);

@@ -90,6 +90,14 @@ static void shun(struct spotnik_links *links, struct spotnik_id peer)
     spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
 }
 
+/* Before we go on without a peer we say so on our voice: FENCED, or GOODBYE. Where that cannot have
+ * been said, because somebody shut the voice, the peer may go on without us. Then we are over, and
+ * the core hears of nothing more (engine/owns.c). */
+static void voice_check(struct spotnik_links *links, struct spotnik_link *link)
+{
+    links->loop->lost |= spotnik_voice_is_lost(&link->voice);
+}
+
 /* The link has ended: the dial that follows is a second look at its peer, and begins after it. */
 static void beside_forget(struct spotnik_links *links, struct spotnik_id peer)
 {
@@ -106,11 +114,11 @@ static void ended(struct spotnik_links *links, struct spotnik_link *link,
     struct spotnik_member peer = link->peer;
     bool awaited = state == SPOTNIK_LINK_CALLING || (state == SPOTNIK_LINK_CALLED && link->awaited);
     retire(links, link, reason);
-    if (state == SPOTNIK_LINK_UP)
+    if (state == SPOTNIK_LINK_UP) {
+        voice_check(links, link);
         beside_forget(links, peer.id);
-    if (state == SPOTNIK_LINK_UP)
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
-    else if (awaited && spotnik_link_find(links, peer.id) == NULL)
+    } else if (awaited && spotnik_link_find(links, peer.id) == NULL)
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
 }
 
@@ -262,6 +270,8 @@ void spotnik_link_send(struct spotnik_links *links, const struct spotnik_member 
     if (link == NULL)
         return;
     spotnik_voice_say(&link->voice, message, queue_max(links));
+    if (link->voice.broken)
+        voice_check(links, link);
     if (link->voice.clogged || link->voice.broken)
         spotnik_loop_kick(links->loop); /* the loop reports it: not while actions run */
 }
@@ -438,9 +448,11 @@ static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
     spotnik_voice_look(&link->voice);
     if (link->state == SPOTNIK_LINK_RETIRING || (!link->voice.broken && !link->voice.clogged))
         return;
-    if (link->state == SPOTNIK_LINK_UP && link->voice.broken && link->deadline_ns == SPOTNIK_NEVER)
+    if (link->state == SPOTNIK_LINK_UP && link->voice.broken
+        && link->deadline_ns == SPOTNIK_NEVER) {
+        voice_check(links, link);
         link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), LAST_WORDS_NS);
-    else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
+    } else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -131,6 +132,50 @@ uint64_t spotnik_socket_inode(int fd)
     if (fstat(fd, &facts) != 0)
         return 0;
     return (uint64_t)facts.st_ino ^ (uint64_t)facts.st_dev << 48;
+}
+
+/* As of TCP; -1: it does not tell. */
+static int state_of(int fd)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_state : -1;
+}
+
+/* The state first: once the peer has said its end, nothing more comes to be read. In CLOSE it had
+ * said it before it said RST if the error is EPIPE. */
+bool spotnik_socket_is_over(int fd)
+{
+    int state = state_of(fd), unread = 0;
+    bool said = state == -1 || state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK
+                || (state == TCP_CLOSE && spotnik_socket_error(fd) == EPIPE);
+    return said && ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
+/* A connection ends in CLOSE without an error only when both sides have said an end, and all was
+ * acknowledged. After the end of the peer, RST is told as EPIPE, which send() says of a shut
+ * socket, too. It is an answer to words that are not acknowledged. */
+static bool is_closed_in_order(int fd, int *error)
+{
+    int waiting = 0;
+    if (spotnik_socket_error(fd) != 0)
+        *error = ECONNRESET;
+    return (*error == 0 || *error == EPIPE) && ioctl(fd, TIOCOUTQ, &waiting) == 0 && waiting == 0;
+}
+
+bool spotnik_socket_is_shut(int fd, int *error)
+{
+    switch (state_of(fd)) {
+    case TCP_FIN_WAIT1:
+    case TCP_FIN_WAIT2:
+    case TCP_CLOSING:
+    case TCP_LAST_ACK:
+        return true;
+    case TCP_CLOSE:
+        return is_closed_in_order(fd, error);
+    default:
+        return false;
+    }
 }
 
 /* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them

@@ -68,6 +68,13 @@ int spotnik_socket_error(int fd);
 /* Which file stands behind a descriptor; 0: none. */
 uint64_t spotnik_socket_inode(int fd);
 
+/* Both see what shutdown() does to a socket that somebody else has, too: a child that has inherited
+ * it. A read gave an end: has the peer said it, and is there nothing else to read? */
+bool spotnik_socket_is_over(int fd);
+/* A connection that we have not closed: has our side said an end? `error`: what a call on it has
+ * failed with, or 0. The kernel tells an error only once: one that waits is noted here. */
+bool spotnik_socket_is_shut(int fd, int *error);
+
 /* No delay; megabytes for data; reno instead of a default that paces where peers share a host. */
 void spotnik_socket_tune(int fd, const uint8_t address[16]);
 

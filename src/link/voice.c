@@ -47,9 +47,11 @@ static void linger(struct spotnik_voice *voice, bool reset)
     voice->resets = reset;
 }
 
-static void broke(struct spotnik_voice *voice)
+static void broke(struct spotnik_voice *voice, int error)
 {
     voice->broken = true;
+    if (voice->error == 0)
+        voice->error = error;
     voice->socket.readable = true; /* the loop is to see it */
 }
 
@@ -63,7 +65,7 @@ static void send_all(struct spotnik_voice *voice)
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             voice->socket.writable = false;
         else if (sent < 0 && errno != ENOBUFS && errno != ENOMEM)
-            broke(voice);
+            broke(voice, errno);
         if (sent < 0)
             return;
         voice->out_at += (size_t)sent;
@@ -240,8 +242,13 @@ void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message
 
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason)
 {
-    if (voice->socket.fd < 0 || voice->broken)
+    if (voice->socket.fd < 0)
         return;
+    if (voice->broken) { /* perhaps by an end that the peer said alive: no FIN without GOODBYE */
+        if (spotnik_socket_inode(voice->socket.fd) == voice->socket.inode)
+            linger(voice, true);
+        return;
+    }
     uint8_t *at = reserve(voice, GOODBYE_FRAME_BYTES, SIZE_MAX);
     voice->clogged = at == NULL; /* then only RST can end it, or it would look like a death */
     if (at != NULL) {
@@ -263,7 +270,14 @@ void spotnik_voice_look(struct spotnik_voice *voice)
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         voice->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
-        broke(voice);
+        broke(voice, got >= 0 ? 0 : errno);
+}
+
+bool spotnik_voice_is_lost(struct spotnik_voice *voice)
+{
+    return voice->socket.fd >= 0
+           && (spotnik_socket_inode(voice->socket.fd) != voice->socket.inode
+               || spotnik_socket_is_shut(voice->socket.fd, &voice->error));
 }
 
 bool spotnik_voice_is_done(const struct spotnik_voice *voice)

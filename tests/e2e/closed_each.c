@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A live process closes one descriptor of its member, each in its turn: by itself, so that the
- * library's own next file may take the number, or with another file in its place. Claims: no step
- * has two results, and nobody hangs. The member ends with an error, or both are in one view again;
- * the other goes on. Two members of one host, in shared memory and over TCP, and two that take each
- * other for other machines.
+/* A live process harms one descriptor of its member, each in its turn, or all at once. It closes
+ * it, so that the library's own next file may take the number. It puts another file in its place.
+ * Or it shuts a socket down, as a child can that has inherited it: for both directions, or for
+ * one. Claims: no step has two results, and nobody hangs. The member ends with an error, or all
+ * are in one view again; the others go on. Two members of one host, in shared memory and over TCP,
+ * and two that take each other for other machines.
  *
- *     e2e-closed-each [first=0] [last=99]      (of the descriptors, in order) */
+ *     e2e-closed-each [first=0] [last=99] [how=0..4] [way=0..2] [members=2] [tries=1] [all=0]
+ *
+ * first and last: of the descriptors, in order; all=1: all at once, and nothing else. Of the three
+ * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,9 +27,13 @@
 #include "cluster.h"
 #include "spotnik/spotnik.h"
 
-enum { BEFORE = 30, AFTER = 300, FURTHER = 30, STEPS = 1 << 20, LIMIT_S = 60, COUNT = 1000 };
+enum { BEFORE = 30, AFTER = 150, FURTHER = 30, STEPS = 1 << 20, LIMIT_S = 60, COUNT = 1000 };
+enum { MEMBERS = 3, ALL = -1, ANY = 99, WAYS = 3 };
 
-enum end { STILL_IN, WITH_ERROR };
+enum how { CLOSED, REPLACED, SHUT_BOTH, SHUT_READ, SHUT_WRITE, HOWS };
+
+static const char *const how_text[HOWS] = { "closed", "another file for", "shut down",
+                                            "shut down for reading", "shut down for writing" };
 
 static struct shared {
     uint64_t closed_at; /* the last step before it closed one; 0: not yet */
@@ -32,8 +41,11 @@ static struct shared {
     int count;          /* of its descriptors */
     int number, rc;
     char file[80], why[300];
-    uint64_t digest[2][STEPS]; /* after each step, of each of the two; 0: not committed */
+    uint64_t digest[MEMBERS][STEPS]; /* after each step, of each of them; 0: not committed */
 } *shared;
+
+static uint32_t members;
+static int failures;
 
 struct member {
     spotnik_job *job;
@@ -78,34 +90,50 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
+static bool is_socket(int fd)
+{
+    struct stat facts;
+    return fstat(fd, &facts) == 0 && S_ISSOCK(facts.st_mode);
+}
+
 /* Ours, in the order of their numbers. */
-static int descriptors(int *ret, int most)
+static int descriptors(int *ret, int most, bool sockets)
 {
     DIR *folder = opendir("/proc/self/fd");
     int count = 0;
-    for (const struct dirent *at; folder && (at = readdir(folder)) != NULL && count < most;)
-        if (at->d_name[0] != '.' && atoi(at->d_name) > 2 && atoi(at->d_name) != dirfd(folder))
-            ret[count++] = atoi(at->d_name);
+    for (const struct dirent *at; folder && (at = readdir(folder)) != NULL && count < most;) {
+        int fd = atoi(at->d_name);
+        if (at->d_name[0] != '.' && fd > 2 && fd != dirfd(folder) && (!sockets || is_socket(fd)))
+            ret[count++] = fd;
+    }
     closedir(folder);
     qsort(ret, (size_t)count, sizeof *ret, by_number);
     return count;
 }
 
-static void close_one(int index, bool replaces)
+static void harm(int fd, enum how how)
 {
-    int list[256], null = -1;
+    int null = how == REPLACED ? open("/dev/null", O_RDWR) : -1;
+    if (how >= SHUT_BOTH)
+        shutdown(fd, how == SHUT_BOTH ? SHUT_RDWR : how == SHUT_READ ? SHUT_RD : SHUT_WR);
+    else if (how == REPLACED ? dup2(null, fd) < 0 : close(fd) != 0)
+        exit(3);
+}
+
+static void harm_some(int index, enum how how)
+{
+    int list[256];
     char path[64];
-    shared->count = descriptors(list, 256);
-    if (index >= shared->count)
+    shared->count = descriptors(list, 256, how >= SHUT_BOTH);
+    for (int i = 0; index == ALL && i < shared->count; i++)
+        harm(list[i], how);
+    if (index == ALL || index >= shared->count)
         return;
     shared->number = list[index];
     snprintf(path, sizeof path, "/proc/self/fd/%d", shared->number);
     if (readlink(path, shared->file, sizeof shared->file - 1) < 0)
         strcpy(shared->file, "?");
-    if (replaces)
-        null = open("/dev/null", O_RDWR);
-    if (replaces ? dup2(null, shared->number) < 0 : close(shared->number) != 0)
-        exit(3);
+    harm(shared->number, how);
 }
 
 static void join(struct member *member, const char *host)
@@ -121,7 +149,7 @@ static void join(struct member *member, const char *host)
     }
 }
 
-/* Wait until both have made `steps` steps in one view. */
+/* Wait until all have made `steps` steps in one view. */
 static int together(struct member *member, uint32_t steps)
 {
     int rc = 0;
@@ -129,19 +157,19 @@ static int together(struct member *member, uint32_t steps)
         spotnik_job_status status;
         rc = step_or_return(member);
         spotnik_status(member->job, &status);
-        count = status.size == 2 && !status.joining ? count + 1 : 0;
+        count = status.size == members && !status.joining ? count + 1 : 0;
     }
     return rc;
 }
 
-static void be_closer(int index, bool replaces, const char *host)
+static void be_closer(int index, enum how how, const char *host)
 {
     static struct member member;
-    member.which = 1;
+    member.which = members - 1;
     join(&member, host);
     if (together(&member, BEFORE))
         exit(1);
-    close_one(index, replaces);
+    harm_some(index, how);
     shared->closed_at = member.step;
     shared->rc = together(&member, AFTER);
     if (shared->rc)
@@ -155,9 +183,10 @@ static void be_closer(int index, bool replaces, const char *host)
     exit(0);
 }
 
-static void be_other(const char *host)
+static void be_other(uint32_t which, const char *host)
 {
     static struct member member;
+    member.which = which;
     join(&member, host);
     for (;;) {
         int rc = step_or_return(&member);
@@ -172,14 +201,18 @@ static void be_other(const char *host)
     }
 }
 
-/* Steps that both have gone on from: what is committed last may be committed alone
+/* Steps that two have gone on from: what is committed last may be committed alone
  * (docs/protocol.md, 16). 0: all are the same. */
 static uint64_t differing(void)
 {
-    for (uint64_t step = 1; step + 1 < STEPS; step++)
-        if (shared->digest[0][step] && shared->digest[1][step] && shared->digest[0][step + 1]
-            && shared->digest[1][step + 1] && shared->digest[0][step] != shared->digest[1][step])
-            return step;
+    const uint64_t *own = shared->digest[members - 1];
+    for (uint32_t which = 0; which + 1 < members; which++) {
+        const uint64_t *other = shared->digest[which];
+        for (uint64_t step = 1; step + 1 < STEPS; step++)
+            if (own[step] && other[step] && own[step + 1] && other[step + 1]
+                && own[step] != other[step])
+                return step;
+    }
     return 0;
 }
 
@@ -199,64 +232,90 @@ static void folder_make(char *dir)
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 
+struct way {
+    const char *transport;
+    bool apart;
+};
+
+static pid_t start(uint32_t which, const struct way *way, int index, enum how how)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    alarm(LIMIT_S * CLUSTER_SLOWNESS);
+    if (which + 1 < members)
+        be_other(which, way->apart ? "one" : NULL);
+    be_closer(index, how, way->apart ? "two" : NULL);
+    _exit(1);
+}
+
+static bool are_well(const int *status)
+{
+    for (uint32_t i = 0; i < members; i++)
+        if (status[i])
+            return false;
+    return true;
+}
+
 /* True: there is such a descriptor. */
-static bool play(const char *transport, bool apart, bool replaces, int index)
+static bool play(const struct way *way, enum how how, int index)
 {
     char dir[] = "/tmp/spotnik-each-XXXXXX", command[64];
-    pid_t pid[2];
-    int status[2];
+    pid_t pid[MEMBERS];
+    int status[MEMBERS];
     memset(shared, 0, sizeof *shared);
     folder_make(dir);
-    setenv("SPOTNIK_TRANSPORT", transport, 1);
-    for (int i = 0; i < 2; i++) {
-        pid[i] = fork();
-        if (pid[i] == 0) {
-            alarm(LIMIT_S * CLUSTER_SLOWNESS);
-            if (i == 0)
-                be_other(apart ? "one" : NULL);
-            be_closer(index, replaces, apart ? "two" : NULL);
-        }
-    }
-    for (int i = 0; i < 2; i++)
+    setenv("SPOTNIK_TRANSPORT", way->transport, 1);
+    for (uint32_t i = 0; i < members; i++)
+        pid[i] = start(i, way, index, how);
+    for (uint32_t i = 0; i < members; i++)
         waitpid(pid[i], &status[i], 0);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     if (system(command) != 0)
         exit(2);
-    if (index >= shared->count && !status[0] && !status[1])
+    if (index >= shared->count && are_well(status))
         return false;
     uint64_t differs = differing();
-    bool well = !status[0] && !status[1] && !differs;
-    printf("%s%s, %s %d (%s): %s %d %s\n", transport, apart ? ", two hosts" : "",
-           replaces ? "another file for" : "closed", shared->number, shared->file,
+    printf("%s%s, %s %d (%s): %s %d %s\n", way->transport, way->apart ? ", two hosts" : "",
+           how_text[how], shared->number, index == ALL ? "all" : shared->file,
            shared->rc ? "ends with" : "goes on,", shared->rc, shared->why);
-    if (!well) {
+    if (!are_well(status) || differs) {
         printf("FAILED: statuses %d and %d, closed after step %" PRIu64 ", ended after %" PRIu64
                ", step %" PRIu64 " has two results\n",
-               status[0], status[1], shared->closed_at, shared->ended, differs);
-        exit(1);
+               status[0], status[members - 1], shared->closed_at, shared->ended, differs);
+        failures++;
     }
     return true;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *transport;
-        bool apart;
-    } way[] = { { "auto", false }, { "tcp", false }, { "tcp", true } };
+    static const struct way way[WAYS] = { { "auto", false }, { "tcp", false }, { "tcp", true } };
     int first = (int)cluster_argument(argc, argv, "first", 0),
-        last = (int)cluster_argument(argc, argv, "last", 99);
+        last = (int)cluster_argument(argc, argv, "last", ANY),
+        how = (int)cluster_argument(argc, argv, "how", ANY),
+        only = (int)cluster_argument(argc, argv, "way", ANY),
+        tries = (int)cluster_argument(argc, argv, "tries", 1);
+    bool all = cluster_argument(argc, argv, "all", 0);
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("SPOTNIK_JOB", "each", 1);
     setenv("SPOTNIK_STALE_MS", "2000", 1);
+    members = (uint32_t)cluster_argument(argc, argv, "members", 2);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 2;
-    for (size_t i = 0; i < sizeof way / sizeof way[0]; i++)
-        for (int replaces = 0; replaces < 2; replaces++)
-            for (int index = first;
-                 index <= last && play(way[i].transport, way[i].apart, replaces, index); index++)
-                continue;
-    return 0;
+    for (int t = 0; t < tries; t++)
+        for (int i = 0; i < WAYS; i++)
+            for (int h = 0; h < HOWS; h++) {
+                bool asked = how == h || (how == ANY && (i == 1 || h == CLOSED || h == SHUT_BOTH));
+                if (!asked || (only != ANY && only != i))
+                    continue;
+                if (all || (how == ANY && h == SHUT_BOTH))
+                    play(&way[i], (enum how)h, ALL);
+                for (int index = all ? last + 1 : first;
+                     index <= last && play(&way[i], (enum how)h, index); index++)
+                    continue;
+            }
+    return failures != 0;
 }
