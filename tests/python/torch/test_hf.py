@@ -208,6 +208,90 @@ def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -
     ]
 
 
+# ---- losses that are divided by items ----
+
+
+class Tagger(nn.Module):
+    """Divides its loss by the items of a step, if the Trainer tells it their number; some rows have none, some six."""
+
+    def __init__(self, takes: bool) -> None:
+        super().__init__()
+        self.accepts_loss_kwargs = takes
+        self.net = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 12))
+        for p in self.net.parameters():
+            torch.nn.init.normal_(p, std=0.3, generator=torch.Generator().manual_seed(p.numel()))
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor, num_items_in_batch: Any = None) -> dict[str, torch.Tensor]:
+        logits = self.net(x).view(-1, 6, 2)
+        each = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none", ignore_index=-100)
+        loss = each.sum() / num_items_in_batch if num_items_in_batch is not None else each.mean()
+        return {"loss": loss, "logits": logits}
+
+
+def tags(tell: Tell, folder: str, takes: bool, wrapped: bool) -> None:
+    """Six samples in a step, in mini-batches of two: with three members each has a mini-batch that only fills."""
+    from spotnik.hf import Callback
+
+    transformers.logging.set_verbosity_error()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        max_steps=10,
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=3,
+        learning_rate=0.1,
+        lr_scheduler_type="constant",
+        optim="sgd",
+        max_grad_norm=0,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,
+    )
+    x, y = data(torch.float32).tensors
+    rows = [
+        {"x": x[i], "labels": torch.where(torch.arange(6) < i * 5 % 7, y[i].expand(6), -100)} for i in range(SAMPLES)
+    ]
+    model: nn.Module = Tagger(takes)
+    trainer = transformers.Trainer(
+        Adapted(model) if wrapped else model, arguments, train_dataset=rows, callbacks=[Callback(seed=7)]
+    )
+    trainer.model_accepts_loss_kwargs = takes  # peft's models are unwrapped for this question
+    trainer.train()
+    tell(done=trainer.state.global_step, weights=torch.cat([p.detach().flatten() for p in model.parameters()]).tolist())
+
+
+class Adapted(nn.Module):
+    """As peft's models: takes any arguments, and hands them on."""
+
+    peft_config: Any = None
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        return self.model(*given, **named)
+
+
+@pytest.mark.parametrize(("takes", "wrapped"), [(True, False), (False, True)], ids=["items", "means"])
+def test_mini_batches_that_only_fill_a_step_weigh_nothing(
+    cluster: Make, tmp_path: Path, takes: bool, wrapped: bool
+) -> None:
+    job = cluster()
+    job.gather(3)
+    for number in range(3):
+        job.start(tags, folder=str(job.folder / f"out{number}"), takes=takes, wrapped=wrapped)
+    job.wait()
+    assert not job.errors()
+    (tmp_path / "alone").mkdir()
+    calm = alone(tags, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"), takes=takes, wrapped=wrapped)
+    for end in job.lines("done"):
+        assert end["weights"] == pytest.approx(calm[-1]["weights"], abs=1e-5)
+
+
 # ---- the best model ----
 
 
