@@ -283,6 +283,6 @@ class _Feed(Feed):
         """Has it taken all its steps?"""
         return bool(steps >= self.state.max_steps)
 
-    def count(self, steps: int) -> int:
-        """Mini-batches of an update."""
-        return self._rest if steps % self.updates == self.updates - 1 else self.accumulate
+    def count(self, update: int) -> int:
+        """Mini-batches of an update. A Trainer that came in the midst of an epoch is not at its last when that ends."""
+        return self._rest if update == self.updates - 1 else self.accumulate

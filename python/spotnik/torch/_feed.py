@@ -46,8 +46,8 @@ class Feed:
     def enter(self, epoch: int) -> None:
         """The framework is to know that this epoch begins, or goes on."""
 
-    def count(self, steps: int) -> int:
-        """Return how many mini-batches the step after `steps` steps has."""
+    def count(self, update: int) -> int:
+        """Return how many mini-batches the framework reads for this update, by its own count, of an epoch."""
         return self.accumulate
 
     def weigh(self, batch: Any, is_last: bool) -> None:
@@ -55,7 +55,7 @@ class Feed:
 
     def epoch(self) -> Iterator[Any]:
         """The rest of an epoch."""
-        session, epoch = self.session, -1
+        session, epoch, update = self.session, -1, 0
         while not self.is_over(session.steps_done):
             if epoch >= 0 and session.steps_done // self.updates != epoch:
                 return
@@ -70,7 +70,7 @@ class Feed:
                 epoch = done // self.updates
                 self.enter(epoch)
             self.at(done)
-            count = self.count(done)
+            count, update = self.count(update), update + 1
             session.options.accumulate = session.gradients.accumulate = count
             yield from self._mini_batches(step, count)
 

@@ -208,6 +208,15 @@ def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -
     ]
 
 
+def test_one_that_begins_in_the_midst_of_an_epoch_ends_it(tmp_path: Path) -> None:
+    """The last update of an epoch has two mini-batches of three, and its Trainer reads three."""
+    kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1), "accumulate": 3}
+    (tmp_path / "stop").write_text(str(steps_of(3) + 1))
+    before = alone(train, tmp_path, folder=str(tmp_path / "a"), stop=str(tmp_path / "stop"), **kept)
+    after = alone(train, tmp_path, folder=str(tmp_path / "b"), **kept)
+    assert [one[-1]["done"] for one in (before, after)] == [steps_of(3) + 1, EPOCHS * steps_of(3)]
+
+
 # ---- losses that are divided by items ----
 
 
