@@ -16,6 +16,7 @@ import gc
 import inspect
 import math
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -30,7 +31,11 @@ from .torch._loader import shard
 from .torch._session import Session, current
 
 try:
-    from transformers import EarlyStoppingCallback, TrainerCallback  # type: ignore[import-not-found, unused-ignore]
+    from transformers import (  # type: ignore[import-not-found, unused-ignore]
+        EarlyStoppingCallback,
+        Trainer,
+        TrainerCallback,
+    )
 except ImportError as error:
     raise LibraryError("spotnik.hf needs transformers: pip install transformers") from error
 
@@ -71,7 +76,7 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         accumulate = int(args.gradient_accumulation_steps)
         objects = (given["lr_scheduler"], _Stopping(state, self))
         prepare(given["model"], optimizer, *objects, accumulate=accumulate, **self._settings)
-        self._feed = _Feed(current(), self._loader, args, state, _is_summed(given["model"]))
+        self._feed = _Feed(current(), self._loader, args, state, _Items(_trainer()))
         self._kind = type(self._loader)
         self._loader.spotnik_feed = self._feed
         _become(self._loader, type("SharedLoader", (self._kind,), {"__iter__": _iterate}))
@@ -168,18 +173,60 @@ def _iterate(loader: Any) -> Iterator[Any]:
     return feed.epoch()
 
 
-def _is_summed(model: torch.nn.Module) -> bool:
-    """Does the model divide its loss by the number of items in all mini-batches of a step? Trainer asks the same."""
-    said = getattr(model, "accepts_loss_kwargs", None)
-    if said is not None:
-        return bool(said)
+def _trainer() -> Trainer:
+    """The Trainer that calls: it tells its callbacks of everything but itself."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), Trainer):
+        frame = frame.f_back
+    if frame is None:
+        raise StateError("spotnik.hf.Callback was called by no Trainer; give it to Trainer(callbacks=[Callback()])")
+    trainer: Trainer = frame.f_locals["self"]
+    return trainer
+
+
+class _Items:
+    """What the loss of a step is divided by: the Trainer, or the model for it, may count items (tokens, say)."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._by_function = getattr(trainer, "compute_loss_func", None) is not None
+        model: Any = trainer.model
+        base = model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
+        takes = getattr(trainer, "model_accepts_loss_kwargs", None)
+        self._by_model = bool(takes) if takes is not None else _takes_keywords(base)
+        self._said = getattr(trainer, "loss_is_scaled_for_ga", None)
+        self._shifts = bool(getattr(trainer, "_loss_shifts_labels", False))
+
+    def count(self, batch: Any) -> Optional[int]:
+        """Count those in a mini-batch. None: nobody divides by them, and mini-batches weigh by their samples."""
+        counted = self._count(batch) if self._by_model or self._by_function else None
+        summed = self._by_function or (self._by_model and counted is not None)
+        if not (self._said if self._said is not None else summed):
+            return None
+        return counted
+
+    def _count(self, batch: Any) -> Optional[int]:
+        try:
+            labels = batch["shift_labels"] if "shift_labels" in batch else batch["labels"]
+            if self._shifts and "shift_labels" not in batch:
+                labels = labels[..., 1:]
+            return int(labels.ne(-100).sum())
+        except (KeyError, TypeError, AttributeError):
+            return None
+
+
+def _takes_keywords(model: torch.nn.Module) -> bool:
     parameters = inspect.signature(model.forward).parameters.values()
     return any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters)
 
 
 def _plain(loader: Any, batch: int) -> DataLoader[Any]:
     """The Trainer's loader as PyTorch would make it: without accelerate, which reads one batch ahead."""
-    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    sampler = getattr(loader.batch_sampler, "sampler", None)
+    if sampler is None:
+        raise ArgumentError(
+            f"the Trainer's loader has a {type(loader.batch_sampler).__name__}, which chooses whole batches, so its "
+            "samples cannot be shared among members; choose a plain order (shuffled, sequential or by length)"
+        )
     order: dict[str, Any] = {"shuffle": isinstance(sampler, RandomSampler)}
     if not isinstance(sampler, (RandomSampler, SequentialSampler)):
         order = {"sampler": sampler}
@@ -199,13 +246,33 @@ def _plain(loader: Any, batch: int) -> DataLoader[Any]:
 class _Feed(Feed):
     """What a Trainer asks for. It counts updates in an epoch itself."""
 
-    def __init__(self, session: Session, loader: Any, args: Any, state: Any, summed: bool) -> None:
+    def __init__(self, session: Session, loader: Any, args: Any, state: Any, items: _Items) -> None:
         accumulate = int(args.gradient_accumulation_steps)
         shared = shard(_plain(loader, int(args.train_batch_size)))
         updates = max(1, -(-len(loader) // accumulate))
-        super().__init__(session, shared, updates, accumulate, int(state.max_steps), mean=not summed)
+        super().__init__(session, shared, updates, accumulate, int(state.max_steps))
         self.state = state
+        self._items = items
+        self._counts: list[Optional[int]] = []  # of the mini-batches of this step
         self._rest = len(loader) % accumulate or accumulate  # mini-batches of the last update
+
+    def weigh(self, batch: Any, is_last: bool) -> None:
+        """Where losses are divided by items, mini-batches and members weigh by them: as in one process.
+
+        The Trainer reads all mini-batches of a step before it computes. It divides by the items of all, also of those
+        that only fill the step, which count for nothing.
+        """
+        self._counts = [*(self._counts if len(self.session.gradients.scales) > 1 else []), self._items.count(batch)]
+        if not is_last:
+            return
+        counts, self._counts = self._counts, []
+        scales = self.session.gradients.scales
+        numbers = [count for count in counts if count is not None]
+        if len(numbers) < len(counts):
+            return
+        ours = sum(count for count, scale in zip(numbers, scales) if scale)
+        scales[:] = [sum(numbers) / ours if scale and ours else 0.0 for scale in scales]
+        self.session.open().weight_set(ours)
 
     def at(self, steps: int) -> None:
         """The Trainer's numbers."""
@@ -216,6 +283,6 @@ class _Feed(Feed):
         """Has it taken all its steps?"""
         return bool(steps >= self.state.max_steps)
 
-    def count(self, steps: int) -> int:
-        """Mini-batches of an update."""
-        return self._rest if steps % self.updates == self.updates - 1 else self.accumulate
+    def count(self, update: int) -> int:
+        """Mini-batches of an update. A Trainer that came in the midst of an epoch is not at its last when that ends."""
+        return self._rest if update == self.updates - 1 else self.accumulate

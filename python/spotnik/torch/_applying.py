@@ -23,6 +23,8 @@ class Applying(Committing):
     ) -> None:
         super().__init__(model, optimizers, extras, options)
         for optimizer in optimizers:
+            if not getattr(type(optimizer).step, "hooked", False):  # it wraps another, and did not initialise itself
+                optimizer._patch_step_function()
             self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
             self._hooks.append(optimizer.register_step_post_hook(self._after_step))
 

@@ -43,6 +43,11 @@ def _check_optimizer(one: object) -> None:
             "this optimizer was wrapped by accelerate; call spotnik.prepare(model, optimizer) first and give its "
             "result to accelerator.prepare()"
         )
+    if "_FabricOptimizer" in kinds:
+        raise ArgumentError(
+            "this optimizer was wrapped by Lightning's Fabric; call spotnik.prepare(model, optimizer) first and give "
+            "its result to fabric.setup()"
+        )
     if "ZeroRedundancyOptimizer" in kinds:
         raise ArgumentError(
             "ZeroRedundancyOptimizer keeps each part of its state in one process, and a part that is lost is gone; use "

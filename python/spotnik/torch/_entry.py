@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a forward pass begins: in the model, or in a part of it that the program calls by itself (``agent.critic(x)``).
 
-The hooks of the parts go with the first call of the whole: they would cut a compiled model into pieces.
+The hooks of the parts go with the first call of the whole that trains: they would cut a compiled model into pieces. A
+call that only predicts tells nothing: a policy acts as a whole, and may learn in parts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Entry:
         self._parts = [part.register_forward_pre_hook(_not_compiled(begins)) for part in set(_parts(model))]
 
     def _of_whole(self, module: torch.nn.Module, arguments: Any) -> None:
-        self._leave_parts()
+        if module.training and torch.is_grad_enabled():
+            self._leave_parts()
         self._begins(module, arguments)
 
     def _leave_parts(self) -> None:

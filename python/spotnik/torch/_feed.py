@@ -22,19 +22,15 @@ from ._session import Session
 class Feed:
     """Gives the framework the mini-batches of this member's shares, a step after the other.
 
-    `updates` make an epoch, of `accumulate` mini-batches each. With `mean`, each mini-batch weighs by its samples.
-    `last` updates are all; not positive: nobody knows yet.
+    `updates` make an epoch, of `accumulate` mini-batches each. `last` updates are all; not positive: nobody knows yet.
     """
 
-    def __init__(
-        self, session: Session, shard: Shard[Any], updates: int, accumulate: int, last: int, mean: bool = True
-    ) -> None:
+    def __init__(self, session: Session, shard: Shard[Any], updates: int, accumulate: int, last: int) -> None:
         session.pauses.plan(updates, last)
         self.session = session
         self.updates = updates
         self.accumulate = accumulate
         self._shard = shard
-        self._mean = mean
 
     def join(self) -> None:
         """Begin the first step, with the state of the others."""
@@ -50,13 +46,16 @@ class Feed:
     def enter(self, epoch: int) -> None:
         """The framework is to know that this epoch begins, or goes on."""
 
-    def count(self, steps: int) -> int:
-        """Return how many mini-batches the step after `steps` steps has."""
+    def count(self, update: int) -> int:
+        """Return how many mini-batches the framework reads for this update, by its own count, of an epoch."""
         return self.accumulate
+
+    def weigh(self, batch: Any, is_last: bool) -> None:
+        """Change what mini-batches weigh in a step where they do not weigh by their samples; `batch` is the next."""
 
     def epoch(self) -> Iterator[Any]:
         """The rest of an epoch."""
-        session, epoch = self.session, -1
+        session, epoch, update = self.session, -1, 0
         while not self.is_over(session.steps_done):
             if epoch >= 0 and session.steps_done // self.updates != epoch:
                 return
@@ -71,17 +70,20 @@ class Feed:
                 epoch = done // self.updates
                 self.enter(epoch)
             self.at(done)
-            count = self.count(done)
+            count, update = self.count(update), update + 1
             session.options.accumulate = session.gradients.accumulate = count
             yield from self._mini_batches(step, count)
 
     def _mini_batches(self, step: Step, count: int) -> Iterator[Any]:
         session = self.session
         share = pieces(session.position[0], pairs(step), count, self._shard.samples)
-        if step.sample_count and self._mean:
-            session.gradients.scales = [piece.scale for piece in share]
+        session.gradients.scales = []
         session.handed = step
         for piece in share:
-            yield self._shard.load(session, step, piece)
+            batch = self._shard.load(session, step, piece)
+            if step.sample_count:
+                session.gradients.scales.append(piece.scale)
+                self.weigh(batch, len(session.gradients.scales) == count)
+            yield batch
         if session.step is step and session.gradients.passes < count:
             raise StateError("the Trainer came for another step without backward() on all mini-batches of the last one")

@@ -8,6 +8,7 @@ accelerator buckets pass through pinned host memory, see ``_staging``. Decides n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Optional
 
@@ -27,8 +28,23 @@ _EARLY = (
 _LATE = (
     "backward() reached {name} again after its gradient had been sent: call optimizer.step() after each backward(), "
     "or, to accumulate gradients over k batches of the loader, say prepare(..., accumulate=k); several losses with a "
-    'backward() each go with prepare(..., commit="step")'
+    'backward() each, and parameters in several segments of checkpoint(use_reentrant=True), go with prepare(..., '
+    'commit="step")'
 )
+_APPLY = torch.autograd.function.BackwardCFunction.apply.__code__
+
+
+def _outer_node() -> Any:
+    """Return the outermost node in the midst of whose backward() this backward pass runs; None: in that of no node.
+
+    Checkpointing with use_reentrant=True runs a pass of its own for each segment.
+    """
+    frame, node = sys._getframe(1), None
+    while frame is not None:
+        if frame.f_code is _APPLY:
+            node = frame.f_locals["self"]
+        frame = frame.f_back  # type: ignore[assignment]
+    return node
 
 
 class Gradients:
@@ -55,6 +71,7 @@ class Gradients:
         self.by_ddp = False  #: gradients come from a communication hook, not from ours
         self._backward_done = backward_done
         self._callback_queued = False
+        self._outer: list[Any] = []  # hooks of the backward pass around the one that runs
         self._versions: list[int] = []
         self._staging: Optional[Staging] = None
         if self.slots and self.slots[0].parameter.device.type != "cpu":
@@ -89,14 +106,33 @@ class Gradients:
             if self.committed:
                 raise StateError(_LATE.format(name=slot.name))
             raise StateError(_EARLY.format(name=slot.name))
-        if not self._callback_queued:
-            self._callback_queued = True
-            Variable._execution_engine.queue_callback(self._end)
+        if not self._callback_queued and not self._outer:
+            self._await_end()
         slot.fired += 1
         if slot.fired == self.accumulate:
             self.take(slot, slot.parameter.grad)
         elif slot.fired > self.accumulate:
             raise StateError(_LATE.format(name=slot.name))
+
+    def _await_end(self) -> None:
+        """Have the end of the whole backward pass told: from within a segment of it, by what follows the segment."""
+        node = _outer_node()
+        if node is None:
+            self._queue()
+            return
+        following = [one for one, _ in node.next_functions if one is not None]
+        self._outer = [one.register_prehook(self._queue) for one in following]
+
+    def _queue(self, *_: Any) -> None:
+        self._leave_outer()
+        if not self._callback_queued:
+            self._callback_queued = True
+            Variable._execution_engine.queue_callback(self._end)
+
+    def _leave_outer(self) -> None:
+        for handle in self._outer:
+            handle.remove()
+        self._outer = []
 
     def _end(self) -> None:
         self._callback_queued = False
@@ -154,6 +190,7 @@ class Gradients:
         self.armed, self.committed, self.passes = True, False, 0
         self.scales = []
         self._callback_queued = False
+        self._leave_outer()
         for bucket in self.buckets:
             bucket.reset()
 

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 from ..errors import ArgumentError
 from ..job import Step, helper_shield
 from ._exchange import mix
+from ._joining import log
 from ._sampler import Course, Order, Piece, is_sequence
 from ._session import Session, find, seeded
 from ._streams import Records, Shards
@@ -196,7 +197,8 @@ def _order_of(loader: DataLoader[Any]) -> Order:
     if hasattr(sampler, "set_epoch"):
         raise ArgumentError(
             f"the loader has a {type(sampler).__name__}, which shards for a fixed number of workers; make it with "
-            "shuffle=True (or False) and no sampler: shard() does the rest"
+            "shuffle=True (or False) and no sampler: shard() does the rest. For an order of your own (repeated "
+            "augmentation, say) use a sampler without set_epoch() that yields it anew by torch's generator"
         )
     if isinstance(sampler, RandomSampler) and (sampler.replacement or len(sampler) == len(data)):
         if sampler.replacement:
@@ -244,6 +246,12 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
     if loader.batch_size is None or type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
         raise ArgumentError(
             "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=..."
+        )
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        log.warning(
+            "%s has an iterator of its own, and shard() does not use it: it takes a loader's data set, sampler and "
+            "collate function. If the iterator changes batches, do that in collate_fn or in the loop",
+            type(loader).__name__,
         )
     order = _order_of(loader)
     if isinstance(loader.dataset, Records) and (order.shuffle or order.sampler is not None):

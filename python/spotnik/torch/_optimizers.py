@@ -8,8 +8,10 @@ does not need thousands of registrations.
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -49,51 +51,140 @@ def _init_groups(optimizer: Optimizer) -> bool:
     return True
 
 
-def _steps(optimizer: Optimizer, parameter: torch.nn.Parameter, gradients: list[torch.Tensor]) -> torch.Tensor:
-    for gradient in gradients:
-        parameter.grad = gradient.clone()
-        optimizer.step()
-    return parameter.detach()
+class _Firsts(dict[str, Any]):
+    """The state of one parameter; keeps what each entry was when it was made."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__()
+        self.first: dict[str, Any] = {}
+        self.update(*given, **named)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.first.setdefault(key, value.detach().clone() if isinstance(value, torch.Tensor) else value)
+        super().__setitem__(key, value)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *given: Any, **named: Any) -> None:
+        for key, value in dict(*given, **named).items():
+            self[key] = value
 
 
-def _zeroed_state_is_fresh(kind: type[Optimizer], defaults: dict[str, Any]) -> bool:
-    """Does an optimiser whose state is all zeros step like a new one? Tried on a toy parameter."""
-    generator = torch.Generator().manual_seed(1)
-    start = torch.randn(4, 3, generator=generator)
-    gradients = [torch.randn(4, 3, generator=generator) for _ in range(3)]
-    fresh, zeroed = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
+class _States(collections.defaultdict[Any, Any]):
+    def __init__(self) -> None:
+        super().__init__(_Firsts)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, _Firsts(value) if type(value) is dict else value)
+
+
+State = dict[str, Any]
+#: From the first values of a parameter's state, that state as it would be before the first step.
+Way = Callable[[State], State]
+
+
+def _as_made(first: State) -> State:
+    return first
+
+
+def _as_zeros(first: State) -> State:
+    """For state that is made and changed at once."""
+    return {key: _zero(value) for key, value in first.items()}
+
+
+def _zero(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.zeros_like(value)
+    return type(value)(0) if isinstance(value, (int, float)) else value
+
+
+def _step_alone(optimizer: Optimizer) -> None:
+    """Step, and nobody hears of it: no session, no scheduler."""
+    names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+    hooks = {name: getattr(optimizer, name, None) for name in names}
+    for name in names:
+        setattr(optimizer, name, collections.OrderedDict())
     try:
-        fresh_optimizer, zeroed_optimizer = kind([fresh], **defaults), kind([zeroed], **defaults)
-        _steps(zeroed_optimizer, zeroed, [torch.zeros_like(start)])
-        _zero(zeroed_optimizer)
-        zeroed.data.copy_(start)
-        return torch.equal(_steps(fresh_optimizer, fresh, gradients), _steps(zeroed_optimizer, zeroed, gradients))
-    except Exception:
-        return False
+        type(optimizer).step(optimizer)
+    finally:
+        for name, kept in hooks.items():
+            setattr(optimizer, name, kept)
 
 
-def _zero(optimizer: Optimizer) -> None:
-    for state in optimizer.state.values():
-        for key, value in state.items():
-            if isinstance(value, torch.Tensor):
-                value.zero_()
-            elif isinstance(value, (int, float)):
-                state[key] = type(value)(0)
-
-
-def _init_by_trial(optimizer: Optimizer) -> None:
-    """Step once on zero gradients, undo it, and clear the state: for optimisers that are not PyTorch's own."""
-    if not _zeroed_state_is_fresh(type(optimizer), optimizer.defaults):
-        raise ArgumentError(
-            f"{type(optimizer).__name__} creates its state in its first step in a way that cannot be done before; "
-            "create the state before prepare(), or use an optimizer of torch.optim"
-        )
+def _init_by_trial(optimizer: Optimizer, way: Way) -> None:
+    """Step once and undo it: what was made in the step is the state."""
     before = [parameter.detach().clone() for parameter in parameters_of(optimizer)]
-    optimizer.step()
-    with torch.no_grad():
-        for parameter, value in zip(parameters_of(optimizer), before):
-            parameter.copy_(value)
-    _zero(optimizer)
+    groups = [dict(group) for group in optimizer.param_groups]
+    kept, optimizer.state = optimizer.state, _States()
+    try:
+        _step_alone(optimizer)
+    finally:
+        made, optimizer.state = optimizer.state, kept
+        with torch.no_grad():
+            for parameter, value in zip(parameters_of(optimizer), before):
+                parameter.copy_(value)
+        for group, old in zip(optimizer.param_groups, groups):
+            group.update({key: old.get(key, _zero(value)) for key, value in group.items()})
+    for parameter, state in made.items():
+        if isinstance(state, _Firsts) and not kept.get(parameter):
+            kept[parameter] = way(state.first)
+
+
+def _toy(optimizer: Optimizer, parameter: torch.nn.Parameter) -> Optimizer:
+    """Another of its kind."""
+    try:
+        return type(optimizer)([parameter], **optimizer.defaults)
+    except TypeError:  # its settings have other names than its arguments
+        toy = object.__new__(type(optimizer))
+        group = {**optimizer.param_groups[0], "params": [parameter]}
+        toy.__dict__.update(optimizer.__dict__, param_groups=[group], state=collections.defaultdict(dict))
+        return toy
+
+
+def _steps_like_a_new_one(optimizer: Optimizer, way: Way, shape: tuple[int, ...]) -> bool:
+    """Does one whose state was made beforehand take the steps of a new one? Tried on a parameter of this shape."""
+    generator = torch.Generator().manual_seed(1)
+    start = torch.randn(shape, generator=generator)
+    gradients = [torch.randn(shape, generator=generator) for _ in range(3)]
+    ends = []
+    for is_made in (False, True):
+        parameter = torch.nn.Parameter(start.clone())
+        toy = _toy(optimizer, parameter)
+        if is_made:
+            parameter.grad = torch.zeros_like(start)
+            _init_by_trial(toy, way)
+        for gradient in gradients:
+            parameter.grad = gradient.clone()
+            _step_alone(toy)
+        ends.append(parameter.detach())
+    return torch.equal(*ends)
+
+
+def _way_of(optimizer: Optimizer) -> Way:
+    """How the state of an optimiser that is not PyTorch's own can be made. Raises ArgumentError: it cannot."""
+    shapes = {(4, 3, 2, 2, 2)[: parameter.dim()] for parameter in parameters_of(optimizer)}
+    for way in (_as_made, _as_zeros):
+        with contextlib.suppress(Exception):  # of a step that cannot be tried
+            if all(_steps_like_a_new_one(optimizer, way, shape) for shape in shapes):
+                return way
+    raise ArgumentError(
+        f"{type(optimizer).__name__} creates its state in its first step in a way that cannot be done before; "
+        "create the state before prepare(), or use an optimizer of torch.optim"
+    )
+
+
+def _check_state(optimizer: Optimizer) -> None:
+    """Only tensors and numbers can be sent to a joiner."""
+    for parameter in parameters_of(optimizer):
+        for key, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, (list, tuple, dict, set)) and len(value):
+                raise ArgumentError(
+                    f"{type(optimizer).__name__} keeps a {type(value).__name__} as {key!r} of a parameter, which "
+                    "cannot be sent to a joiner; use one whose state is tensors and numbers, as those of torch.optim"
+                )
 
 
 def materialise(optimizer: Optimizer) -> None:
@@ -110,8 +201,12 @@ def materialise(optimizer: Optimizer) -> None:
         raise ArgumentError(
             "SparseAdam needs sparse gradients, which are not summed; use Adam and Embedding(sparse=False)"
         )
-    if all(optimizer.state.get(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad):
-        return
+    if not all(optimizer.state.get(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad):
+        _make_state(optimizer)
+    _check_state(optimizer)
+
+
+def _make_state(optimizer: Optimizer) -> None:
     gradients = [parameter.grad for parameter in parameters_of(optimizer)]
     for parameter in parameters_of(optimizer):
         parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
@@ -119,7 +214,7 @@ def materialise(optimizer: Optimizer) -> None:
         if isinstance(optimizer, torch.optim.SGD):
             _init_sgd(optimizer)
         elif not (type(optimizer).__module__.startswith("torch.optim") and _init_groups(optimizer)):
-            _init_by_trial(optimizer)
+            _init_by_trial(optimizer, _way_of(optimizer))
     finally:
         for parameter, gradient in zip(parameters_of(optimizer), gradients):
             parameter.grad = gradient

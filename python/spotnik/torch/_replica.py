@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch.optim import Optimizer
@@ -36,8 +36,9 @@ def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[S
     for one in gc.get_objects():
         try:
             kind = type(one)
-            if issubclass(kind, LRScheduler) and getattr(one, "optimizer", None) in optimizers:
-                found.append((kind.__name__, optimizers.index(one.optimizer), one))
+            number = _number_of(one, optimizers) if issubclass(kind, LRScheduler) else None
+            if number is not None:
+                found.append((kind.__name__, number, one))
             elif issubclass(kind, torch.amp.GradScaler):
                 found.append((kind.__name__, 0, one))
         except Exception:  # some objects cannot even be asked for their type
@@ -45,6 +46,17 @@ def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[S
     inner = {id(part) for _, _, one in found for part in getattr(one, "_schedulers", [])}
     kept = [entry for entry in found if not any(entry[2] is one for one in known) and id(entry[2]) not in inner]
     return [one for _, _, one in sorted(kept, key=lambda entry: entry[:2])]
+
+
+def _number_of(scheduler: Any, optimizers: Sequence[Optimizer]) -> Optional[int]:
+    """Whose schedule is it? It may know the optimiser by a wrapper of a framework, Lightning's Fabric say."""
+    one = getattr(scheduler, "optimizer", None)
+    while one is not None:
+        for number, optimizer in enumerate(optimizers):
+            if one is optimizer:
+                return number
+        one = getattr(one, "optimizer", None)
+    return None
 
 
 def _own_tensors(one: Stateful) -> list[tuple[str, torch.Tensor]]:
@@ -176,6 +188,10 @@ class Replica:
         self.buffers.restore()
 
 
+def _entries(state: dict[Any, Any]) -> int:
+    return sum(len(one) for one in state.values() if isinstance(one, dict))
+
+
 class Watch:
     """Notices that a model or its optimisers are not what they were at prepare()."""
 
@@ -187,12 +203,14 @@ class Watch:
         self._trained = [parameter.requires_grad for _, parameter in self.parameters]
         self._grouped = self._count()
         self._checks = 0
-        self._states: list[object] = []
+        self._states: list[dict[Any, Any]] = []
+        self._entries: list[int] = []
         self._check_optimizers()
 
     def seal(self) -> None:
         """From now on the optimisers' state is registered where it lies."""
         self._states = [optimizer.state for optimizer in self.optimizers]
+        self._entries = [_entries(state) for state in self._states]
 
     def _count(self) -> int:
         return sum(len(group["params"]) for optimizer in self.optimizers for group in optimizer.param_groups)
@@ -207,7 +225,8 @@ class Watch:
                         raise ArgumentError(
                             f"optimizer {number} updates a parameter of shape {tuple(parameter.shape)} that is not in "
                             "the model; prepare all models together, as torch.nn.ModuleList([a, b]), or make the "
-                            "optimizer from model.parameters()"
+                            "optimizer from model.parameters(). One that is in no model (a temperature, say): make it "
+                            "a torch.nn.Parameter p, and add torch.nn.ParameterList([p]) to the list"
                         )
                     if owner.setdefault(id(parameter), number) != number:
                         raise ArgumentError("two optimizers update the same parameter; give each its own")
@@ -225,6 +244,11 @@ class Watch:
             raise StateError(
                 "the state of an optimizer was replaced after the first step (load_state_dict()?); load it before the "
                 "first step: the members that join receive it from there"
+            )
+        if [_entries(state) for state in self._states] != self._entries:
+            raise StateError(
+                "an optimizer made more state in a later step than in its first, which no joiner would receive; use "
+                "one that makes all of it in its first step, or make it before prepare()"
             )
         self._checks += 1
         if self._checks <= 2 or self._checks % 64 == 0:

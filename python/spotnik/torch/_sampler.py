@@ -190,6 +190,11 @@ class Course:
         session.gradients.scales = [piece.scale if step.sample_count else 1.0 for piece in share]
         for piece in share:
             yield piece, step
+        if session.step is step and session.options.commit == "step":
+            raise StateError(
+                "the loop came for another batch without optimizer.step() on the last one: with commit=\"step\" each "
+                "batch has its step. To accumulate gradients over k batches say prepare(..., accumulate=k) in its place"
+            )
         if session.step is step and session.gradients.passes < len(share):
             raise StateError(
                 "the loop came for another batch without backward() on the last one; call loss.backward() for each "

@@ -41,6 +41,25 @@ def optimizer_for(model: nn.Module, kind: str) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=0.01)
 
 
+class Homemade(torch.optim.Optimizer):
+    """Not of torch.optim: state that is made in the first step, not as zeros, and a count for each group."""
+
+    def __init__(self, parameters: Any, lr: float = 0.1, bad: bool = False) -> None:
+        super().__init__(parameters, {"lr": lr, "bad": bad})
+
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            group["steps"] = group["steps"] + 1 if "steps" in group else 1
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["mean"] = p.grad.clone() if group["bad"] else torch.ones_like(p)
+                    state["count"] = 0
+                state["count"] += 1
+                state["mean"].mul_(0.9).add_(p.grad)
+                p.data.add_(state["mean"], alpha=-group["lr"] / state["count"] / group["steps"])
+
+
 def last_step(steps: int, stop: str) -> int:
     return int(Path(stop).read_text()) if stop and Path(stop).exists() else steps
 

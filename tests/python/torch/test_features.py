@@ -15,9 +15,10 @@ import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
 from disturb import survivors
-from programs import SAMPLES, data, elastic, network
+from programs import SAMPLES, Homemade, data, elastic, network
 from test_exact import check_against_replay, churn
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 import spotnik.torch as spotnik
@@ -212,10 +213,24 @@ class Table(nn.Module):
         return self.out(torch.tanh(self.table((x.abs() * 4).long().clamp(max=31)).mean(1)))
 
 
+class Segments(nn.Module):
+    """All that is trained lies in segments that are computed again, each in a backward pass of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Linear(6, 16).requires_grad_(False)
+        self.a = nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+        self.b = nn.Sequential(nn.Linear(16, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = checkpoint(self.a, self.frozen(x).requires_grad_(), use_reentrant=True)
+        return checkpoint(self.b, x, use_reentrant=True)
+
+
 def make(kind: str) -> tuple[nn.Module, list[torch.optim.Optimizer]]:
     torch.manual_seed(3)
-    if kind in ("odd", "two optimizers"):
-        net: nn.Module = Odd().double()
+    if kind in ("odd", "two optimizers", "segments"):
+        net: nn.Module = (Segments() if kind == "segments" else Odd()).double()
         parameters = [p for p in net.parameters() if p.requires_grad]
     else:
         net = (Table() if kind == "sparse" else network("mlp")).double()
@@ -224,7 +239,7 @@ def make(kind: str) -> tuple[nn.Module, list[torch.optim.Optimizer]]:
         return net, [torch.optim.SGD(parameters[:4], lr=0.1, momentum=0.9), torch.optim.Adam(parameters[4:], lr=0.01)]
     if kind == "sparse":
         return net, [torch.optim.SGD(parameters, lr=0.1)]
-    maker = getattr(torch.optim, kind, None)
+    maker = Homemade if kind == "Homemade" else getattr(torch.optim, kind, None)
     if maker is not None:
         return net, [maker(parameters, lr=0.01)]
     return net, [torch.optim.AdamW(parameters, lr=0.01, amsgrad=True)]
@@ -252,6 +267,7 @@ def shared(tell: Tell, kind: str, steps: int, path: str, compiled: bool = False,
     for xs, ys in forever(DataLoader(TensorDataset(x, y), batch_size=24), steps):
         net.zero_grad()
         nn.functional.cross_entropy(call(xs), ys).backward()
+        assert current().step is None  # committed: what follows sees averages
         for one in optimizers:
             one.step()
     if spotnik.rank() == 0:
@@ -268,7 +284,7 @@ def distributed(net: nn.Module) -> nn.Module:
 OPTIMIZERS = ["SGD", "Adam", "NAdam", "RAdam", "Adamax", "Adadelta", "Adagrad", "ASGD", "Rprop", "RMSprop", "Adafactor"]
 
 
-@pytest.mark.parametrize("kind", ["odd", "two optimizers", "sparse", *OPTIMIZERS])
+@pytest.mark.parametrize("kind", ["odd", "two optimizers", "segments", "sparse", "Homemade", *OPTIMIZERS])
 def test_models_and_optimizers_equal_plain_pytorch(cluster: Make, tmp_path: Path, kind: str) -> None:
     job = cluster(minimum=2)
     a, b = str(tmp_path / "shared.pt"), str(tmp_path / "plain.pt")

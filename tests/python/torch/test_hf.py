@@ -208,6 +208,99 @@ def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -
     ]
 
 
+def test_one_that_begins_in_the_midst_of_an_epoch_ends_it(tmp_path: Path) -> None:
+    """The last update of an epoch has two mini-batches of three, and its Trainer reads three."""
+    kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1), "accumulate": 3}
+    (tmp_path / "stop").write_text(str(steps_of(3) + 1))
+    before = alone(train, tmp_path, folder=str(tmp_path / "a"), stop=str(tmp_path / "stop"), **kept)
+    after = alone(train, tmp_path, folder=str(tmp_path / "b"), **kept)
+    assert [one[-1]["done"] for one in (before, after)] == [steps_of(3) + 1, EPOCHS * steps_of(3)]
+
+
+# ---- losses that are divided by items ----
+
+
+class Tagger(nn.Module):
+    """Divides its loss by the items of a step, if the Trainer tells it their number; some rows have none, some six."""
+
+    def __init__(self, takes: bool) -> None:
+        super().__init__()
+        self.accepts_loss_kwargs = takes
+        self.net = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 12))
+        for p in self.net.parameters():
+            torch.nn.init.normal_(p, std=0.3, generator=torch.Generator().manual_seed(p.numel()))
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor, num_items_in_batch: Any = None) -> dict[str, torch.Tensor]:
+        logits = self.net(x).view(-1, 6, 2)
+        each = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none", ignore_index=-100)
+        loss = each.sum() / num_items_in_batch if num_items_in_batch is not None else each.mean()
+        return {"loss": loss, "logits": logits}
+
+
+def tags(tell: Tell, folder: str, takes: bool, wrapped: bool) -> None:
+    """Three samples in a step, each a mini-batch: of two members each has one or two that only fill it."""
+    from spotnik.hf import Callback
+
+    transformers.logging.set_verbosity_error()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        max_steps=8,
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=3,
+        learning_rate=0.1,
+        lr_scheduler_type="constant",
+        optim="sgd",
+        max_grad_norm=0,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,
+    )
+    x, y = data(torch.float32).tensors
+    rows = [
+        {"x": x[i], "labels": torch.where(torch.arange(6) < i * 5 % 7, y[i].expand(6), -100)} for i in range(SAMPLES)
+    ]
+    model: nn.Module = Tagger(takes)
+    trainer = transformers.Trainer(
+        Adapted(model) if wrapped else model, arguments, train_dataset=rows, callbacks=[Callback(seed=7)]
+    )
+    trainer.model_accepts_loss_kwargs = takes  # peft's models are unwrapped for this question
+    trainer.train()
+    tell(done=trainer.state.global_step, weights=torch.cat([p.detach().flatten() for p in model.parameters()]).tolist())
+
+
+class Adapted(nn.Module):
+    """As peft's models: takes any arguments, and hands them on."""
+
+    peft_config: Any = None
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        return self.model(*given, **named)
+
+
+@pytest.mark.parametrize(("takes", "wrapped"), [(True, False), (False, True)], ids=["items", "means"])
+def test_mini_batches_that_only_fill_a_step_weigh_nothing(
+    cluster: Make, tmp_path: Path, takes: bool, wrapped: bool
+) -> None:
+    job = cluster()
+    job.gather(2)
+    for number in range(2):
+        job.start(tags, folder=str(job.folder / f"out{number}"), takes=takes, wrapped=wrapped)
+    job.wait()
+    assert not job.errors()
+    (tmp_path / "alone").mkdir()
+    calm = alone(tags, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"), takes=takes, wrapped=wrapped)
+    for end in job.lines("done"):
+        assert end["weights"] == pytest.approx(calm[-1]["weights"], abs=1e-5)
+
+
 # ---- the best model ----
 
 

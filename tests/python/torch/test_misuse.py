@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from programs import data, network
+from programs import Homemade, data, network
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler
 
@@ -75,6 +75,55 @@ def optimizer_loaded() -> None:
         loss_of(net, batch).backward()
         opt.step()
         opt.load_state_dict(opt.state_dict())
+
+
+def wrapped_by_fabric() -> None:
+    kind = type("_FabricOptimizer", (torch.optim.SGD,), {})
+    net = network()
+    spotnik.prepare(net, kind(net.parameters(), lr=0.1))
+
+
+def state_made_late() -> None:
+    """As optimisers do that average parameters every few steps."""
+
+    class Late(Homemade):
+        def step(self, closure: Any = None) -> None:
+            super().step()
+            for p in self.param_groups[0]["params"]:
+                if self.state[p]["count"] == 2:
+                    self.state[p]["slow"] = p.detach().clone()
+
+    net = network()
+    opt = Late(net.parameters())
+    spotnik.prepare(net, opt)
+    for batch in spotnik.shard(DataLoader(data(), batch_size=16)):
+        opt.zero_grad()
+        loss_of(net, batch).backward()
+        opt.step()
+
+
+def state_in_a_list() -> None:
+    class Lists(Homemade):
+        def step(self, closure: Any = None) -> None:
+            super().step()
+            for p in self.param_groups[0]["params"]:
+                self.state[p].setdefault("past", []).append(p.detach().clone())
+
+    net = network()
+    opt = Lists(net.parameters())
+    spotnik.prepare(net, opt)
+    for batch in spotnik.shard(DataLoader(data(), batch_size=16)):
+        loss_of(net, batch).backward()
+        opt.step()
+
+
+def step_left_out() -> None:
+    """Accumulation by the loop itself."""
+    net, opt, loader = prepared(commit="step")
+    for number, batch in enumerate(spotnik.shard(loader)):
+        loss_of(net, batch).backward()
+        if number % 2:
+            opt.step()
 
 
 def backward_without_step() -> None:
@@ -243,6 +292,10 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (layer_added, StateError, r"parameters were added .* call prepare\(\) when the model is complete"),
     (unfrozen, StateError, r"parameter 0.weight was unfrozen .* call prepare\(\) when"),
     (optimizer_loaded, StateError, r"replaced after the first step .* load it before the first step"),
+    (wrapped_by_fabric, ArgumentError, r"wrapped by Lightning's Fabric; call spotnik.prepare.* first"),
+    (state_made_late, StateError, r"made more state in a later step than in its first"),
+    (state_in_a_list, ArgumentError, r"Lists keeps a list as 'past' of a parameter"),
+    (step_left_out, StateError, r"without optimizer.step\(\) on the last one.*accumulate=k"),
     (backward_without_step, StateError, r"not optimizer.step\(\).*accumulate=k"),
     (step_without_backward, StateError, r"step\(\) without backward\(\).*loss.backward\(\) first"),
     (step_before_anything, StateError, r"before the first; call it once after each backward"),

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from programs import SAMPLES, data, network
+from programs import SAMPLES, Homemade, data, network
 from torch import nn
 from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import spotnik.torch as spotnik
 from spotnik import Config
-from spotnik.torch import _buckets, _exchange, _leaves, _optimizers
+from spotnik.torch import _buckets, _exchange, _leaves, _optimizers, _replica
 from spotnik.torch._sampler import Order, Piece, cut, pieces
 
 Make = Callable[..., Cluster]
@@ -100,34 +100,30 @@ def test_an_order_is_a_permutation_that_follows_from_seed_and_epoch() -> None:
     assert sorted(subset.indices(1, Piece(0, ((0, 5),), 1.0))) == [10, 20, 30, 40, 50]
 
 
-class Homemade(torch.optim.Optimizer):
-    """Not of torch.optim, with state that is made in the first step."""
-
-    def __init__(self, parameters: Any, lr: float = 0.1, bad: bool = False) -> None:
-        super().__init__(parameters, {"lr": lr, "bad": bad})
-
-    def step(self, closure: Any = None) -> None:
-        for group in self.param_groups:
-            for p in group["params"]:
-                state = self.state[p]
-                if not state:
-                    state["mean"] = torch.ones_like(p) if group["bad"] else torch.zeros_like(p)
-                    state["count"] = 0
-                state["count"] += 1
-                state["mean"].mul_(0.9).add_(p.grad)
-                p.data.add_(state["mean"], alpha=-group["lr"] / state["count"])
-
-
 def test_state_of_foreign_optimizers_is_made_beforehand_or_refused() -> None:
     p = nn.Parameter(torch.arange(4.0))
     opt = Homemade([p])
     _optimizers.materialise(opt)
-    assert opt.state[p]["count"] == 0
-    assert not opt.state[p]["mean"].any()
+    assert opt.state[p]["count"] == opt.param_groups[0]["steps"] == 0
+    assert opt.state[p]["mean"].eq(1).all()
     assert torch.equal(p.detach(), torch.arange(4.0))
     assert p.grad is None
     with pytest.raises(spotnik.ArgumentError, match="create the state before prepare"):
         _optimizers.materialise(Homemade([p], bad=True))
+
+
+class Wrapped(torch.optim.SGD):
+    """As Lightning's Fabric wraps an optimizer."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self.__dict__.update(inner.__dict__, optimizer=inner)
+
+
+def test_the_schedule_of_a_wrapped_optimizer_is_found() -> None:
+    inner, other = (torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1) for _ in range(2))
+    schedule = torch.optim.lr_scheduler.StepLR(Wrapped(inner), 3)
+    assert _replica.discover([other, inner], []) == [schedule]
+    assert _replica.discover([other], []) == []
 
 
 # ---- in a job ----

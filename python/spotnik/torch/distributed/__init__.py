@@ -68,9 +68,7 @@ def _make(asked: Any, options: object) -> dist.ProcessGroup:
         return _make_another(dist.group.WORLD, list(asked.global_ranks_in_group), timeout)
     wants_letters = isinstance(options, Options) and options.p2p
     if getattr(asked, "enable_reconfigure", False):
-        if wants_letters:
-            raise NotSupportedError("Options(p2p=True) does not go with enable_reconfigure=True; leave one of them out")
-        return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank))
+        return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank, wants_letters))
     crew = crew_of(asked.store, rank, size, timeout)
     if wants_letters:
         crew.allow_letters(timeout.total_seconds())

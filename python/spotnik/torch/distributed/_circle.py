@@ -80,7 +80,7 @@ class Row:
 class Circle:
     """Members in order of rank. All calls come from one thread."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, letters: bool = False) -> None:
         self._config = config
         self._job: Optional[Job] = None
         self._serial = 0
@@ -90,7 +90,7 @@ class Circle:
         self.row = Row(secrets.randbits(63), _NOWHERE, 0, 0, 0)
         self.uids: tuple[int, ...] = ()
         self.broken: Optional[GroupError] = None
-        self._wants_letters = False
+        self._wants_letters = letters
         self.has_letters = False  # each operation begins with its roll alone
         self.post: Optional[Post] = None  # of this circle, where it has letters
 

@@ -33,12 +33,14 @@ class Ending(Protocol):
 class Crew:
     """Made by :meth:`gather`, which waits for the members."""
 
-    def __init__(self, config: Config, rank: int, size: int, limit_s: float, kept: object = None) -> None:
+    def __init__(
+        self, config: Config, rank: int, size: int, limit_s: float, kept: object = None, letters: bool = False
+    ) -> None:
         self._kept = kept  # files that the config names
-        self._circle = Circle(config)
+        self._circle = Circle(config, letters)
         self._errands = Errands("spotnik-group")
         self.rank, self.size = rank, size
-        self._is_over = False
+        self.is_over = False  # aborted, or left
         self._made: Counter[tuple[int, ...]] = Counter()  # groups of some members, in this circle
         self._groups: weakref.WeakSet[Ending] = weakref.WeakSet()
         try:
@@ -85,7 +87,7 @@ class Crew:
     def can_go_on(self) -> bool:
         """Are the survivors still in one job? Not after abort(), nor in a process that the others went on without."""
         error = self.error
-        return not self._is_over and (error is None or bool(isinstance(error, MemberLostError) and error.lost))
+        return not self.is_over and (error is None or bool(isinstance(error, MemberLostError) and error.lost))
 
     def gather(self, size: int, limit_s: float) -> dict[int, int]:
         """Close the next circle, and return its ranks by those before. :meth:`Circle.close` says what is raised."""
@@ -110,9 +112,9 @@ class Crew:
 
         return self._errands.add(work, make)
 
-    def abort(self) -> None:
+    def abort(self, why: str = "abort() was called; call init_process_group() again") -> None:
         """End every pending call, and the membership without goodbye."""
-        error = AbortedError("abort() was called; call init_process_group() again")
+        error = AbortedError(why)
         if self._circle.post is not None:
             self._circle.post.fail(error, [self.rank])
         self._errands.abort(error)
@@ -123,7 +125,7 @@ class Crew:
         self._end("the group was shut down", self._circle.leave)
 
     def _end(self, why: str, end: Callable[[], None]) -> None:
-        self._is_over = True
+        self.is_over = True
         try:
             work = self._errands.add(GroupWork(why, None, _SHUTDOWN_S), end)
         except AbortedError:
@@ -138,7 +140,12 @@ class Loner:
 
     rank, size = 0, 1
     error: Optional[GroupError] = None
-    letters = None
+    letters: Optional[tuple[Post, int, Sequence[int]]] = None
+
+    def __init__(self, letters: bool = False) -> None:
+        if letters:  # to itself
+            post = Post(0, 1, "127.0.0.1", list)
+            self.letters = (post, 0, range(1))
 
     def gather(self, *_: Any) -> dict[int, int]:
         """Nobody is lost."""
@@ -151,8 +158,13 @@ class Loner:
         work.finish()
         return work
 
-    def abort(self) -> None:
-        """Nothing is pending."""
+    def abort(self, why: str = "abort() was called; call init_process_group() again") -> None:
+        """Only a letter to itself may be pending."""
+        if self.letters is not None:
+            self.letters[0].fail(AbortedError(why))
+            self.letters[0].close()
 
     def leave(self) -> None:
         """Nobody is left behind."""
+        if self.letters is not None:
+            self.letters[0].close()

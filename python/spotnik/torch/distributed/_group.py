@@ -387,14 +387,14 @@ class SpotnikGroup(dist.ProcessGroup):
     # ---- letters ----
 
     def _letters(self) -> tuple[Post, int, Sequence[int]]:
+        if self._crew.error is not None:
+            raise self._crew.error
         letters = self._crew.letters
         if letters is None:
             raise NotSupportedError(
                 "this group has no send and recv; give init_process_group() "
                 "pg_options=spotnik.torch.distributed.Options(p2p=True)"
             )
-        if self._crew.error is not None:
-            raise self._crew.error
         post, box, ranks = letters
         return post, self._box or box, ranks
 

@@ -26,6 +26,7 @@ class Unmade(Loner):
     """The members of a group that was never reconfigured: nobody yet."""
 
     def __init__(self, rank: int, size: int) -> None:
+        super().__init__()
         self.rank, self.size = rank, size
         self.error: Optional[GroupError] = AbortedError("this group has no members yet; call reconfigure() first")
 
@@ -68,11 +69,17 @@ def _go_on(handles: Collection[Handle]) -> bool:
 
 
 class Regroup:
-    """How one group finds its next members. `key_file` is what the config needs to find the key."""
+    """How one group finds its next members. `key_file` is what the config needs to find the key.
 
-    def __init__(self, free_address: object, key_file: Optional[str], kept: object = None) -> None:
+    With `letters` each of its groups has them.
+    """
+
+    def __init__(
+        self, free_address: object, key_file: Optional[str], kept: object = None, letters: bool = False
+    ) -> None:
         assert callable(free_address)
         self._free_address = free_address
+        self._letters = letters
         self._key_file, self._kept = key_file, kept
         self._name = os.environ.get("SPOTNIK_JOB", "spotnik")
         self._address = ""
@@ -100,9 +107,9 @@ class Regroup:
         if _go_on(handles) and isinstance(crew, Crew):
             crew.gather(len(handles), limit_s)
             return crew
-        crew.abort()
+        crew.abort("this group was reconfigured; make it again with new_group()")
         if len(handles) == 1:
-            return Loner()
+            return Loner(self._letters)
         config = Config(
             job_name=f"{self._name}.{uuid}",
             members_max=len(handles),
@@ -110,7 +117,7 @@ class Regroup:
             peers=",".join(addresses),
             key_file=self._key_file,
         )
-        return Crew(config, addresses.index(mine), len(handles), limit_s, self._kept)
+        return Crew(config, addresses.index(mine), len(handles), limit_s, self._kept, self._letters)
 
 
 def _lost(error: Optional[GroupError]) -> tuple[int, ...]:

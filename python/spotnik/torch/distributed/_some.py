@@ -45,7 +45,7 @@ class Some:
     @property
     def error(self) -> Optional[GroupError]:
         """Why calls are refused; None: they are taken."""
-        if self._crew.circle != self._circle or self._crew.post is not self._post:
+        if self._crew.is_over or self._crew.circle != self._circle or self._crew.post is not self._post:
             return AbortedError("reconfigure() has ended this group; make it again with new_group()")
         return self._broken or self._crew.error
 
