@@ -24,7 +24,7 @@ OTHER_DATA = (
     "members were given other data, or the same in another order: shard() takes the same on every member, and deals it "
     "out. Give a shuffle before it a seed, or leave that to shard(shuffle=True)"
 )
-_BUCKET = 250
+_BUCKET = 200  # below those of strategies (spotnik.sync), above those of gradients
 _RARELY = 1024
 _ROUNDING = 1e-3  # of a mean: members on machines of different kinds round differently
 
