@@ -202,7 +202,8 @@ class Driver:
         results = self.values.results()
         if not self._names:
             return results
-        return {name: logs.get(name, 0.0) if name in self._own else results[name] for name in self._names}
+        flat = numbers_of(results)  # a metric of several results has them in a dict
+        return {name: logs.get(name, 0.0) if name in self._own else flat[name] for name in self._names}
 
     def _choose(self, job: Job, name: str) -> None:
         self.strategy = Strategy(job, self.values, name)
