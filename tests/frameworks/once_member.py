@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras_member import Tell, sharded
+from keras_member import Batches, Tell, sharded
 
 import spotnik.keras
 
@@ -29,6 +29,28 @@ class Seen(keras.metrics.Metric):
         return {"least": keras.ops.min(self.seen), "most": keras.ops.max(self.seen)}
 
 
+class Shuffling(Batches):
+    """Shuffles itself after each epoch, by a generator that no seed was given, as those of Keras' tutorials."""
+
+    def __init__(self, x: Any, y: Any, batch: int) -> None:
+        super().__init__(x, y, batch)
+        self.given = x, y
+
+    def on_epoch_end(self) -> None:
+        order = np.arange(len(self.x))
+        np.random.shuffle(order)
+        self.x, self.y = (one[order] for one in self.given)
+
+
+def given(kind: str, x: Any, y: Any, batch: int) -> Any:
+    if kind == "arrays":
+        return spotnik.keras.shard((x, y), batch_size=batch)  # shuffled
+    if kind == "pydataset":
+        np.random.seed(None)
+        return spotnik.keras.shard(Shuffling(x, y, batch))
+    return sharded(kind, x, y, batch)
+
+
 def main(settings: dict[str, Any]) -> None:
     count = settings["samples"]
     keras.utils.set_random_seed(7)
@@ -37,12 +59,7 @@ def main(settings: dict[str, Any]) -> None:
     model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(1)])
     optimizer = spotnik.keras.DistributedOptimizer(keras.optimizers.Adam(1e-2))
     model.compile(optimizer=optimizer, loss="mse", metrics=[Seen(count)])
-    kind = settings["data"]
-    data = (
-        spotnik.keras.shard((x, y), batch_size=settings["batch"])  # shuffled
-        if kind == "arrays"
-        else sharded(kind, x, y, settings["batch"])
-    )
+    data = given(settings["data"], x, y, settings["batch"])
     model.fit(data, epochs=settings["epochs"], verbose=0, callbacks=[spotnik.keras.Callback(), Tell("")])
 
 

@@ -41,6 +41,10 @@ def main() -> None:
     counted = lines.filter(lambda _: True).batch(2)
     refused("repeated", lambda: shard(lines.repeat().batch(2)))
     refused("shuffled", lambda: shard(counted, shuffle=True))
+    refused("unseeded", lambda: shard(lines.shuffle(4).batch(2).prefetch(1)))
+    refused("anew", lambda: shard(lines.filter(lambda _: True).shuffle(4, seed=1).batch(2)))
+    shard(lines.shuffle(4, seed=1).batch(2).prefetch(1))
+    shard(lines.filter(lambda _: True).shuffle(4, seed=1, reshuffle_each_iteration=False).batch(2))
 
 
 if __name__ == "__main__":

@@ -45,8 +45,11 @@ def main(settings: dict[str, Any]) -> None:
         for step, (x, y) in spotnik.tensorflow.shard(
             replica, data, settings["batch"], settings["epochs"], shuffle=False
         ):
+            seeds = [one.numpy().tolist() for one in model.variables if one.name == "seed_generator_state"]
             value = train(x, y)
             line = {"step": step.number, "loss": float(value), "rank": step.rank, "samples": step.sample_count}
+            if seeds:
+                line["seeds"] = seeds
             if step.number % 10 == 0:
                 line["digest"] = spotnik.tensorflow.digest()
             tell(**line)

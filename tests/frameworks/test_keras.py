@@ -72,6 +72,7 @@ def test_data_that_members_cannot_share_are_refused() -> None:
     words = {"generator": "a generator cannot begin where the others are", "endless": "an endless PyDataset"}
     if HAS_TENSORFLOW:
         words |= {"repeated": "take repeat() out", "shuffled": "let the pipeline shuffle, with a seed"}
+        words |= {"unseeded": "has no seed", "anew": "reshuffle_each_iteration=False"}
         assert "every member reads all of it" in done.output, "counted data are not called so"
     told = {line["refused"]: line["words"] for line in done.of("refused")}
     assert told.keys() == words.keys(), done.output[-3000:]

@@ -142,6 +142,17 @@ def test_after_the_loss_of_all(subject: Subject) -> None:
         subject.near(_final(done))
 
 
+@pytest.mark.skipif(not _has("tape-graph"), reason="tensorflow is not in this environment")
+@pytest.mark.parametrize("graph", [False, True])
+def test_statistics_and_dropout_under_a_tape(graph: bool) -> None:
+    face = Face("tape_member.py", "tensorflow", {**PROGRAMS["mlp"], "model": "normed", "graph": graph})
+    done = _well(run(face, "3"))
+    assert done.check_digests() >= 2
+    drawn = [str(line["seeds"]) for line in done.of("seeds")]
+    assert len(drawn) >= 2 * 40 and len(set(drawn)) == len(drawn), "two members, or two steps, drop the same"
+    assert _final(done) < 1.5, "of 2.3: its statistics are of no use"
+
+
 def test_spotnik_needs_none_of_them() -> None:
     code = "import sys, spotnik; assert not {'keras', 'tensorflow', 'jax', 'torch'} & set(sys.modules)"
     assert os.system(f'python3 -c "{code}"') == 0

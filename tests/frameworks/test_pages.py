@@ -26,7 +26,7 @@ import numpy as np
 chance = np.random.default_rng(1)
 x = chance.normal(size=(480, 8)).astype("float32")
 y = (x @ chance.normal(size=(8, 1))).astype("float32")
-images, labels = x, y
+images, labels = x, y  # in a recipe, x and y become those of the last batch
 def tell(weights, error, before=np.mean(y * y)):
     digest = zlib.crc32(b"".join(np.asarray(one).tobytes() for one in weights))
     print(json.dumps({"end": 1, "digest": digest, "error": float(error), "before": float(before)}), flush=True)
@@ -43,7 +43,7 @@ class Batches(keras.utils.PyDataset):
 batches = Batches()
 """
 KERAS_END = """
-tell([one.numpy() for one in model.trainable_variables], np.mean((model.predict(x, verbose=0) - y) ** 2))
+tell([one.numpy() for one in model.trainable_variables], np.mean((model.predict(images, verbose=0) - labels) ** 2))
 """
 TAPE = """
 score = keras.losses.MeanSquaredError()
@@ -58,7 +58,7 @@ predict = lambda params, x: x @ params["w"] + params["b"]
 loss = lambda params, x, y: jnp.mean((predict(params, x) - y) ** 2)
 """
 JAX_END = """
-tell(jax.tree.leaves(replica.value["params"]), loss(replica.value["params"], x, y))
+tell(jax.tree.leaves(replica.value["params"]), loss(replica.value["params"], images, labels))
 """
 NNX = """
 import jax, jax.numpy as jnp, optax, spotnik.jax
@@ -77,7 +77,7 @@ model = nnx.merge(graph, replica.value["params"], replica.value["statistics"], c
 leaves = jax.tree.leaves([replica.value[name] for name in ("params", "statistics", "opt")])
 moved = float(np.abs(np.asarray(model.norm.mean[...])).max())
 assert moved > 0, "the statistics are those of the beginning"
-score = lambda model: loss(model(images, nnx.Rngs(dropout=0)), labels)  # x and y are those of the last batch
+score = lambda model: loss(model(images, nnx.Rngs(dropout=0)), labels)
 tell([*leaves, *map(jax.random.key_data, [replica.value["key"]])], score(model), score(Net(nnx.Rngs(1))))
 """
 

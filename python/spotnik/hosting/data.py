@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import random
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 import numpy as np
@@ -12,6 +15,8 @@ from ..errors import ArgumentError
 
 if TYPE_CHECKING:
     from .memory import Array
+
+_MARKED = 64  # samples whose checksum stands for all
 
 Batch = Any  # arrays in tuples, lists and dicts
 
@@ -53,11 +58,36 @@ def _cut(batch: Batch, part: slice) -> Batch:
     return map_arrays(lambda one: np.asarray(one)[part], batch)
 
 
+def _mark(arrays: Sequence[Any]) -> int:
+    total = 0
+    for one in map(np.asarray, arrays):
+        spelled = repr(one.tolist()).encode() if one.dtype.kind == "O" else one.tobytes()
+        total = zlib.crc32(spelled, total)
+    return total
+
+
+@contextmanager
+def _same_numbers(seed: int, epoch: int) -> Iterator[None]:
+    """Inside, what draws from the generators of Python and NumPy draws the same on every member."""
+    states = random.getstate(), np.random.get_state()
+    random.seed(f"{seed} {epoch}")
+    np.random.seed([seed & 0xFFFFFFFF, epoch])
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
 class Source(Protocol):
     """A data set. The same samples in the same order on every member."""
 
     samples: int
     batch: int
+    mark: int  #: a checksum of some of it, by which members find that theirs differ
+
+    def advance(self, seed: int, epoch: int) -> None:
+        """Have what the data do between epochs done for all up to this one."""
 
     def take(self, seed: int, epoch: int, ranges: Sequence[range]) -> Batch:
         """The samples at these places of the epoch's order."""
@@ -73,7 +103,11 @@ class Arrays:
             raise ArgumentError(f"arrays of {sorted(counts)} samples in batches of {batch} make no data set")
         self.samples, self.batch = counts.pop(), batch
         self._shuffle = shuffle
+        self.mark = _mark([one[:: max(1, self.samples // _MARKED)] for one in leaves(self._data)])
         self._order: tuple[Optional[tuple[int, int]], Array] = (None, np.empty(0, np.int64))
+
+    def advance(self, seed: int, epoch: int) -> None:
+        """Nothing: the order follows from the seed."""
 
     def take(self, seed: int, epoch: int, ranges: Sequence[range]) -> Batch:
         """Take samples by their index."""
@@ -88,6 +122,11 @@ class Arrays:
         return self._order[1]
 
 
+def _labels(batch: Batch) -> int:
+    """The mark of a batch (x, y, ...): of y, for x may be changed at random."""
+    return _mark(leaves(batch[1])) if isinstance(batch, (tuple, list)) and len(batch) > 1 else 0
+
+
 class Batches:
     """A data set of batches, each of which is a step: all of the same length but the last one, which may be shorter.
 
@@ -98,18 +137,28 @@ class Batches:
         self._fetch, self._count, self._shuffle = fetch, count, shuffle
         if count < 1:
             raise ArgumentError("the data set is empty")
-        self.batch = length(fetch(0))
+        first = fetch(0)
+        self.batch, self.mark = length(first), _labels(first)
         last = length(fetch(count - 1)) if last is None else last
         self.samples = (count - 1) * self.batch + last
         self._whole = count if last == self.batch else count - 1  # those that may change places
         self._epoch = 0
-        self.at_epoch_end: Callable[[], object] = lambda: None
+        self.at_epoch_end: Optional[Callable[[], object]] = None
+
+    def advance(self, seed: int, epoch: int) -> None:
+        """End the epochs before this one, with the same random numbers on every member."""
+        ended = self.at_epoch_end is not None and self._epoch < epoch
+        while self._epoch < epoch:
+            self._epoch += 1
+            if self.at_epoch_end is not None:
+                with _same_numbers(seed, self._epoch):
+                    self.at_epoch_end()
+        if ended:
+            self.mark = _labels(self._fetch(0))
 
     def take(self, seed: int, epoch: int, ranges: Sequence[range]) -> Batch:
         """Take the parts of the batches that these places are in."""
-        while self._epoch < epoch:
-            self._epoch += 1
-            self.at_epoch_end()
+        self.advance(seed, epoch)
         return join([part for one in ranges for part in self._parts(seed, epoch, one)])
 
     def _parts(self, seed: int, epoch: int, places: range) -> Iterator[Batch]:

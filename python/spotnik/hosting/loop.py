@@ -15,7 +15,8 @@ from ..errors import ArgumentError, DoneError, StateError
 from ..job import Job, Step
 from .data import Batch, Source
 from .memory import Bucket
-from .replica import EXTRA, Replica, Settings
+from .parting import DATA, Parting, is_due
+from .replica import EXTRA, TAKEN, Replica, Settings
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Loop:
         self.replica = Replica(read, settings)
         self._write = write
         self.settle: Callable[[], object] = lambda: None  #: wait for what the framework still has to run
+        self.names: Callable[[], Sequence[str]] = lambda: ()  #: of what `read` gives
+        self.advice = ""  #: for a value that differs among members
+        self.begun: Callable[[], object] = lambda: None  #: a turn begins, and the framework has the others' state
+        self._read, self._parting = read, Parting([])
         self._source: Optional[Source] = None
         #: How often the program has assigned new values; None: it changes them where they lie.
         self.assigned: Optional[int] = None
@@ -62,7 +67,13 @@ class Loop:
             if not self._turns.pass_on():
                 replica.rejoin()
             step = self.begin()
+        self._parting = Parting(self._compared() if is_due(int(replica.control[TAKEN])) else [])
+        self.begun()
         return step
+
+    def _compared(self) -> list[Array]:
+        assert self._source is not None
+        return [np.array(self._source.mark), *self._read()]
 
     def steps(self, source: Source, epochs: int) -> Iterator[tuple[Step, Batch]]:
         """Go through `epochs` epochs of data from where the job is: each step, with what this member computes in it.
@@ -91,6 +102,7 @@ class Loop:
                 yield step, batch
                 self.settle()
                 self._check_assigned()
+                self._parting.check(lambda: [DATA, *self.names()], self.advice)
             finally:
                 self._turn = None
             if self.replica.step is step:
@@ -171,7 +183,12 @@ class Loop:
             replica.job.weight_set(weight)
         for number, flat in enumerate(flats):
             arrays.start(flat, "mean", number, replica.job)
-        return replica.commit()
+        if own:
+            return replica.commit()
+        self._parting.start(replica.job)
+        committed = replica.commit()
+        replica.control[TAKEN] += committed
+        return committed
 
     def _take_further(self, vectors: Sequence[Array], op: str) -> bool:
         """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""

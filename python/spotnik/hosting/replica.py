@@ -240,3 +240,9 @@ class Replica:
         assert step is not None
         first = step.ranges[0].start if step.ranges else (1 << 40) + step.rank
         return np.random.default_rng([self.seed, step.number, first, *more])
+
+    def stirred(self, place: int, seed: Array) -> Array:
+        """Numbers of the running step and this member's share for the seed generator `place`, whose state is `seed`."""
+        most = np.iinfo(np.uint32 if seed.dtype == np.uint32 else np.int32).max
+        drawn: Array = self.random(place, *map(int, seed)).integers(0, most, 2, endpoint=True)
+        return drawn.astype(seed.dtype)

@@ -30,6 +30,10 @@ from ..job import Config, Job, Step
 __all__ = ["Replica", "allreduce", "digest", "distributed", "fold", "job", "leave", "rank", "shard", "size"]
 
 _current: Optional[Replica] = None
+_ADVICE = (
+    "Average it in the same call as the gradients: allreduce((gradients, statistics)), with tx.update() of the plain "
+    "optax transformation after it. Random keys of the replica must not follow from fold()"
+)
 
 
 class Replica:
@@ -57,6 +61,7 @@ class Replica:
         self._value = value
         self._loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
         self._loop.settle, self._loop.assigned = self._settle, 0
+        self._loop.names, self._loop.advice = self._names, _ADVICE
         _current = self
 
     @property
@@ -77,6 +82,9 @@ class Replica:
         old, structure = jax.tree.flatten(self.value)
         # A copy: JAX keeps arrays for as long as it likes, and the registered memory changes.
         self.value = jax.tree.unflatten(structure, [_like(jnp.array(new), was) for new, was in zip(values, old)])
+
+    def _names(self) -> list[str]:
+        return ["value" + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(self.value)]
 
     def _settle(self) -> None:
         jax.effects_barrier()  # the callback of a jitted average may not have run yet

@@ -66,8 +66,16 @@ def _py_dataset(data: Any, shuffle: bool) -> Batches:
     if count is None:
         raise ArgumentError("an endless PyDataset has no epochs to share; give it a length (num_batches)")
     source = Batches(count, data.__getitem__, shuffle)
-    source.at_epoch_end = data.on_epoch_end
+    if type(data).on_epoch_end is not keras.utils.PyDataset.on_epoch_end:
+        source.at_epoch_end = data.on_epoch_end
     return source
+
+
+def _shuffles(data: Any) -> list[Any]:
+    """The shuffling stages of a tf.data pipeline; they have no public way to be asked."""
+    inputs: list[Any] = getattr(data, "_inputs", list)()
+    own = [data] if hasattr(data, "_reshuffle_each_iteration") and hasattr(data, "_seed2") else []
+    return [*own, *(one for stage in inputs for one in _shuffles(stage))]
 
 
 def tf_source(data: Any, shuffle: bool) -> Batches:
@@ -77,7 +85,12 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
     def plain(batch: Any) -> Batch:
         return map_arrays(lambda one: one.numpy() if hasattr(one, "numpy") else np.asarray(one), batch)
 
-    count = int(data.cardinality())
+    count, shuffles = int(data.cardinality()), _shuffles(data)
+    if any(not (int(one._seed) or int(one._seed2)) for one in shuffles):
+        raise ArgumentError(
+            "shuffle() of this tf.data pipeline has no seed, so each member would read the data in another order: say "
+            "shuffle(..., seed=1), or take it out and give shard() the arrays, which it shuffles"
+        )
     if count == tf.data.INFINITE_CARDINALITY:
         raise ArgumentError("an endless tf.data pipeline has no epochs to share; take repeat() out, fit() repeats it")
     if count >= 0:
@@ -86,6 +99,12 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
             return Batches(count, lambda number: plain(tf.data.experimental.at(data, number)), shuffle)
         except (tf.errors.OpError, TypeError):
             pass  # no random access in this pipeline
+
+    if any(one._reshuffle_each_iteration for one in shuffles):
+        raise ArgumentError(
+            "this tf.data pipeline has no random access, and shuffles anew in each pass: a member that comes later "
+            "would read another order than the others. Say shuffle(..., seed=1, reshuffle_each_iteration=False)"
+        )
 
     def again() -> Iterator[Batch]:
         return (plain(one) for one in iter(data))

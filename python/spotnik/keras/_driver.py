@@ -13,7 +13,8 @@ import keras
 import numpy as np
 
 from ..errors import ArgumentError, StateError
-from ..hosting.data import length
+from ..hosting.data import Arrays, length
+from ..hosting.parting import DATA, OTHER_DATA, Parting, is_due
 from ..hosting.replica import CLOSED, OVER, TAKEN, Replica, Settings
 from ..job import Job, Step
 from ..watching import logger
@@ -167,19 +168,42 @@ class Driver:
         logs = None if batch is None else self._compute(exchange, batch)
         exchange.fill(None if logs is None else [logs.get(name, 0.0) for name in self._names])
         exchange.start(self.replica)
-        epoch = self.replica.epoch
+        epoch, parting = self.replica.epoch, self._compare()
         if self.replica.commit(self._finish if self.strategy is not None else None):
+            self._check_data(parting)
             said = exchange.receive()
             self._account(epoch)
             logs = dict(zip(self._names, said))
         return self._told(logs or {})
+
+    def _compare(self) -> Parting:
+        """Now and then, start to compare the data's mark with that of the others."""
+        replica = self.replica
+        values: list[Any] = []
+        if self.shard is not None and is_due(int(replica.control[TAKEN])):
+            self.shard.source.advance(replica.seed, replica.epoch)
+            values = [np.array(self.shard.source.mark)]
+        parting = Parting(values)
+        assert replica.job is not None
+        parting.start(replica.job)
+        return parting
+
+    def _check_data(self, parting: Parting) -> None:
+        if not parting.parted(lambda: [DATA]):
+            return
+        assert self.shard is not None
+        if isinstance(self.shard.source, Arrays):
+            raise StateError(OTHER_DATA)
+        more = "Labels that are drawn at random differ, too: that is no mistake"
+        warnings.warn(f"{OTHER_DATA}. {more}", RuntimeWarning, stacklevel=2)
 
     def _told(self, logs: dict[str, float]) -> dict[str, Any]:
         """What the train step of one process would return: results of metrics over all members, and its own numbers."""
         results = self.values.results()
         if not self._names:
             return results
-        return {name: logs.get(name, 0.0) if name in self._own else results[name] for name in self._names}
+        flat = numbers_of(results)  # a metric of several results has them in a dict
+        return {name: logs.get(name, 0.0) if name in self._own else flat[name] for name in self._names}
 
     def _choose(self, job: Job, name: str) -> None:
         self.strategy = Strategy(job, self.values, name)

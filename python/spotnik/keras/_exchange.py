@@ -54,9 +54,7 @@ class Exchange:
         """Give each seed generator numbers of this step and share."""
         rest: list[Array] = list(self._rest)
         for n in self.seeds:
-            seed, kind = [int(one) for one in self._rest[n]], self._rest[n].dtype
-            most = np.iinfo(np.uint32 if kind == np.uint32 else np.int32).max
-            rest[n] = replica.random(n, *seed).integers(0, most, 2, endpoint=True).astype(kind)
+            rest[n] = replica.stirred(n, self._rest[n])
         if self.seeds:
             self._values.write(REST, rest)
 

@@ -26,13 +26,18 @@ from ..job import Config, Job, Step
 __all__ = ["DistributedGradientTape", "Replica", "average", "digest", "job", "leave", "rank", "shard", "size"]
 
 _current: Optional[Replica] = None
+_ADVICE = (
+    "DistributedGradientTape averages BatchNorm's statistics of the replica; with plain tapes give all of it to one "
+    "average([*gradients, *statistics]), and assign the results"
+)
 
 
 class Replica:
     """Variables that all members hold alike: of the model and of the optimiser, built before. One per process.
 
     Args:
-        variables: TensorFlow's or Keras'; those of seed generators and metrics need not be among them.
+        variables: TensorFlow's or Keras'; those of metrics need not be among them. Of seed generators among them
+            each member draws other numbers.
         seed: of the shuffling; default: the founder's, at random.
         checkpoint: directory that all members share, for surviving the loss of all.
         config: settings of the job; default: from the environment (``spotnik run`` sets it).
@@ -49,14 +54,36 @@ class Replica:
         global _current
         self.variables = list(variables)
         self.loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
+        self.loop.names, self.loop.advice, self.loop.begun = self._names, _ADVICE, self._stir
+        #: What the forward pass makes of this member's share: BatchNorm's means and variances.
+        self.statistics = [one for one in self.variables if _last_name(one).startswith("moving_")]
+        seeds = [place for place, one in enumerate(self.variables) if _last_name(one) == "seed_generator_state"]
+        self._seeds = {place: np.array(self.variables[place].numpy()) for place in seeds}
         _current = self
 
+    def _names(self) -> list[str]:
+        return [getattr(one, "path", one.name) for one in self.variables]
+
     def _read(self) -> list[Any]:
-        return [np.array(one.numpy()) for one in self.variables]
+        return [
+            self._seeds[place] if place in self._seeds else np.array(one.numpy())
+            for place, one in enumerate(self.variables)
+        ]
 
     def _write(self, values: Sequence[Any]) -> None:
-        for variable, value in zip(self.variables, values):
+        for place, (variable, value) in enumerate(zip(self.variables, values)):
+            if place in self._seeds:
+                self._seeds[place] = np.array(value)
             variable.assign(np.array(value))
+
+    def _stir(self) -> None:
+        """Give each seed generator numbers of this step and share; the replica keeps what they follow from."""
+        for place, seed in self._seeds.items():
+            self.variables[place].assign(self.loop.replica.stirred(place, seed))
+
+
+def _last_name(variable: Any) -> str:
+    return str(variable.name).split(":")[0].rsplit("/", 1)[-1]
 
 
 def _replica() -> Replica:
@@ -134,10 +161,16 @@ class DistributedGradientTape:
         return getattr(self._tape, name)
 
     def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
-        """Return gradients as ``tf.GradientTape.gradient`` does, averaged; finishes the running step."""
+        """Return gradients as ``tf.GradientTape.gradient`` does, averaged; finishes the running step.
+
+        BatchNorm's statistics in the replica become their mean over the members.
+        """
         gradients = self._tape.gradient(target, sources, *arguments, **named)
-        means = _average(tf.nest.flatten(gradients, expand_composites=False), _gradients_on_host)
-        return tf.nest.pack_sequence_as(gradients, means)
+        flat, statistics = tf.nest.flatten(gradients, expand_composites=False), _replica().statistics
+        means = _average([*flat, *statistics], _gradients_on_host)
+        for variable, mean in zip(statistics, means[len(flat) :]):
+            variable.assign(mean)
+        return tf.nest.pack_sequence_as(gradients, means[: len(flat)])
 
 
 # ---- looking ----

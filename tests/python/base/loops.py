@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -54,3 +55,28 @@ def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
         loop.reduce([most], "max")
         wrong += loss[0] != 1e6 or most[0] != -2e6
     tell({"digest": loop.replica.digest, "w": float(state[0][0]), "wrong": int(wrong)})
+
+
+def alike(what: str, members: int = 3) -> None:
+    """A loop of a framework. `what` comes to differ among members: "data", "statistics", "key"; or "rounding" alone."""
+    state = [np.ones(50), np.zeros(50), np.array([1, 2], np.uint32)]
+    samples = np.arange(48.0) if what != "data" else np.random.default_rng(os.getpid()).permutation(np.arange(48.0))
+
+    def write(values: Any) -> None:
+        state[:] = map(np.copy, values)
+
+    loop = Loop(lambda: state, write, Settings(config=spotnik.Config(members_min=members)))
+    loop.names, loop.advice, said = (lambda: ["w", "statistics", "key"]), "Do this.", ""
+    try:
+        for step, x in loop.steps(Arrays(samples, 6, shuffle=False), 4):
+            [mean] = loop.average([np.full(50, x.mean())], once=True)
+            state[0] = 0.5 * state[0] + mean
+            if what == "rounding":
+                state[1] = mean * (1 + 1e-6 * step.rank)
+            if what == "statistics":
+                state[1] = 0.9 * state[1] + 0.1 * x.mean()
+            if what == "key":
+                state[2] = np.array([x[0], 2], np.uint32)
+    except spotnik.StateError as error:
+        said = str(error)
+    tell([said, step.number])

@@ -72,6 +72,23 @@ def test_a_newcomer_to_the_middle_of_a_turn_takes_the_rest_of_it() -> None:
     assert ends[0]["w"] < 400 and not any(end["wrong"] for end in ends), "a loss was taken for a gradient"
 
 
+PARTED = {
+    "data": ("members were given other data", 2),
+    "statistics": ("statistics of the replica differ among members", 2),
+    "key": ("key of the replica differ among members", 2),
+    "rounding": ("", 32),
+}
+
+
+@pytest.mark.parametrize("what", PARTED)
+def test_members_whose_replicas_part_are_told(cluster: Cluster, what: str) -> None:
+    workers = [cluster.start("alike", what=what) for _ in range(3)]
+    told = [worker.hear() for worker in workers]
+    said, step = PARTED[what]
+    assert told[0][0].startswith(said) and bool(told[0][0]) == bool(said), told
+    assert told == [[told[0][0], step]] * 3, "they end at different steps"
+
+
 def test_collectives(cluster: Cluster) -> None:
     workers = [cluster.start("collectives", members=3) for _ in range(3)]
     results = sorted((worker.hear() for worker in workers), key=lambda result: result["rank"])

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data that a framework's face deals out, without a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spotnik.hosting.data import Batches
+
+
+class Shuffled:
+    """A data set that shuffles itself after each epoch by NumPy's generator, as those of Keras' tutorials."""
+
+    def __init__(self, state: int) -> None:
+        np.random.seed(state)
+        self.order = np.arange(40)
+
+    def fetch(self, number: int) -> Any:
+        part = self.order[number * 8 : number * 8 + 8]
+        return part * 2.0, part
+
+    def shuffle(self) -> None:
+        self.order = np.arange(40)
+        np.random.shuffle(self.order)
+
+
+def _member(state: int) -> tuple[Shuffled, Batches]:
+    data = Shuffled(state)
+    batches = Batches(5, data.fetch, shuffle=False)
+    batches.at_epoch_end = data.shuffle
+    return data, batches
+
+
+def test_data_that_shuffle_themselves_after_an_epoch_do_it_alike() -> None:
+    taken = []
+    for state in (1, 2):
+        _, batches = _member(state)
+        before = np.random.get_state()[1]
+        taken.append([batches.take(7, epoch, [range(0, 40)])[1].tolist() for epoch in (0, 1, 2)])
+        assert (np.random.get_state()[1] == before).all(), "the program's own generator has moved"
+    assert taken[0] == taken[1]
+    assert len(set(map(tuple, taken[0]))) == 3 and all(sorted(one) == list(range(40)) for one in taken[0])
+
+
+def test_a_late_member_has_the_order_of_its_epoch() -> None:
+    _, early = _member(1)
+    for epoch in range(3):
+        early.advance(7, epoch)
+    _, late = _member(2)
+    assert late.take(7, 3, [range(0, 40)])[1].tolist() == early.take(7, 3, [range(0, 40)])[1].tolist()
+    assert late.mark == early.mark
+
+
+def test_another_order_has_another_mark() -> None:
+    data, batches = _member(1)
+    same = Batches(5, data.fetch, shuffle=False)
+    data.shuffle()
+    other = Batches(5, data.fetch, shuffle=False)
+    assert batches.mark == same.mark != other.mark
