@@ -92,6 +92,7 @@ struct call {
     struct spotnik_calibrate calibrate;
     const char *prices_path;
     struct spotnik_prices prices;
+    uint64_t given;             /* which options, one bit for each letter of `options` */
     double on_demand_usd_per_h; /* 0: the price ratio says it */
     double mean_usd_per_h;      /* of the history */
 };
@@ -417,10 +418,64 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
     return spotnik_calibrate(c, fault);
 }
 
+static bool given(const struct call *call, const char *letters)
+{
+    for (; *letters; letters++)
+        if (call->given >> (*letters - 'A') & 1)
+            return true;
+    return false;
+}
+
+/* What the call would pass over in silence; NULL: nothing. */
+static const char *passed_over(const struct call *call)
+{
+    const char *policy = call->policy ? call->policy : "";
+    bool learns = !strcmp(policy, "spotnik") || !strcmp(policy, "foresight"),
+         sliced = !strcmp(policy, "sliced") || !strcmp(policy, "time-sliced"),
+         runs = !call->learn && !call->calibration;
+    const struct {
+        bool broken;
+        const char *says;
+    } rules[] = {
+        { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMt"),
+          "--learn takes traces, --climates and --regimes, and nothing else" },
+        { call->calibration && given(call, "pksvenHuKxGESM"),
+          "--calibration replays plans, not policies: leave --policy, prices and places out" },
+        { runs && given(call, "UgjNrbPR"),
+          "--unknown, --plot, --json, --nodes, --runs, --block, --past and --regimes are of "
+          "--calibration: give that, or leave them out" },
+        { runs && given(call, "c") && *policy && !learns,
+          "--climates teach the policies spotnik and foresight alone: leave them out" },
+        { runs && given(call, "s") && *policy && !sliced,
+          "--slices are of the policy sliced: leave them out" },
+        { runs && given(call, "K") && !call->prices_path,
+          "--cap-usd caps prices that move: give them with --spot-prices" },
+        { given(call, "k") && given(call, "u"),
+          "--price-ratio and --on-demand-usd both say what on-demand costs: give one" },
+        { runs && given(call, "ESM") && !call->place_count,
+          "--egress-usd, --spot-usd and --move-time are of a state that moves: give --place for "
+          "each place" },
+    };
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+        if (rules[i].broken)
+            return rules[i].says;
+    return NULL;
+}
+
+static bool above_zero(const char *option, double *seconds_out)
+{
+    return spotnik_cli_duration("backtest", option, optarg, false, seconds_out)
+           && (*seconds_out > 0
+               || spotnik_cli_refuse("backtest", 0, "%s '%s' is not above zero", option, optarg));
+}
+
 static bool read_option(void *context, int option)
 {
     struct call *call = context;
 
+    if (option >= 'A' && option <= 'z')
+        call->given |= (uint64_t)1 << (option - 'A');
     switch (option) {
     case 'w':
         return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count,
@@ -440,7 +495,7 @@ static bool read_option(void *context, int option)
         return spotnik_cli_duration("backtest", "--changeover", optarg, false,
                                     &call->terms.changeover_s);
     case 't':
-        return spotnik_cli_duration("backtest", "--stride", optarg, false, &call->stride_s);
+        return above_zero("--stride", &call->stride_s);
     case 'k':
         return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3,
                                   &call->terms.price_ratio);
@@ -503,7 +558,7 @@ static bool read_option(void *context, int option)
         return spotnik_cli_count("backtest", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX,
                                  &call->calibrate.runs);
     case 'b':
-        return spotnik_cli_duration("backtest", "--block", optarg, false, &call->calibrate.block_s);
+        return above_zero("--block", &call->calibrate.block_s);
     case 'P':
         return spotnik_cli_duration("backtest", "--past", optarg, false, &call->calibrate.past_s);
     default:
@@ -550,17 +605,28 @@ int spotnik_cmd_backtest(int argc, char **argv)
         if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count,
                                 FILES_MAX))
             return SPOTNIK_EXIT_USAGE;
+    const char *over = passed_over(&call);
+    if (over)
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE, "%s", over);
     if (call.calibration && call.window_count && optind == argc) {
         if (calibration(&call, &fault))
             return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
         return SPOTNIK_EXIT_OK;
     }
     bool one_world = !call.window_count != !call.place_count; /* --windows or --place */
-    if (optind < argc
-        || (!call.learn && (!one_world || !call.policy || !(call.terms.work_s > 0)))) {
-        fputs(usage, stderr);
-        return SPOTNIK_EXIT_USAGE;
-    }
+    const char *missing = call.learn ? (call.climate_count ? NULL : "a trace to learn from")
+                          : !one_world          ? "--windows or --place, one of both"
+                          : call.calibration    ? "--windows, for the starts" 
+                          : !call.policy        ? "--policy"
+                          : !given(&call, "W")  ? "--work"
+                          : !given(&call, "d")  ? "--deadline"
+                                                : NULL;
+    if (optind < argc)
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE, "what is '%s'? See --help",
+                                  argv[optind]);
+    if (missing)
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE,
+                                  "what is missing is %s; see --help", missing);
     if (call.learn ? learn(&call, &fault) : backtest(&call, &fault))
         return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
     return SPOTNIK_EXIT_OK;

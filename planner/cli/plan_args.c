@@ -24,10 +24,14 @@ int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
 int spotnik_cli_options(int argc, char **argv, const char *letters, const struct option *options,
                         const char *usage, bool (*take)(void *call, int option), void *call)
 {
-    int option;
+    int option, which = -1;
 
     optind = 0; /* from the beginning, even after an earlier look */
-    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, letters, options, &which)) != -1) {
+        if (option != '?' && optarg && !*optarg && which >= 0)
+            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE,
+                                      "--%s has no value: what stands behind it is empty",
+                                      options[which].name);
         if (option == 'h') {
             fputs(usage, stdout);
             return SPOTNIK_EXIT_OK;
