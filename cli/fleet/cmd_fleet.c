@@ -102,7 +102,7 @@ static bool take(struct fleet *fleet, int option, const char *value)
                || (!strncmp(value, "exec:", 5) && value[5]);
     case 'p':
         fleet->plan = value;
-        return true;
+        return *value;
     case 'r':
         fleet->replan = value;
         return true;

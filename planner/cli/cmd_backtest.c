@@ -614,13 +614,13 @@ int spotnik_cmd_backtest(int argc, char **argv)
         return SPOTNIK_EXIT_OK;
     }
     bool one_world = !call.window_count != !call.place_count; /* --windows or --place */
-    const char *missing = call.learn ? (call.climate_count ? NULL : "a trace to learn from")
-                          : !one_world          ? "--windows or --place, one of both"
-                          : call.calibration    ? "--windows, for the starts" 
-                          : !call.policy        ? "--policy"
-                          : !given(&call, "W")  ? "--work"
-                          : !given(&call, "d")  ? "--deadline"
-                                                : NULL;
+    const char *missing = call.learn         ? (call.climate_count ? NULL : "a trace to learn from")
+                          : !one_world       ? "--windows or --place, one of both"
+                          : call.calibration ? "--windows, for the starts"
+                          : !call.policy     ? "--policy"
+                          : !given(&call, "W") ? "--work"
+                          : !given(&call, "d") ? "--deadline"
+                                               : NULL;
     if (optind < argc)
         return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE, "what is '%s'? See --help",
                                   argv[optind]);

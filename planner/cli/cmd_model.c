@@ -166,10 +166,6 @@ static int read_options(struct spotnik_model_call *call, const char *takes, int 
         if (option != '?' && !strchr(takes, option))
             return spotnik_cli_refuse(argv[0], -1, "--%s is of another model: leave it out",
                                       options[which].name);
-        if (option != '?' && optarg && !*optarg)
-            return spotnik_cli_refuse(argv[0], -1, "--%s has no value: what stands behind it is "
-                                                   "empty",
-                                      options[which].name);
         if (!read_option(call, option, argv[0], fit, predict))
             return -1;
     }
@@ -222,6 +218,11 @@ int spotnik_cmd_model(int argc, char **argv)
         { "coefficient", NULL, "", spotnik_model_coefficient },
     };
 
+    for (int i = 1; i < argc; i++)
+        if (!*argv[i])
+            return spotnik_cli_refuse("model", SPOTNIK_EXIT_USAGE,
+                                      "%s has no value: what stands behind it is empty",
+                                      argv[i - 1]);
     const char *last = argv[argc - 1]; /* "model --help" and "model speed --help" */
     bool help = argc > 1 && argc < 4 && (!strcmp(last, "--help") || !strcmp(last, "-h"));
     if (help && argc == 3 && help_one(argv[1]))

@@ -467,8 +467,8 @@ static const char *rule_broken(const struct rule *rules, size_t count)
 static const char *job_is_whole(const struct call *call)
 {
     const struct spotnik_standing *job = &call->standing;
-    bool told = !isnan(job->elapsed_s) || !isnan(job->spent_usd) || job->batch > 0
-                || job->clock != 1;
+    bool told =
+        !isnan(job->elapsed_s) || !isnan(job->spent_usd) || job->batch > 0 || job->clock != 1;
     const struct rule rules[] = {
         { told, "--elapsed, --spent, --batch and --clock are about a running job: give its status "
                 "too, with --from-status" },

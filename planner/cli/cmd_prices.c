@@ -254,10 +254,11 @@ static const char *passed_over(const struct call *call, bool updates)
 
 int spotnik_cmd_prices(int argc, char **argv)
 {
-    static const struct option options[] = { { "from", 1, 0, 'f' }, { "cloud", 1, 0, 'c' },
-                                             { "into", 1, 0, 'i' }, { "mirror", 1, 0, 'm' },
-                                             { "timeout", 1, 0, 't' }, { "help", 0, 0, 'h' },
-                                             { 0, 0, 0, 0 } };
+    static const struct option options[] = {
+        { "from", 1, 0, 'f' },   { "cloud", 1, 0, 'c' },   { "into", 1, 0, 'i' },
+        { "mirror", 1, 0, 'm' }, { "timeout", 1, 0, 't' }, { "help", 0, 0, 'h' },
+        { 0, 0, 0, 0 }
+    };
     struct call call = { .update.patience_s = TIMEOUT_S };
     struct spotnik_fault fault;
     int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);

@@ -307,9 +307,10 @@ int spotnik_model_spotdnn(int argc, char **argv)
             good = spotnik_cli_number(name, "--parameters-mb", optarg, 1e-9, 1e9,
                                       &constants.model.parameters_mb);
         else if (option == 'q')
-            good = spotnik_cli_number(name, "--quota", optarg, 0, 1e6, &quota)
-                   && (quota == floor(quota)
-                       || spotnik_cli_refuse(name, 0, "--quota '%s' is not a whole number", optarg));
+            good =
+                spotnik_cli_number(name, "--quota", optarg, 0, 1e6, &quota)
+                && (quota == floor(quota)
+                    || spotnik_cli_refuse(name, 0, "--quota '%s' is not a whole number", optarg));
         else if (option == 'l')
             good = spotnik_cli_number(name, "--loss", optarg, -1e9, 1e9, &goal.loss);
         else if (option == 'd')
@@ -462,15 +463,16 @@ int spotnik_model_interval(int argc, char **argv)
     optind = 1;
     while (good && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
         good = interval_option(&call, option, "model interval");
-    const char *wrong = !good                         ? "--help tells all options"
-                        : optind < argc               ? "there is a word too many; see --help"
-                        : !(call.terms.job_s > 0)     ? "--job 5h is needed, above zero"
-                        : !(call.terms.write_s > 0)   ? "--write is not above zero"
-                        : !(call.terms.tick_s > 0)    ? "--tick is not above zero"
-                        : !(call.mttf_s > 0 || isnan(call.mttf_s)) ? "--mttf is not above zero"
-                        : !isnan(call.mttf_s) && call.bathtub_given
-                            ? "--mttf and --bathtub both say how machines are lost: give one of them"
-                            : NULL;
+    const char *wrong =
+        !good                                      ? "--help tells all options"
+        : optind < argc                            ? "there is a word too many; see --help"
+        : !(call.terms.job_s > 0)                  ? "--job 5h is needed, above zero"
+        : !(call.terms.write_s > 0)                ? "--write is not above zero"
+        : !(call.terms.tick_s > 0)                 ? "--tick is not above zero"
+        : !(call.mttf_s > 0 || isnan(call.mttf_s)) ? "--mttf is not above zero"
+        : !isnan(call.mttf_s) && call.bathtub_given
+            ? "--mttf and --bathtub both say how machines are lost: give one of them"
+            : NULL;
     if (wrong) {
         free(plan);
         return spotnik_cli_refuse("model interval", SPOTNIK_EXIT_USAGE, "%s", wrong);

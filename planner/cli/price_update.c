@@ -48,8 +48,7 @@ static int page_take(const struct spotnik_price_update *update, const char *wher
 {
     struct spotnik_page kept = { .bytes = NULL };
     bool there = spotnik_source_is_page(where) && spotnik_price_page_load(prices, where, &kept);
-    int rc =
-        spotnik_source_fetch(where, there ? &kept : NULL, update->patience_s, page, fault);
+    int rc = spotnik_source_fetch(where, there ? &kept : NULL, update->patience_s, page, fault);
 
     if (!rc && page->unchanged && there) {
         kept.unchanged = true;

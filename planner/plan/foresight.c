@@ -15,9 +15,9 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
-#define REVERSION 0.5 /* how much of what is beyond the usual price passes in a long wait */
+#define REVERSION 0.5      /* how much of what is beyond the usual price passes in a long wait */
 #define FIRST_STEP_S 600.0 /* in which the age of the first stretch is followed */
-#define SETS 4        /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
+#define SETS 4             /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
 /* the grid ends at so much of the first slack; more than that counts as that */
 #define SLACK_GROWTH 1.5
 
@@ -118,7 +118,8 @@ static void first_make(struct solved *solved)
 }
 
 /* The first stretch has lasted for so much longer; returns how likely that was. */
-static double first_pass(const struct solved *solved, double first[BUCKETS], bool up, double stretch_s)
+static double first_pass(const struct solved *solved, double first[BUCKETS], bool up,
+                         double stretch_s)
 {
     double comes = 0, total = 0;
 
