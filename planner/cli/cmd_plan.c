@@ -434,57 +434,25 @@ static bool read_option(void *context, int option)
     }
 }
 
-/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
-static size_t word_quote(const char *word, char *to, size_t room)
-{
-    static const char safe[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
-    size_t used = 0;
-
-    if (*word && !word[strspn(word, safe)])
-        return (size_t)snprintf(to, room, "%s", word);
-    used += (size_t)snprintf(to, room, "'");
-    for (; *word && used + 6 < room; word++)
-        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
-    return used + (size_t)snprintf(to + used, room - used, "'");
-}
-
-/* The first rule that a call breaks, of those below; NULL: none. */
-struct rule {
-    bool broken;
-    const char *says;
-};
-
-static const char *rule_broken(const struct rule *rules, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (rules[i].broken)
-            return rules[i].says;
-    return NULL;
-}
-
 /* Options about a running job, without one. */
 static const char *job_is_whole(const struct call *call)
 {
     const struct spotnik_standing *job = &call->standing;
     bool told =
         !isnan(job->elapsed_s) || !isnan(job->spent_usd) || job->batch > 0 || job->clock != 1;
-    const struct rule rules[] = {
+    const struct spotnik_cli_rule rules[] = {
         { told, "--elapsed, --spent, --batch and --clock are about a running job: give its status "
                 "too, with --from-status" },
-        { call->wish.release && !(call->wish.follow_s > 0),
-          "--release gives machines of a running job back: give its status too, with "
-          "--from-status (a plan of a job that is not begun may rent anything)" },
     };
 
-    return job->path ? NULL : rule_broken(rules, sizeof(rules) / sizeof(*rules));
+    return job->path ? NULL : spotnik_cli_rule_broken(rules, sizeof(rules) / sizeof(*rules));
 }
 
 /* What would be passed over in silence, or can mean nothing. */
 static const char *call_is_whole(const struct call *call)
 {
     const char *job = job_is_whole(call);
-    const struct rule rules[] = {
+    const struct spotnik_cli_rule rules[] = {
         { !call->target, "how much work is it? --target is epochs=N, steps=N or samples=N" },
         { job != NULL, job },
         { call->speedup != 1 && !call->churn_path,
@@ -502,7 +470,7 @@ static const char *call_is_whole(const struct call *call)
           "--follow counts on machines on demand that take over: leave --only spot out" },
     };
 
-    return rule_broken(rules, sizeof(rules) / sizeof(*rules));
+    return spotnik_cli_rule_broken(rules, sizeof(rules) / sizeof(*rules));
 }
 
 /* The words after "--" as one shell command; false when they are too long to keep. */
@@ -517,7 +485,7 @@ static bool command_join(struct call *call, int argc, char **argv)
             return false;
         if (i > optind)
             to[used++] = ' ';
-        used += word_quote(argv[i], to + used, room - used);
+        used += spotnik_cli_word_quote(argv[i], to + used, room - used);
     }
     return true;
 }
@@ -605,6 +573,10 @@ int spotnik_cmd_plan(int argc, char **argv)
     if (broken || (optind < argc && strcmp(argv[optind - 1], "--") != 0))
         return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
                                   "spotnik plan --help tells all options");
+    if (call.wish.release && !(call.wish.follow_s > 0) && !call.standing.path)
+        spotnik_cli_refuse("plan", 0,
+                           "note: --release says nothing of a job that is not begun: it is of "
+                           "what runs, which --from-status tells");
     call.format = call.format ? call.format : "table";
     spotnik_plan_printer print =
         call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);

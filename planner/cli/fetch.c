@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fetches with libcurl. A page is given a minute to answer, unless told otherwise, ten times that
- * to come, and 256 MiB. The library is loaded by the first fetch: with all that it needs in its turn it would take every
- * other command, and every worker that one starts, 5 ms of a processor. */
+ * to come, and 256 MiB. The library is loaded by the first fetch: with all that it needs in its
+ * turn it would take every other command, and every worker that one starts, 5 ms of a
+ * processor. */
 #include "fetch.h"
 #include "gunzip.h"
 #include "plan/table.h"

@@ -100,7 +100,7 @@ static double ages_per_s(size_t bucket)
     return bucket == BUCKETS - 1 ? 0 : 1 / (3600 * (spotnik_climate_age_h[bucket] - before_h));
 }
 
-/* Nobody tells how old a stretch is in which a job begins. It is as likely of an age as stretches of
+/* Nobody tells how old a stretch is in which a job begins. Each age is as likely as stretches of
  * this climate are of that age at any instant: long ones fill more of the time. */
 static void first_make(struct solved *solved)
 {

@@ -75,7 +75,7 @@ CALLS = (
 
 # calls whose options contradict each other, or say nothing, and a word of the answer
 TOGETHER = (
-    ((*PLAN, "--release"), "--from-status"), ((*PLAN, "--release", "--best"), "--from-status"), ((*PLAN, "--elapsed", "1h"), "--from-status"), ((*PLAN, "--clock", "2"), "--from-status"),
+    ((*PLAN, "--elapsed", "1h"), "--from-status"), ((*PLAN, "--clock", "2"), "--from-status"),
     ((*PLAN, "--running", "p3.2xlarge=spot"), "--from-status"), ((*PLAN, "--speedup", "2"), "--churn"), ((*PLAN, "--churn", "{windows}", "--losses-per-h", "1"), "leave"),
     ((*PLAN, "--churn", "{windows}", "--availability", "p3.2xlarge={windows}"), "leave"), ((*PLAN, "--prices", "builtin", "--prices-age", "9d"), "leave one out"),
     ((*PLAN, "--egress-usd", "1"), "--data"), ((*PLAN, "--follow", "5m", "--only", "spot"), "--only"), (("plan", "explain", *PLAN[1:], "-o", "json"), "leave -o out"),
