@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -101,7 +102,7 @@ static bool take(struct fleet *fleet, int option, const char *value)
                || (!strncmp(value, "exec:", 5) && value[5]);
     case 'p':
         fleet->plan = value;
-        return true;
+        return *value;
     case 'r':
         fleet->replan = value;
         return true;
@@ -114,6 +115,7 @@ static bool take(struct fleet *fleet, int option, const char *value)
     case 'i':
         return option_duration(value, &fleet->every_ns);
     case 'R':
+        fleet->replan_every = true;
         return option_duration(value, &fleet->replan_ns);
     case 'o':
         fleet->once = true;
@@ -140,11 +142,11 @@ static int parse(int argc, char **argv, struct fleet *fleet)
                                            { "once", no_argument, NULL, 'o' },
                                            { "help", no_argument, NULL, 'h' },
                                            { NULL, 0, NULL, 0 } };
-    int option;
+    int option, which = -1;
 
     opterr = 0;
     optind = 0;
-    while ((option = getopt_long(argc, argv, "n:h", names, NULL)) != -1) {
+    while (which = -1, (option = getopt_long(argc, argv, "n:h", names, &which)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 1;
@@ -153,7 +155,8 @@ static int parse(int argc, char **argv, struct fleet *fleet)
             return option_refuse("fleet", "unknown option, or a value is missing: %s",
                                  argv[optind - 1]);
         if (!take(fleet, option, optarg))
-            return option_refuse("fleet", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
+            return option_refuse("fleet", "\"%s\" is no value for %s%s", optarg,
+                                 which < 0 ? "-" : "--", which < 0 ? "n" : names[which].name);
     }
     if (optind != argc)
         return option_refuse("fleet", "what is \"%s\"?", argv[optind]);
@@ -163,6 +166,8 @@ static int parse(int argc, char **argv, struct fleet *fleet)
         return option_refuse("fleet", "how many machines? Give --plan or -n, one of both");
     if (fleet->replan && !fleet->plan)
         return option_refuse("fleet", "--replan writes a plan anew: name its file with --plan");
+    if (fleet->replan_every && !fleet->replan)
+        return option_refuse("fleet", "--replan-every is of the command of --replan: give both");
     return 0;
 }
 
@@ -303,7 +308,9 @@ int spotnik_cmd_fleet(int argc, char **argv)
 
     if (refused)
         return refused == 1 ? 0 : refused;
-    if (!realpath(fleet.folder, folder)) {
+    struct stat facts;
+    if (!realpath(fleet.folder, folder) || stat(folder, &facts)
+        || (!S_ISDIR(facts.st_mode) && (errno = ENOTDIR))) {
         fprintf(stderr, "spotnik fleet: %s: %s; it holds the lock: name a folder with --folder\n",
                 fleet.folder, strerror(errno));
         return 2;
@@ -319,5 +326,5 @@ int spotnik_cmd_fleet(int argc, char **argv)
         nanosleep(&pause, NULL);
         goes_on = stopped || turn(&fleet, &state);
     }
-    return 0;
+    return fleet.once && state.acting && !state.wanted ? 1 : 0; /* there was no plan to act on */
 }

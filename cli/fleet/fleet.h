@@ -33,6 +33,7 @@ struct fleet {
     const char *replan; /* command that writes it, or NULL */
     uint32_t fixed;     /* without a plan; 0: with one */
     uint64_t every_ns, replan_ns;
+    bool replan_every; /* it was given */
     bool once;
 };
 

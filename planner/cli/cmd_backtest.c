@@ -9,6 +9,7 @@
 #include "plan/policy.h"
 #include "plan_args.h"
 #include "plan_known.h"
+#include "tally.h"
 #include "worlds.h"
 
 #include <getopt.h>
@@ -92,51 +93,10 @@ struct call {
     struct spotnik_calibrate calibrate;
     const char *prices_path;
     struct spotnik_prices prices;
+    uint64_t given;             /* which options, one bit for each letter of `options` */
     double on_demand_usd_per_h; /* 0: the price ratio says it */
     double mean_usd_per_h;      /* of the history */
 };
-
-struct sums {
-    double total, squares;
-};
-
-struct tally {
-    struct sums on_demand_h, spot_h, on_demand_billed_h, spot_billed_h, cost, work_cost, finish_h;
-    double changeovers, revocations, moves, moves_paid;
-    size_t windows, missed;
-};
-
-static void sums_add(struct sums *sums, double value)
-{
-    sums->total += value;
-    sums->squares += value * value;
-}
-
-static double sums_sd(const struct sums *sums, size_t n)
-{
-    double mean = sums->total / (double)n;
-
-    return n > 1 ? sqrt(fmax(0, sums->squares - (double)n * mean * mean) / (double)(n - 1)) : 0;
-}
-
-static void tally_add(struct tally *tally, const struct spotnik_job_result *result,
-                      double price_ratio)
-{
-    sums_add(&tally->on_demand_h, result->on_demand_work_s / 3600);
-    sums_add(&tally->spot_h, result->spot_work_s / 3600);
-    sums_add(&tally->on_demand_billed_h, result->on_demand_billed_s / 3600);
-    sums_add(&tally->spot_billed_h, result->spot_billed_s / 3600);
-    sums_add(&tally->cost, spotnik_backtest_cost(result, price_ratio));
-    sums_add(&tally->work_cost,
-             (result->spot_work_s + price_ratio * result->on_demand_work_s) / 3600);
-    sums_add(&tally->finish_h, result->finish_s / 3600);
-    tally->changeovers += result->changeovers;
-    tally->revocations += result->revocations;
-    tally->moves += result->moves;
-    tally->moves_paid += result->moves_paid;
-    tally->missed += result->missed;
-    tally->windows++;
-}
 
 static int bound_run(const struct spotnik_window *places, size_t count, double tick_s,
                      const struct spotnik_job_terms *terms, struct spotnik_job_result *result,
@@ -181,7 +141,7 @@ static void window_tell(const struct call *call, const char *path, size_t i,
 
 /* All windows of one place, or of several at once. */
 static int world_run(const struct call *call, const char *const *paths, size_t count,
-                     const struct spotnik_policy *policy, struct tally *tally,
+                     const struct spotnik_policy *policy, struct spotnik_tally *tally,
                      struct spotnik_fault *fault)
 {
     struct spotnik_job_result result;
@@ -195,7 +155,7 @@ static int world_run(const struct call *call, const char *const *paths, size_t c
         rc = window_run(&worlds, i, &terms, policy, &result, fault);
         if (rc)
             break;
-        tally_add(tally, &result, call->terms.price_ratio);
+        spotnik_tally_add(tally, &result, call->terms.price_ratio);
         if (call->each)
             window_tell(call, paths[0], i, &result);
     }
@@ -203,19 +163,7 @@ static int world_run(const struct call *call, const char *const *paths, size_t c
     return rc;
 }
 
-static void put_sums(json_t *json, const char *name, const struct sums *sums, size_t n)
-{
-    char key[64];
-    double sd = sums_sd(sums, n);
-
-    json_object_set_new(json, name, json_real(sums->total / (double)n));
-    snprintf(key, sizeof(key), "%s_sd", name);
-    json_object_set_new(json, key, json_real(sd));
-    snprintf(key, sizeof(key), "%s_ci95", name);
-    json_object_set_new(json, key, json_real(1.96 * sd / sqrt((double)n)));
-}
-
-static json_t *tally_json(const struct call *call, const struct tally *tally)
+static json_t *tally_json(const struct call *call, const struct spotnik_tally *tally)
 {
     double n = (double)tally->windows, all = call->terms.work_s + call->terms.changeover_s;
     json_t *json =
@@ -224,16 +172,16 @@ static json_t *tally_json(const struct call *call, const struct tally *tally)
                   call->terms.deadline_s / 3600, "changeover_h", call->terms.changeover_s / 3600,
                   "price_ratio", call->terms.price_ratio, "pair_speed", call->terms.pair_speed);
 
-    put_sums(json, "on_demand_hours", &tally->on_demand_h, tally->windows);
-    put_sums(json, "spot_hours", &tally->spot_h, tally->windows);
-    put_sums(json, "cost", &tally->cost, tally->windows);
+    spotnik_sums_put(json, "on_demand_hours", &tally->on_demand_h, tally->windows);
+    spotnik_sums_put(json, "spot_hours", &tally->spot_h, tally->windows);
+    spotnik_sums_put(json, "cost", &tally->cost, tally->windows);
     json_object_set_new(json, "missed_deadlines", json_integer((json_int_t)tally->missed));
-    put_sums(json, "on_demand_billed_hours", &tally->on_demand_billed_h, tally->windows);
-    put_sums(json, "spot_billed_hours", &tally->spot_billed_h, tally->windows);
-    put_sums(json, "cost_of_work_only", &tally->work_cost, tally->windows);
+    spotnik_sums_put(json, "on_demand_billed_hours", &tally->on_demand_billed_h, tally->windows);
+    spotnik_sums_put(json, "spot_billed_hours", &tally->spot_billed_h, tally->windows);
+    spotnik_sums_put(json, "cost_of_work_only", &tally->work_cost, tally->windows);
     if (call->prices_path)
         json_object_set_new(json, "mean_spot_usd_per_h", json_real(call->mean_usd_per_h));
-    put_sums(json, "finish_h", &tally->finish_h, tally->windows);
+    spotnik_sums_put(json, "finish_h", &tally->finish_h, tally->windows);
     json_object_set_new(json, "changeovers", json_real(tally->changeovers / n));
     json_object_set_new(json, "revocations", json_real(tally->revocations / n));
     if (call->place_count) {
@@ -382,7 +330,7 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *foresight = NULL;
     struct spotnik_policy policy;
-    struct tally tally = { 0 };
+    struct spotnik_tally tally = { 0 };
 
     if (prices_load(call, fault) || moves_price(call, fault)
         || spotnik_job_terms_check(&call->terms, fault)
@@ -417,10 +365,58 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
     return spotnik_calibrate(c, fault);
 }
 
+static bool given(const struct call *call, const char *letters)
+{
+    for (; *letters; letters++)
+        if (call->given >> (*letters - 'A') & 1)
+            return true;
+    return false;
+}
+
+/* What the call would pass over in silence; NULL: nothing. */
+static const char *passed_over(const struct call *call)
+{
+    const char *policy = call->policy ? call->policy : "";
+    bool learns = !strcmp(policy, "spotnik") || !strcmp(policy, "foresight"),
+         sliced = !strcmp(policy, "sliced") || !strcmp(policy, "time-sliced"),
+         runs = !call->learn && !call->calibration;
+    const struct spotnik_cli_rule rules[] = {
+        { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMt"),
+          "--learn takes traces, --climates and --regimes, and nothing else" },
+        { call->calibration && given(call, "pksvenHuKxGESM"),
+          "--calibration replays plans, not policies: leave --policy, prices and places out" },
+        { runs && given(call, "UgjNrbPR"),
+          "--unknown, --plot, --json, --nodes, --runs, --block, --past and --regimes are of "
+          "--calibration: give that, or leave them out" },
+        { runs && given(call, "c") && *policy && !learns,
+          "--climates teach the policies spotnik and foresight alone: leave them out" },
+        { runs && given(call, "s") && *policy && !sliced,
+          "--slices are of the policy sliced: leave them out" },
+        { runs && given(call, "K") && !call->prices_path,
+          "--cap-usd caps prices that move: give them with --spot-prices" },
+        { given(call, "k") && given(call, "u"),
+          "--price-ratio and --on-demand-usd both say what on-demand costs: give one" },
+        { runs && given(call, "ESM") && !call->place_count,
+          "--egress-usd, --spot-usd and --move-time are of a state that moves: give --place for "
+          "each place" },
+    };
+
+    return spotnik_cli_rule_broken(rules, sizeof(rules) / sizeof(*rules));
+}
+
+static bool above_zero(const char *option, double *seconds_out)
+{
+    return spotnik_cli_duration("backtest", option, optarg, false, seconds_out)
+           && (*seconds_out > 0
+               || spotnik_cli_refuse("backtest", 0, "%s '%s' is not above zero", option, optarg));
+}
+
 static bool read_option(void *context, int option)
 {
     struct call *call = context;
 
+    if (option >= 'A' && option <= 'z')
+        call->given |= (uint64_t)1 << (option - 'A');
     switch (option) {
     case 'w':
         return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count,
@@ -440,7 +436,7 @@ static bool read_option(void *context, int option)
         return spotnik_cli_duration("backtest", "--changeover", optarg, false,
                                     &call->terms.changeover_s);
     case 't':
-        return spotnik_cli_duration("backtest", "--stride", optarg, false, &call->stride_s);
+        return above_zero("--stride", &call->stride_s);
     case 'k':
         return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3,
                                   &call->terms.price_ratio);
@@ -503,7 +499,7 @@ static bool read_option(void *context, int option)
         return spotnik_cli_count("backtest", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX,
                                  &call->calibrate.runs);
     case 'b':
-        return spotnik_cli_duration("backtest", "--block", optarg, false, &call->calibrate.block_s);
+        return above_zero("--block", &call->calibrate.block_s);
     case 'P':
         return spotnik_cli_duration("backtest", "--past", optarg, false, &call->calibrate.past_s);
     default:
@@ -550,17 +546,28 @@ int spotnik_cmd_backtest(int argc, char **argv)
         if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count,
                                 FILES_MAX))
             return SPOTNIK_EXIT_USAGE;
+    const char *over = passed_over(&call);
+    if (over)
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE, "%s", over);
     if (call.calibration && call.window_count && optind == argc) {
         if (calibration(&call, &fault))
             return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
         return SPOTNIK_EXIT_OK;
     }
     bool one_world = !call.window_count != !call.place_count; /* --windows or --place */
-    if (optind < argc
-        || (!call.learn && (!one_world || !call.policy || !(call.terms.work_s > 0)))) {
-        fputs(usage, stderr);
-        return SPOTNIK_EXIT_USAGE;
-    }
+    const char *missing = call.learn         ? (call.climate_count ? NULL : "a trace to learn from")
+                          : !one_world       ? "--windows or --place, one of both"
+                          : call.calibration ? "--windows, for the starts"
+                          : !call.policy     ? "--policy"
+                          : !given(&call, "W") ? "--work"
+                          : !given(&call, "d") ? "--deadline"
+                                               : NULL;
+    if (optind < argc)
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE, "what is '%s'? See --help",
+                                  argv[optind]);
+    if (missing)
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_USAGE,
+                                  "what is missing is %s; see --help", missing);
     if (call.learn ? learn(&call, &fault) : backtest(&call, &fault))
         return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
     return SPOTNIK_EXIT_OK;

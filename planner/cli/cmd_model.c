@@ -137,7 +137,8 @@ static bool read_option(struct spotnik_model_call *call, int option, const char 
     case 'u':
         return spotnik_cli_number(name, "--usd-per-h", optarg, 0, 1e6, &call->usd_per_h);
     case 'c':
-        return spotnik_cli_duration(name, "--cap", optarg, false, &call->cap_s);
+        return spotnik_cli_duration(name, "--cap", optarg, false, &call->cap_s)
+               && (call->cap_s > 0 || spotnik_cli_refuse(name, 0, "--cap is not above zero"));
     case 'a':
         if (spotnik_cli_list(optarg, 0, call->at_h, 64, &call->at_count))
             return true;
@@ -148,8 +149,9 @@ static bool read_option(struct spotnik_model_call *call, int option, const char 
     }
 }
 
-static int read_options(struct spotnik_model_call *call, int argc, char **argv, const char **fit,
-                        const char **predict)
+/* `takes`: the letters of the options that this model heeds. */
+static int read_options(struct spotnik_model_call *call, const char *takes, int argc, char **argv,
+                        const char **fit, const char **predict)
 {
     static const struct option options[] = {
         { "fit", 1, 0, 'f' }, { "predict", 1, 0, 'p' },   { "target", 1, 0, 't' },
@@ -157,12 +159,16 @@ static int read_options(struct spotnik_model_call *call, int argc, char **argv, 
         { "cap", 1, 0, 'c' }, { "at", 1, 0, 'a' },        { "leave-one-out", 0, 0, 'l' },
         { 0, 0, 0, 0 }
     };
-    int option;
+    int option, which = -1;
 
     optind = 1;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, "", options, &which)) != -1) {
+        if (option != '?' && !strchr(takes, option))
+            return spotnik_cli_refuse(argv[0], -1, "--%s is of another model: leave it out",
+                                      options[which].name);
         if (!read_option(call, option, argv[0], fit, predict))
             return -1;
+    }
     if (optind < argc)
         return spotnik_cli_refuse(argv[0], -1, "'%s' is one word too many", argv[optind]);
     if (!*fit)
@@ -171,7 +177,7 @@ static int read_options(struct spotnik_model_call *call, int argc, char **argv, 
 }
 
 static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotnik_fault *),
-                   int argc, char **argv)
+                   const char *takes, int argc, char **argv)
 {
     struct spotnik_model_call call = { .usd_per_h = SPOTNIK_SCAVENGER_E2_STANDARD_4_USD_PER_H,
                                        .cap_s = 86400,
@@ -180,7 +186,7 @@ static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotni
     struct spotnik_fault fault;
     const char *fit = NULL, *predict = NULL;
 
-    if (read_options(&call, argc, argv, &fit, &predict))
+    if (read_options(&call, takes, argc, argv, &fit, &predict))
         return spotnik_cli_refuse("model", SPOTNIK_EXIT_USAGE, "--help tells all options");
     int rc = spotnik_table_load(fit, &call.fit, &fault);
     if (!rc && predict)
@@ -198,26 +204,32 @@ int spotnik_cmd_model(int argc, char **argv)
     static const struct {
         const char *name;
         int (*csv)(const struct spotnik_model_call *, struct spotnik_fault *);
+        const char *takes; /* of the options above */
         int (*own)(int, char **);
     } models[] = {
-        { "speed", spotnik_model_speed, NULL },
-        { "noise", spotnik_model_noise, NULL },
-        { "lifetime", spotnik_model_lifetime, NULL },
-        { "checkpoint-time", spotnik_model_checkpoint_time, NULL },
-        { "remaining", spotnik_model_remaining, NULL },
-        { "startup", spotnik_model_startup, NULL },
-        { "spotdnn", NULL, spotnik_model_spotdnn },
-        { "interval", NULL, spotnik_model_interval },
-        { "coefficient", NULL, spotnik_model_coefficient },
+        { "speed", spotnik_model_speed, "fpsl", NULL },
+        { "noise", spotnik_model_noise, "fpsu", NULL },
+        { "lifetime", spotnik_model_lifetime, "fpbca", NULL },
+        { "checkpoint-time", spotnik_model_checkpoint_time, "fpt", NULL },
+        { "remaining", spotnik_model_remaining, "fpt", NULL },
+        { "startup", spotnik_model_startup, "f", NULL },
+        { "spotdnn", NULL, "", spotnik_model_spotdnn },
+        { "interval", NULL, "", spotnik_model_interval },
+        { "coefficient", NULL, "", spotnik_model_coefficient },
     };
 
+    for (int i = 1; i < argc; i++)
+        if (!*argv[i])
+            return spotnik_cli_refuse("model", SPOTNIK_EXIT_USAGE,
+                                      "%s has no value: what stands behind it is empty",
+                                      argv[i - 1]);
     const char *last = argv[argc - 1]; /* "model --help" and "model speed --help" */
     bool help = argc > 1 && argc < 4 && (!strcmp(last, "--help") || !strcmp(last, "-h"));
     if (help && argc == 3 && help_one(argv[1]))
         return SPOTNIK_EXIT_OK;
     for (size_t i = 0; argc > 1 && !help && i < sizeof(models) / sizeof(*models); i++)
         if (!strcmp(argv[1], models[i].name))
-            return models[i].csv ? run_csv(models[i].csv, argc - 1, argv + 1)
+            return models[i].csv ? run_csv(models[i].csv, models[i].takes, argc - 1, argv + 1)
                                  : models[i].own(argc - 1, argv + 1);
     fputs(usage, help ? stdout : stderr);
     return help ? SPOTNIK_EXIT_OK : SPOTNIK_EXIT_USAGE;

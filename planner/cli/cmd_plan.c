@@ -77,9 +77,9 @@ struct call {
     struct spotnik_filter filter;
     double prices_age_s;
     struct spotnik_known known;
-    const char *target;
+    const char *target, *only;
     size_t price_count, history_count;
-    bool explain;
+    bool explain, prices_age_given, egress_given;
 };
 
 static const char target_kinds[] = "--target is epochs=N, steps=N or samples=N";
@@ -279,7 +279,9 @@ static bool read_number(struct call *call, int option)
         return spotnik_cli_count("plan", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX,
                                  &call->wish.runs);
     case 'e':
-        if (!spotnik_cli_number("plan", "--seed", optarg, 0, 9e15, &value))
+        if (!spotnik_cli_number("plan", "--seed", optarg, 0, 9e15, &value)
+            || (value != floor(value)
+                && spotnik_cli_refuse("plan", 1, "--seed '%s' is not a whole number", optarg)))
             return false;
         call->wish.seed = (uint64_t)value;
         return true;
@@ -349,6 +351,7 @@ static bool read_filter(struct call *call, int option)
     case DATA:
         return data_read(call);
     case EGRESS:
+        call->egress_given = true;
         return spotnik_cli_number("plan", "--egress-usd", optarg, 0, 100,
                                   &call->wish.work.egress_usd_per_gb);
     case STORAGE:
@@ -365,6 +368,7 @@ static bool read_filter(struct call *call, int option)
                && ((call->wish.release = call->wish.follow_s > 0)
                    || spotnik_cli_refuse("plan", 0, "--follow is not above zero"));
     case PRICES_AGE:
+        call->prices_age_given = true;
         return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
         return false;
@@ -416,6 +420,11 @@ static bool read_option(void *context, int option)
         call->format = optarg;
         return true;
     case 'y':
+        if (call->only && strcmp(call->only, optarg) != 0)
+            return spotnik_cli_refuse("plan", 0, "--only %s and --only %s leave nothing: give one",
+                                      call->only, optarg)
+                   != 0;
+        call->only = optarg;
         call->wish.spot = !strcmp(optarg, "spot");
         call->wish.on_demand = !strcmp(optarg, "on-demand");
         return call->wish.spot || call->wish.on_demand
@@ -425,47 +434,43 @@ static bool read_option(void *context, int option)
     }
 }
 
-/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
-static size_t word_quote(const char *word, char *to, size_t room)
+/* Options about a running job, without one. */
+static const char *job_is_whole(const struct call *call)
 {
-    static const char safe[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
-    size_t used = 0;
+    const struct spotnik_standing *job = &call->standing;
+    bool told =
+        !isnan(job->elapsed_s) || !isnan(job->spent_usd) || job->batch > 0 || job->clock != 1;
+    const struct spotnik_cli_rule rules[] = {
+        { told, "--elapsed, --spent, --batch and --clock are about a running job: give its status "
+                "too, with --from-status" },
+    };
 
-    if (*word && !word[strspn(word, safe)])
-        return (size_t)snprintf(to, room, "%s", word);
-    used += (size_t)snprintf(to, room, "'");
-    for (; *word && used + 6 < room; word++)
-        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
-    return used + (size_t)snprintf(to + used, room - used, "'");
+    return job->path ? NULL : spotnik_cli_rule_broken(rules, sizeof(rules) / sizeof(*rules));
 }
 
 /* What would be passed over in silence, or can mean nothing. */
-static bool call_is_whole(const struct call *call, int argc, char **argv)
+static const char *call_is_whole(const struct call *call)
 {
-    const struct spotnik_standing *standing = &call->standing;
-    bool running = !isnan(standing->elapsed_s) || !isnan(standing->spent_usd) || standing->batch > 0
-                   || standing->clock != 1;
+    const char *job = job_is_whole(call);
+    const struct spotnik_cli_rule rules[] = {
+        { !call->target, "how much work is it? --target is epochs=N, steps=N or samples=N" },
+        { job != NULL, job },
+        { call->speedup != 1 && !call->churn_path,
+          "--speedup is of the trace that --churn names: give both" },
+        { call->churn_path && (!isnan(call->wish.work.losses_per_h) || call->known.seen_count),
+          "--churn replays one trace for all spot machines, so --losses-per-h and --availability "
+          "say nothing beside it: leave it, or them, out" },
+        { call->prices_age_given && call->price_count,
+          "--prices-age is of the prices that are kept, and --prices names others: leave one out" },
+        { call->egress_given && !call->wish.work.data_region && !call->standing.path,
+          "--egress-usd pays for what moves: say what that is, with --data GB@REGION or, of a "
+          "running job, --from-status" },
+        { call->explain && call->format, "explain is a text: leave -o out" },
+        { call->wish.follow_s > 0 && !call->wish.on_demand,
+          "--follow counts on machines on demand that take over: leave --only spot out" },
+    };
 
-    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-        spotnik_cli_refuse("plan", 0, "what is '%s'? A command comes after --, behind all options",
-                           argv[optind]);
-    else if (!call->target)
-        spotnik_cli_refuse("plan", 0, "how much work is it? %s", target_kinds);
-    else if (running && !standing->path)
-        spotnik_cli_refuse(
-            "plan", 0,
-            "--elapsed, --spent, --batch and --clock are about a running job: give its status too, "
-            "with --from-status");
-    else if (call->speedup != 1 && !call->churn_path)
-        spotnik_cli_refuse("plan", 0, "--speedup is of the trace that --churn names: give both");
-    else if (call->wish.follow_s > 0 && !call->wish.on_demand)
-        spotnik_cli_refuse(
-            "plan", 0,
-            "--follow counts on machines on demand that take over: leave --only spot out");
-    else
-        return true;
-    return false;
+    return spotnik_cli_rule_broken(rules, sizeof(rules) / sizeof(*rules));
 }
 
 /* The words after "--" as one shell command; false when they are too long to keep. */
@@ -480,7 +485,7 @@ static bool command_join(struct call *call, int argc, char **argv)
             return false;
         if (i > optind)
             to[used++] = ' ';
-        used += word_quote(argv[i], to + used, room - used);
+        used += spotnik_cli_word_quote(argv[i], to + used, room - used);
     }
     return true;
 }
@@ -547,8 +552,7 @@ int spotnik_cmd_plan(int argc, char **argv)
                                              .egress_usd_per_gb = 0.02 } },
                          .standing = { .elapsed_s = NAN, .spent_usd = NAN, .clock = 1 },
                          .speedup = 1,
-                         .prices_age_s = SPOTNIK_PRICES_FRESH_S,
-                         .format = "table" };
+                         .prices_age_s = SPOTNIK_PRICES_FRESH_S };
     struct spotnik_fault fault;
 
     call.explain = argc > 1 && !strcmp(argv[1], "explain");
@@ -560,9 +564,20 @@ int spotnik_cmd_plan(int argc, char **argv)
     int done = spotnik_cli_options(argc, argv, "+o:h", options, usage, read_option, &call);
     if (done >= 0)
         return done;
-    if (!call_is_whole(&call, argc, argv))
+    const char *broken = call_is_whole(&call);
+    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+        spotnik_cli_refuse("plan", 0, "what is '%s'? A command comes after --, behind all options",
+                           argv[optind]);
+    else if (broken)
+        spotnik_cli_refuse("plan", 0, "%s", broken);
+    if (broken || (optind < argc && strcmp(argv[optind - 1], "--") != 0))
         return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
                                   "spotnik plan --help tells all options");
+    if (call.wish.release && !(call.wish.follow_s > 0) && !call.standing.path)
+        spotnik_cli_refuse("plan", 0,
+                           "note: --release says nothing of a job that is not begun: it is of "
+                           "what runs, which --from-status tells");
+    call.format = call.format ? call.format : "table";
     spotnik_plan_printer print =
         call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
     if (!print)

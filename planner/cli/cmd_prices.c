@@ -19,6 +19,7 @@
 static const char usage[] =
     "usage: spotnik prices update [--cloud aws|gcp|azure]... [--mirror URL | --from FILE|URL...] "
     "[--into FILE]\n"
+    "                      [--timeout 60s]\n"
     "       spotnik prices show\n"
     "       spotnik prices accelerators\n"
     "\n"
@@ -32,13 +33,26 @@ static const char usage[] =
     "nothing. show tells\n"
     "their age; accelerators has memory, rates and other names of all that can be rented. "
     "SPOTNIK_PRICES_MIRROR\n"
-    "stands for --mirror.\n"
+    "stands for --mirror. A server may be silent for --timeout, and a page take ten times as "
+    "long.\n"
     "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
+
+#define TIMEOUT_S 60
+#define TIMEOUT_MOST_S 86400
 
 struct call {
     struct spotnik_price_update update;
     const char *into;
+    bool timeout_given;
 };
+
+static bool timeout_read(struct call *call)
+{
+    call->timeout_given = true;
+    return spotnik_cli_duration("prices", "--timeout", optarg, false, &call->update.patience_s)
+           && ((call->update.patience_s >= 1 && call->update.patience_s <= TIMEOUT_MOST_S)
+               || spotnik_cli_refuse("prices", 0, "--timeout '%s' is not in [1s, 1d]", optarg));
+}
 
 static bool read_option(void *context, int option)
 {
@@ -64,6 +78,8 @@ static bool read_option(void *context, int option)
     case 'i':
         call->into = optarg;
         return true;
+    case 't':
+        return timeout_read(call);
     default:
         return false;
     }
@@ -220,18 +236,39 @@ static int accelerators(void)
     return 0;
 }
 
+/* What the call would pass over in silence; NULL: nothing. */
+static const char *passed_over(const struct call *call, bool updates)
+{
+    const struct spotnik_price_update *update = &call->update;
+    bool names = update->source_count || update->cloud_count || update->mirror || call->into
+                 || call->timeout_given;
+
+    if (!updates)
+        return names ? "--from, --cloud, --mirror, --into and --timeout are of update" : NULL;
+    if (update->source_count && update->cloud_count)
+        return "--from names the lists, so --cloud chooses none of them: leave one out";
+    if (update->source_count && update->mirror)
+        return "--from names the lists, so --mirror has none of them: leave one out";
+    return NULL;
+}
+
 int spotnik_cmd_prices(int argc, char **argv)
 {
-    static const struct option options[] = { { "from", 1, 0, 'f' }, { "cloud", 1, 0, 'c' },
-                                             { "into", 1, 0, 'i' }, { "mirror", 1, 0, 'm' },
-                                             { "help", 0, 0, 'h' }, { 0, 0, 0, 0 } };
-    struct call call = { .into = NULL };
+    static const struct option options[] = {
+        { "from", 1, 0, 'f' },   { "cloud", 1, 0, 'c' },   { "into", 1, 0, 'i' },
+        { "mirror", 1, 0, 'm' }, { "timeout", 1, 0, 't' }, { "help", 0, 0, 'h' },
+        { 0, 0, 0, 0 }
+    };
+    struct call call = { .update.patience_s = TIMEOUT_S };
     struct spotnik_fault fault;
     int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);
 
     if (done >= 0)
         return done;
-    const char *what = optind + 1 == argc ? argv[optind] : "";
+    const char *what = optind + 1 == argc ? argv[optind] : "",
+               *over = passed_over(&call, !strcmp(what, "update"));
+    if (*what && over)
+        return spotnik_cli_refuse("prices", SPOTNIK_EXIT_USAGE, "%s", over);
     int rc = !strcmp(what, "update")         ? update(&call, &fault)
              : !strcmp(what, "show")         ? show(&fault)
              : !strcmp(what, "accelerators") ? accelerators()

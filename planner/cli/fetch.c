@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetches with libcurl. A page is given a minute to answer and ten to come, and 256 MiB. The
- * library is loaded by the first fetch: with all that it needs in its turn it would take every
- * other command, and every worker that one starts, 5 ms of a processor. */
+/* Fetches with libcurl. A page is given a minute to answer, unless told otherwise, ten times that
+ * to come, and 256 MiB. The library is loaded by the first fetch: with all that it needs in its
+ * turn it would take every other command, and every worker that one starts, 5 ms of a
+ * processor. */
 #include "fetch.h"
 #include "gunzip.h"
 #include "plan/table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,9 @@ static bool is_local(const char *where)
 
 #ifdef SPOTNIK_HAVE_CURL
 #define HOPS_MOST 5u
+#define CONNECT_MOST_S 20.0
+#define SLOW_BYTES_PER_S 100L /* less than that is silence */
+#define PATIENCE_WHOLE 10     /* as often the patience with silence, a whole page may take */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -88,14 +93,17 @@ static size_t page_add(char *bytes, size_t one, size_t count, void *context)
 /* Redirections are followed by hand (page_follow), for libcurl cannot be told which hosts may go
  * without encryption. Nor does it decode: it takes a gzip stream that breaks off for a whole
  * one. */
-static void set_up(CURL *curl, const char *url, char *error, struct spotnik_page *page)
+static void set_up(CURL *curl, const char *url, double patience_s, char *error,
+                   struct spotnik_page *page)
 {
     lib.curl_easy_setopt(curl, CURLOPT_URL, url);
     lib.curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http,file");
     lib.curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    lib.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 20L);
-    lib.curl_easy_setopt(curl, CURLOPT_TIMEOUT, 600L);
+    lib.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)fmin(CONNECT_MOST_S, patience_s));
+    lib.curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES_PER_S);
+    lib.curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)patience_s);
+    lib.curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)(PATIENCE_WHOLE * patience_s));
     lib.curl_easy_setopt(curl, CURLOPT_USERAGENT, "spotnik");
     lib.curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, page_add);
@@ -138,13 +146,19 @@ static void facts_take(CURL *curl, bool asked, struct spotnik_page *page)
     page->unchanged = asked && (status == 304 || unmet);
 }
 
-static int page_fault(const char *url, CURLcode code, const char *error,
+static int page_fault(const char *url, CURLcode code, bool connected, const char *error,
                       struct spotnik_fault *fault)
 {
     const char *why = *error             ? error
                       : code == CURLE_OK ? "the page is empty"
                                          : lib.curl_easy_strerror(code);
 
+    if (code == CURLE_OPERATION_TIMEDOUT && connected)
+        return spotnik_fault_set(fault,
+                                 "%s: the server is silent, or too slow (%s); try again later, "
+                                 "with a longer --timeout, or give a file that you have with "
+                                 "--from",
+                                 url, why);
     switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -210,10 +224,11 @@ static int page_plain(const char *url, struct spotnik_page *page, struct spotnik
         url, SPOTNIK_TABLE_BYTES_MAX >> 20);
 }
 
-static int page_get(const char *url, const struct spotnik_page *kept, struct spotnik_page *page,
-                    struct spotnik_fault *fault)
+static int page_get(const char *url, const struct spotnik_page *kept, double patience_s,
+                    struct spotnik_page *page, struct spotnik_fault *fault)
 {
     char error[CURL_ERROR_SIZE] = "";
+    curl_off_t connect_us = 0;
 
     if (!load())
         return spotnik_fault_set(fault,
@@ -223,10 +238,11 @@ static int page_get(const char *url, const struct spotnik_page *kept, struct spo
     CURL *curl = lib.curl_easy_init();
     if (!curl)
         return spotnik_fault_set(fault, "%s: libcurl does not start", url);
-    set_up(curl, url, error, page);
+    set_up(curl, url, patience_s, error, page);
     struct curl_slist *headers = set_kept(curl, kept);
     CURLcode code = page_follow(curl, url, error, page);
     facts_take(curl, kept != NULL, page);
+    lib.curl_easy_getinfo(curl, CURLINFO_CONNECT_TIME_T, &connect_us);
     lib.curl_easy_cleanup(curl);
     lib.curl_slist_free_all(headers);
     if (code == CURLE_OK && page->unchanged)
@@ -234,13 +250,14 @@ static int page_get(const char *url, const struct spotnik_page *kept, struct spo
     if (code == CURLE_OK && page->bytes)
         return page_plain(url, page, fault);
     page_clear(page);
-    return page_fault(url, code, error, fault);
+    return page_fault(url, code, connect_us > 0, error, fault);
 }
 #else
-static int page_get(const char *url, const struct spotnik_page *kept, struct spotnik_page *page,
-                    struct spotnik_fault *fault)
+static int page_get(const char *url, const struct spotnik_page *kept, double patience_s,
+                    struct spotnik_page *page, struct spotnik_fault *fault)
 {
     (void)kept;
+    (void)patience_s;
     (void)page;
     return spotnik_fault_set(
         fault,
@@ -255,12 +272,12 @@ bool spotnik_source_is_page(const char *where)
     return !strncmp(where, "https://", 8) || !strncmp(where, "file://", 7) || is_local(where);
 }
 
-int spotnik_source_fetch(const char *where, const struct spotnik_page *kept,
+int spotnik_source_fetch(const char *where, const struct spotnik_page *kept, double patience_s,
                          struct spotnik_page *page_out, struct spotnik_fault *fault)
 {
     *page_out = (struct spotnik_page){ .bytes = NULL };
     if (spotnik_source_is_page(where))
-        return page_get(where, kept, page_out, fault);
+        return page_get(where, kept, patience_s, page_out, fault);
     if (strstr(where, "://"))
         return spotnik_fault_set(fault,
                                  "%s: only https://, files, and http:// of this machine are read",

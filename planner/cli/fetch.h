@@ -22,8 +22,9 @@ struct spotnik_page {
 
 /* Reads a path, file://, https://, or http:// of this machine (a mirror). Compressed pages come out
  * plain. With `kept` (may be null) the server is asked for the page only if it has changed since.
- * Returns 0, -1, or SPOTNIK_UNREACHABLE, with a fault that says what to do. */
-int spotnik_source_fetch(const char *where, const struct spotnik_page *kept,
+ * A server may be silent for `patience_s`, 1 or more. Returns 0, -1, or SPOTNIK_UNREACHABLE, with a
+ * fault that says what to do. */
+int spotnik_source_fetch(const char *where, const struct spotnik_page *kept, double patience_s,
                          struct spotnik_page *page_out, struct spotnik_fault *fault);
 bool spotnik_source_is_page(const char *where);
 

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define COUNT_MOST 1e6 /* machines of a kind */
+
 struct constants {
     struct spotnik_spotdnn_model model;
     struct spotnik_spotdnn_type *types;
@@ -305,7 +307,10 @@ int spotnik_model_spotdnn(int argc, char **argv)
             good = spotnik_cli_number(name, "--parameters-mb", optarg, 1e-9, 1e9,
                                       &constants.model.parameters_mb);
         else if (option == 'q')
-            good = spotnik_cli_number(name, "--quota", optarg, 0, 1e6, &quota);
+            good =
+                spotnik_cli_number(name, "--quota", optarg, 0, 1e6, &quota)
+                && (quota == floor(quota)
+                    || spotnik_cli_refuse(name, 0, "--quota '%s' is not a whole number", optarg));
         else if (option == 'l')
             good = spotnik_cli_number(name, "--loss", optarg, -1e9, 1e9, &goal.loss);
         else if (option == 'd')
@@ -315,8 +320,10 @@ int spotnik_model_spotdnn(int argc, char **argv)
         else
             good = false;
     }
+    if (optind < argc)
+        spotnik_cli_refuse(name, 0, "'%s' is one word too many", argv[optind]);
     if (!good || optind < argc)
-        return SPOTNIK_EXIT_USAGE;
+        return spotnik_cli_refuse("model", SPOTNIK_EXIT_USAGE, "--help tells all options");
     if (fit_count && !constants_path)
         return fit_run(fits, fit_count, &constants.model);
     if (!constants_path || isnan(goal.loss) || isnan(goal.deadline_s))
@@ -346,6 +353,20 @@ int spotnik_model_spotdnn(int argc, char **argv)
     return rc;
 }
 
+/* False where a count is not a whole number, or none is above zero. */
+static bool counts_whole(const double *counts, size_t count, unsigned *whole)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (counts[i] != floor(counts[i]) || counts[i] > COUNT_MOST)
+            return false;
+        whole[i] = (unsigned)counts[i];
+        total += counts[i];
+    }
+    return total > 0;
+}
+
 int spotnik_model_coefficient(int argc, char **argv)
 {
     static const struct option options[] = { { "speeds", 1, 0, 's' },
@@ -362,12 +383,11 @@ int spotnik_model_coefficient(int argc, char **argv)
         good = option == 's'   ? spotnik_cli_list(optarg, 1e-9, speeds, 64, &speed_count)
                : option == 'c' ? spotnik_cli_list(optarg, 0, counts, 64, &count_count)
                                : false;
-    if (!good || !speed_count || speed_count != count_count)
-        return spotnik_cli_refuse(
-            "model coefficient", SPOTNIK_EXIT_USAGE,
-            "--speeds and --counts are lists of the same length, such as 3,1 and 7,3");
-    for (size_t i = 0; i < count_count; i++)
-        whole[i] = (unsigned)counts[i];
+    if (!good || optind < argc || speed_count != count_count
+        || !counts_whole(counts, count_count, whole))
+        return spotnik_cli_refuse("model coefficient", SPOTNIK_EXIT_USAGE,
+                                  "--speeds and --counts are lists of the same length, such as 3,1 "
+                                  "and 7,3; counts are whole numbers, at least one above zero");
     printf("%.4f\n", spotnik_convergence_coefficient(speeds, whole, speed_count));
     return SPOTNIK_EXIT_OK;
 }
@@ -385,7 +405,8 @@ static double exponential_lost(const void *context, double age_s)
 struct interval_call {
     struct spotnik_interval_terms terms;
     struct spotnik_bathtub bathtub;
-    double mttf_s;
+    double mttf_s; /* NAN: the bathtub says it */
+    bool bathtub_given;
 };
 
 static bool interval_option(struct interval_call *call, int option, const char *name)
@@ -413,6 +434,7 @@ static bool interval_option(struct interval_call *call, int option, const char *
         if (!spotnik_cli_list(optarg, 1e-9, values, 4, &count) || count != 4)
             return spotnik_cli_refuse(name, 0, "--bathtub is A,tau1,tau2,cap with times in hours"),
                    false;
+        call->bathtub_given = true;
         call->bathtub = (struct spotnik_bathtub){ values[0], values[1] * 3600, values[2] * 3600,
                                                   values[3] * 3600 };
         return true;
@@ -430,7 +452,8 @@ int spotnik_model_interval(int argc, char **argv)
     };
     struct interval_call call = {
         .terms = { .write_s = 60, .tick_s = 60, .conditional = true, .exact_loss = true },
-        .bathtub = spotnik_bathtub_published
+        .bathtub = spotnik_bathtub_published,
+        .mttf_s = NAN,
     };
     struct spotnik_interval_plan *plan = calloc(1, sizeof(*plan));
     struct spotnik_fault fault;
@@ -440,9 +463,19 @@ int spotnik_model_interval(int argc, char **argv)
     optind = 1;
     while (good && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
         good = interval_option(&call, option, "model interval");
-    if (!good || !(call.terms.job_s > 0)) {
+    const char *wrong =
+        !good                                      ? "--help tells all options"
+        : optind < argc                            ? "there is a word too many; see --help"
+        : !(call.terms.job_s > 0)                  ? "--job 5h is needed, above zero"
+        : !(call.terms.write_s > 0)                ? "--write is not above zero"
+        : !(call.terms.tick_s > 0)                 ? "--tick is not above zero"
+        : !(call.mttf_s > 0 || isnan(call.mttf_s)) ? "--mttf is not above zero"
+        : !isnan(call.mttf_s) && call.bathtub_given
+            ? "--mttf and --bathtub both say how machines are lost: give one of them"
+            : NULL;
+    if (wrong) {
         free(plan);
-        return spotnik_cli_refuse("model interval", SPOTNIK_EXIT_USAGE, "--job 5h is needed");
+        return spotnik_cli_refuse("model interval", SPOTNIK_EXIT_USAGE, "%s", wrong);
     }
     call.terms.lost_by = call.mttf_s > 0 ? exponential_lost : bathtub_lost;
     call.terms.context = call.mttf_s > 0 ? (const void *)&call.mttf_s : &call.bathtub;

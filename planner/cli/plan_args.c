@@ -24,10 +24,14 @@ int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
 int spotnik_cli_options(int argc, char **argv, const char *letters, const struct option *options,
                         const char *usage, bool (*take)(void *call, int option), void *call)
 {
-    int option;
+    int option, which = -1;
 
     optind = 0; /* from the beginning, even after an earlier look */
-    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, letters, options, &which)) != -1) {
+        if (option != '?' && optarg && !*optarg && which >= 0)
+            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE,
+                                      "--%s has no value: what stands behind it is empty",
+                                      options[which].name);
         if (option == 'h') {
             fputs(usage, stdout);
             return SPOTNIK_EXIT_OK;
@@ -147,4 +151,26 @@ int spotnik_cli_json(json_t *json)
     putchar('\n');
     json_decref(json);
     return SPOTNIK_EXIT_OK;
+}
+
+const char *spotnik_cli_rule_broken(const struct spotnik_cli_rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].broken)
+            return rules[i].says;
+    return NULL;
+}
+
+size_t spotnik_cli_word_quote(const char *word, char *to, size_t room)
+{
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+    size_t used = 0;
+
+    if (*word && !word[strspn(word, safe)])
+        return (size_t)snprintf(to, room, "%s", word);
+    used += (size_t)snprintf(to, room, "'");
+    for (; *word && used + 6 < room; word++)
+        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
+    return used + (size_t)snprintf(to + used, room - used, "'");
 }

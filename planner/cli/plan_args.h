@@ -50,4 +50,15 @@ void spotnik_cli_csv_row(const struct spotnik_table *table, size_t row);
 /* Prints and frees a JSON value. */
 int spotnik_cli_json(json_t *json);
 
+/* A rule of a command's options, and what it says to who breaks it. */
+struct spotnik_cli_rule {
+    bool broken;
+    const char *says;
+};
+
+/* What the first broken rule says; NULL: none is broken. */
+const char *spotnik_cli_rule_broken(const struct spotnik_cli_rule *rules, size_t count);
+/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
+size_t spotnik_cli_word_quote(const char *word, char *to, size_t room);
+
 #endif

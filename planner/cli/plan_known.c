@@ -78,7 +78,7 @@ static int seen_load(const char *text, const struct spotnik_known *known,
     struct spotnik_trace trace;
     size_t set = 0;
 
-    if (!path || (size_t)(path - text) >= sizeof(type))
+    if (!path || !path[1] || (size_t)(path - text) >= sizeof(type))
         return spotnik_fault_set(fault, "--availability '%s': write TYPE=FILE or TYPE@ZONE=FILE",
                                  text);
     snprintf(type, sizeof(type), "%.*s", (int)(path - text), text);

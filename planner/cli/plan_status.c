@@ -305,8 +305,15 @@ int spotnik_standing_apply(struct spotnik_standing *standing, struct spotnik_pro
         return 0;
     if (spotnik_json_load(standing->path, &json, fault))
         return -1;
-    int rc = json_object_get(json, "step_committed") ? runtime_read(&job, json, &progress)
-                                                     : handmade_read(&job, json, &progress);
+    bool runtime = json_object_get(json, "step_committed") != NULL;
+    int rc = runtime ? runtime_read(&job, json, &progress)
+             : standing->running_count || standing->clock != 1
+                 ? spotnik_fault_set(
+                       fault,
+                       "%s: --running and --clock are of what `spotnik status --json` prints; a "
+                       "file made by hand says its own, in 'machines' and 'elapsed_s'",
+                       standing->path)
+                 : handmade_read(&job, json, &progress);
     json_decref(json);
     if (rc)
         return rc;

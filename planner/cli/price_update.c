@@ -43,12 +43,12 @@ static void age_note(const char *where, double modified_s)
 }
 
 /* The page, from the network or, where it has not changed, as it is kept. */
-static int page_take(const char *where, const char *prices, struct spotnik_page *page,
-                     struct spotnik_fault *fault)
+static int page_take(const struct spotnik_price_update *update, const char *where,
+                     const char *prices, struct spotnik_page *page, struct spotnik_fault *fault)
 {
     struct spotnik_page kept = { .bytes = NULL };
     bool there = spotnik_source_is_page(where) && spotnik_price_page_load(prices, where, &kept);
-    int rc = spotnik_source_fetch(where, there ? &kept : NULL, page, fault);
+    int rc = spotnik_source_fetch(where, there ? &kept : NULL, update->patience_s, page, fault);
 
     if (!rc && page->unchanged && there) {
         kept.unchanged = true;
@@ -59,12 +59,13 @@ static int page_take(const char *where, const char *prices, struct spotnik_page 
     return rc;
 }
 
-static int source_read(struct spotnik_catalog *catalog, const char *where, const char *prices,
+static int source_read(const struct spotnik_price_update *update, const char *where,
+                       const char *prices, struct spotnik_catalog *catalog,
                        struct spotnik_fault *fault)
 {
     struct spotnik_page page;
     size_t before = catalog->count;
-    int rc = page_take(where, prices, &page, fault);
+    int rc = page_take(update, where, prices, &page, fault);
 
     if (rc)
         return rc;
@@ -94,13 +95,13 @@ static int default_read(const struct spotnik_price_update *update, size_t i, con
     char where[1024];
 
     snprintf(where, sizeof(where), "%s/%s", host, defaults[i].path);
-    int rc = source_read(catalog, where, prices, fault);
+    int rc = source_read(update, where, prices, catalog, fault);
     if (!rc || rc == SPOTNIK_UNREACHABLE || !defaults[i].older)
         return rc;
     catalog_shorten(catalog, before);
     fprintf(stderr, "spotnik prices: note: %s; an older list is tried\n", fault->text);
     snprintf(where, sizeof(where), "%s/%s", host, defaults[i].older);
-    return source_read(catalog, where, prices, fault);
+    return source_read(update, where, prices, catalog, fault);
 }
 
 static int defaults_read(const struct spotnik_price_update *update, const char *prices,
@@ -132,7 +133,7 @@ int spotnik_price_update(const struct spotnik_price_update *update, const char *
     if (!update->source_count)
         return defaults_read(update, prices, catalog, fault);
     for (size_t i = 0; !rc && i < update->source_count; i++)
-        rc = source_read(catalog, update->sources[i], prices, fault);
+        rc = source_read(update, update->sources[i], prices, catalog, fault);
     if (!rc && !catalog->count)
         return spotnik_fault_set(
             fault,

@@ -13,6 +13,7 @@ struct spotnik_price_update {
     const char *sources[SPOTNIK_PRICE_SOURCES_MAX], *clouds[SPOTNIK_PRICE_SOURCES_MAX];
     size_t source_count, cloud_count;
     const char *mirror; /* null: the lists' own hosts */
+    double patience_s;  /* how long a server may be silent */
 };
 
 /* Reads all sources, or the default lists of the clouds, into `catalog`. Pages are kept beside

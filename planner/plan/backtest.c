@@ -23,7 +23,8 @@ struct run {
     /* sets; what is not in `goal` goes once something in it is up */
     unsigned held, goal;
     bool committed, available;
-    double usual, usual_until_s; /* the usual price, and when it is looked at again */
+    /* the usual price, how long prices stay beyond it, and when both are looked at again */
+    double usual, stays_s, usual_until_s;
 };
 
 int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotnik_fault *fault)
@@ -292,6 +293,26 @@ static double usual_price(const struct run *run)
     return passed_s > 0 ? total / passed_s : fmin(cap, price_at(run, run->now_s, NULL));
 }
 
+/* How long a price stays on one side of the usual one; infinite where it never changed sides. */
+static double price_stays_s(const struct run *run)
+{
+    const struct spotnik_job_terms *terms = run->terms;
+    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S);
+    double cap = terms->cap > 0 ? terms->cap : INFINITY, passed_s = 0;
+    unsigned turns = 0;
+    bool above = false;
+
+    for (double at_s = from_s; terms->prices && at_s < until_s - TIME_EPSILON_S; at_s += SAMPLE_S) {
+        double price = spotnik_prices_at(terms->prices, at_s, NULL);
+        if (price > cap)
+            continue;
+        turns += passed_s > 0 && above != (price > run->usual);
+        above = price > run->usual;
+        passed_s += SAMPLE_S;
+    }
+    return turns ? passed_s / turns : INFINITY;
+}
+
 /* What the policy is shown; nothing of the future but the warning. */
 static struct spotnik_choice run_ask(const struct run *run)
 {
@@ -308,6 +329,7 @@ static struct spotnik_choice run_ask(const struct run *run)
         .warned = run->terms->notice_s > 0 && warning_s(run) <= run->now_s + TIME_EPSILON_S,
         .price = price_at(run, run->now_s, NULL),
         .price_usual = run->usual,
+        .price_stays_s = run->stays_s,
     };
 
     return run->policy->choose(run->policy->self, &view);
@@ -341,6 +363,7 @@ static void run_step(struct run *run)
     run_look(run);
     if (run->now_s >= run->usual_until_s) {
         run->usual = usual_price(run);
+        run->stays_s = price_stays_s(run);
         run->usual_until_s = run->now_s + USUAL_EVERY_S;
     }
     double stretch_s = run_decide(run), now = speed(run, ready(run));

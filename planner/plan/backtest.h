@@ -59,6 +59,8 @@ struct spotnik_job_view {
     bool warned; /* spot will be gone within the notice */
     /* of spot: now, and the mean of the week before; both 1 without a history */
     double price, price_usual;
+    /* how long the price stayed above or below the usual one, on average, in that week */
+    double price_stays_s;
 };
 
 struct spotnik_choice {

@@ -191,7 +191,7 @@ int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignm
     const char *path = strchr(assignment, '=');
     bool known = false;
 
-    if (!path)
+    if (!path || !path[1])
         return spotnik_fault_set(fault, "'%s': write INSTANCE=FILE", assignment);
     if (catalog->history_count == SPOTNIK_HISTORIES_MAX)
         return spotnik_fault_set(fault, "'%s': more than %d price histories", assignment,

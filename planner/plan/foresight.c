@@ -15,8 +15,9 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
-#define REVERSION 0.5 /* how much of what is beyond the usual price is thought to pass */
-#define SETS 4        /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
+#define REVERSION 0.5      /* how much of what is beyond the usual price passes in a long wait */
+#define FIRST_STEP_S 600.0 /* in which the age of the first stretch is followed */
+#define SETS 4             /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
 /* the grid ends at so much of the first slack; more than that counts as that */
 #define SLACK_GROWTH 1.5
 
@@ -31,6 +32,8 @@ struct solved {
     float *ahead;
     struct row step[PHASES], long_step[PHASES];
     double log_end[2][BUCKETS], end_per_s[2][BUCKETS];
+    /* of what there is when the job begins, by age: before anything is seen, and by now */
+    double first[2][BUCKETS], first_now[2][BUCKETS];
 };
 
 struct spotnik_foresight {
@@ -38,6 +41,7 @@ struct spotnik_foresight {
     struct solved *solved;
     double *belief; /* log weights */
     size_t count, work_cells, slack_cells, lengths;
+    bool changed;       /* availability has, since the job began */
     double unit;        /* the typical price of spot */
     double h_s, long_s; /* grid step; the step in which a changeover is paid. Equal: lengths is 1 */
 };
@@ -86,6 +90,49 @@ static void chain_power(double chain[PHASES][PHASES], unsigned times, double pow
                     next[i][j] += power[i][k] * chain[k][j];
         memcpy(power, next, sizeof(next));
     }
+}
+
+/* Ends of a bucket by age, per second. */
+static double ages_per_s(size_t bucket)
+{
+    double before_h = bucket ? spotnik_climate_age_h[bucket - 1] : 0;
+
+    return bucket == BUCKETS - 1 ? 0 : 1 / (3600 * (spotnik_climate_age_h[bucket] - before_h));
+}
+
+/* Nobody tells how old a stretch is in which a job begins. Each age is as likely as stretches of
+ * this climate are of that age at any instant: long ones fill more of the time. */
+static void first_make(struct solved *solved)
+{
+    for (int up = 0; up < 2; up++) {
+        double total = 0, reach = 1;
+        for (size_t b = 0; b < BUCKETS; b++) {
+            double leaves_per_s = solved->end_per_s[up][b] + ages_per_s(b);
+            solved->first[up][b] = reach / leaves_per_s;
+            total += solved->first[up][b];
+            reach *= ages_per_s(b) / leaves_per_s;
+        }
+        for (size_t b = 0; b < BUCKETS; b++)
+            solved->first[up][b] /= total;
+    }
+}
+
+/* The first stretch has lasted for so much longer; returns how likely that was. */
+static double first_pass(const struct solved *solved, double first[BUCKETS], bool up,
+                         double stretch_s)
+{
+    double comes = 0, total = 0;
+
+    for (size_t b = 0; b < BUCKETS; b++) {
+        double leaves_per_s = solved->end_per_s[up][b] + ages_per_s(b);
+        double gone = first[b] * (1 - exp(-leaves_per_s * stretch_s));
+        first[b] += comes - gone;
+        comes = gone * ages_per_s(b) / leaves_per_s;
+        total += first[b];
+    }
+    for (size_t b = 0; b < BUCKETS; b++)
+        first[b] /= total;
+    return total;
 }
 
 static void rows_make(double chain[PHASES][PHASES], struct row rows[PHASES])
@@ -246,6 +293,7 @@ static void solve(const struct spotnik_foresight *f, struct solved *solved,
             solved->log_end[up][b] = log(climate->end_per_h[up][b]);
         }
     }
+    first_make(solved);
     memset(solved->ahead, 0, f->slack_cells * f->lengths * PHASES * SETS * sizeof(float));
     for (size_t c = 1; c < f->work_cells; c++)
         for (size_t s = 0; s < f->slack_cells; s++)
@@ -320,6 +368,23 @@ static void foresight_start(void *self)
     struct spotnik_foresight *f = self;
 
     memset(f->belief, 0, f->count * sizeof(*f->belief));
+    f->changed = false;
+    for (size_t i = 0; i < f->count; i++)
+        memcpy(f->solved[i].first_now, f->solved[i].first, sizeof(f->solved[i].first));
+}
+
+/* The log of how likely a climate made what was seen of the first stretch. */
+static double first_see(struct solved *solved, bool up, double stretch_s, bool ended)
+{
+    double *now = solved->first_now[up], ends_per_s = 0, likely = 1;
+
+    for (size_t b = 0; b < BUCKETS; b++)
+        ends_per_s += now[b] * solved->end_per_s[up][b];
+    if (ended)
+        return log(ends_per_s * 3600);
+    for (; stretch_s > 0; stretch_s -= FIRST_STEP_S)
+        likely *= first_pass(solved, now, up, fmin(stretch_s, FIRST_STEP_S));
+    return log(likely);
 }
 
 static void foresight_observe(void *self, bool available, double age_s, double stretch_s,
@@ -329,29 +394,57 @@ static void foresight_observe(void *self, bool available, double age_s, double s
     size_t bucket = spotnik_climate_bucket(age_s);
 
     for (size_t i = 0; i < f->count; i++)
-        f->belief[i] += ended ? f->solved[i].log_end[available][bucket]
-                              : -f->solved[i].end_per_s[available][bucket] * stretch_s;
+        f->belief[i] += !f->changed ? first_see(&f->solved[i], available, stretch_s, ended)
+                        : ended     ? f->solved[i].log_end[available][bucket]
+                                    : -f->solved[i].end_per_s[available][bucket] * stretch_s;
+    f->changed |= ended;
+}
+
+/* How much of what the price is beyond the usual one is thought to pass while the job can wait.
+ * Below two changeovers of slack it cannot: spot would not be begun any more. */
+static double reversion(const struct spotnik_foresight *f, const struct spotnik_job_view *view)
+{
+    double slack_s = view->time_left_s - view->work_left_s,
+           waits_s = fmax(0, slack_s - 2 * f->terms.changeover_s);
+
+    return REVERSION * (1 - exp(-waits_s / view->price_stays_s));
 }
 
 /* The programme knows one price. What spot costs now beyond the usual is paid for this step; later
- * ones are thought to be usual again. So the job waits out what is dear while waiting is cheap, and
- * hurries where it is cheap. */
+ * ones are thought to be usual again, if the job can wait for that. So the job waits out what is
+ * dear while waiting is cheap, and hurries where it is cheap. */
 static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view,
                       unsigned from, double weight, double cost[SETS])
 {
     double usual = fmin(view->price_usual / f->unit, f->terms.price_ratio),
-           beyond = view->price / f->unit - usual;
+           beyond = view->price / f->unit - usual, passes = reversion(f, view);
 
     for (unsigned to = 0; to < SETS; to++)
         if (to & SPOTNIK_SPOT)
-            cost[to] += weight * REVERSION * beyond * (to & ~from ? f->long_s : f->h_s) / 3600;
+            cost[to] += weight * passes * beyond * (to & ~from ? f->long_s : f->h_s) / 3600;
+}
+
+/* Under one climate; the first stretch may be of any age. */
+static double climate_cost(const struct spotnik_foresight *f, const struct solved *solved,
+                           const struct spotnik_job_view *view, size_t phase, unsigned from,
+                           unsigned to)
+{
+    double slack_s = view->time_left_s - view->work_left_s, total = 0;
+    size_t youngest = phase_up(phase) ? BUCKETS : 0;
+
+    if (f->changed || phase_up(phase) != view->available)
+        return choice_cost(f, solved, view->work_left_s, slack_s, phase, from, to);
+    for (size_t b = 0; b < BUCKETS; b++)
+        total += solved->first_now[view->available][b]
+                 * choice_cost(f, solved, view->work_left_s, slack_s, youngest + b, from, to);
+    return total;
 }
 
 /* Expected cost of each set, under the belief. */
 static void costs_make(const struct spotnik_foresight *f, const struct spotnik_job_view *view,
                        size_t phase, unsigned from, double cost[SETS])
 {
-    double highest = -INFINITY, total = 0, slack_s = view->time_left_s - view->work_left_s;
+    double highest = -INFINITY, total = 0;
 
     memset(cost, 0, SETS * sizeof(*cost));
     for (size_t i = 0; i < f->count; i++)
@@ -361,8 +454,7 @@ static void costs_make(const struct spotnik_foresight *f, const struct spotnik_j
         if (weight < 1e-3)
             continue;
         for (unsigned to = 0; to < SETS; to++)
-            cost[to] +=
-                weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, from, to);
+            cost[to] += weight * climate_cost(f, &f->solved[i], view, phase, from, to);
         total += weight;
     }
     price_add(f, view, from, total, cost);

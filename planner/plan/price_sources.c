@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SHOWN_MOST 60 /* bytes of a page that is no list */
+
 /* The on-demand page has places by name. */
 static const char *const places[][2] = {
     { "US East (N. Virginia)", "us-east-1" },
@@ -170,8 +172,8 @@ static int json_source(struct spotnik_catalog *catalog, const char *name, const 
         rc = spotnik_fault_set(
             fault,
             "%s: JSON, but neither the Spot Advisor ('spot_advisor') nor a price page of AWS "
-            "('config' or 'regions')",
-            name);
+            "('config' or 'regions'); it begins with: %.*s",
+            name, (int)(size < SHOWN_MOST ? size : SHOWN_MOST), bytes);
     json_decref(json);
     return rc;
 }

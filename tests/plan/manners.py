@@ -28,6 +28,9 @@ def main(folder):
     for words, why, code in ((("--quota", "p9.*=2"), "no type of the catalog", 1), (("--speedup", "3"), "--churn", 2)):
         assert why in run(*plan, "epochs=9", *words, code=code), words
     assert "the last to go were offers by --region" in run(*plan, "epochs=9", "--region", "moon", code=1)
+    # the first plan of a script that gives machines back later: taken, and explained
+    done = subprocess.run([sys.argv[1], *plan, "epochs=9", "--release", "-o", "json"], capture_output=True, text=True, env={**os.environ, "SPOTNIK_PRICES": "/nowhere/prices.csv"})
+    assert done.returncode == 0 and json.loads(done.stdout)["plan"] and "note: --release says nothing" in done.stderr, done
     # a target without an end is refused at once, with what it would take
     assert re.search(r"needs .* years", run("plan", "--target", "epochs=1e30", code=1))
     # hours are hours: no difference of more than 90 minutes is told in minutes

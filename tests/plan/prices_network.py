@@ -8,12 +8,14 @@ import gzip
 import http.server
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import zlib
 
 import prices as lists
 
@@ -22,13 +24,13 @@ LISTS = {"/v8/aws/vms.csv": lists.AWS, "/v8/gcp/vms.csv": lists.GCP, "/v8/azure/
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """Answers from `pages`: path -> {text, mark, etag, modified, status, gzip, short, cut, to}; `asked` has (path, status) of every answer."""
+    """Answers from `pages`: path -> {text, raw, mark, etag, modified, status, gzip, short, cut, to}; `asked` has (path, status) of every answer."""
     pages, asked = {}, []
 
     def do_GET(self):  # noqa: N802 (the name that http.server wants)
         page = self.pages.get(self.path)
         status = 404 if page is None else page.get("status", 200)
-        body = b"" if page is None else page.get("mark", b"") + page["text"].encode()
+        body = b"" if page is None else page.get("raw", page.get("mark", b"") + page["text"].encode())
         if status == 200 and self.unchanged(page):
             status, body = 304, b""
         self.asked.append((self.path, status))
@@ -56,6 +58,26 @@ class Pages(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Silent(http.server.BaseHTTPRequestHandler):
+    """Never ends an answer: says nothing, or a byte now and then, until the client goes. What it waits for is the client's end of the connection."""
+
+    def do_GET(self):  # noqa: N802
+        try:
+            if self.path.startswith("/drip"):
+                self.send_response(200)
+                self.send_header("Content-Length", "1000000")
+                self.end_headers()
+            while not select.select([self.connection], [], [], 0.2)[0]:
+                if self.path.startswith("/drip"):
+                    self.wfile.write(b"a")
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
 class Case:
     def __init__(self, folder, root):
         self.root, self.kept = root, os.path.join(folder, "kept.csv")
@@ -76,8 +98,8 @@ class Case:
             return source.read()
 
 
-def serve():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+def serve(pages=Pages):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), pages)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
@@ -160,6 +182,40 @@ def elsewhere(case):
     case.run("update", env={"SPOTNIK_PRICES_MIRROR": "http://example.org"}, fails="SPOTNIK_PRICES_MIRROR is https://")
 
 
+def wrong(case):
+    """Pages that are whole and compressed rightly, but no lists; a page that is small until it is unpacked."""
+    fill(etag='"v9"')
+    case.update()
+    rows = case.text()
+    url = case.root + "/v8/aws/vms.csv"
+    for text, says in (("{}", "neither"), ("[1, 2]", "neither"), ('{"message": "rate limit exceeded"}', "rate limit exceeded"), ("Not Found", "no rows"), ("a,b,c\n1,2,3\n", "column"),
+                       (lists.AWS.splitlines()[0] + "\n", "no rows"), ("\0" * 5000, "vms.csv"), ("[" * 100000, "vms.csv"), ("InstanceType," * 20000, "vms.csv"), (" \n \n", "column")):
+        for packed in (False, True):
+            Pages.pages["/v8/aws/vms.csv"] = {"text": text, "etag": '"v10"', "gzip": packed}
+            said = case.run("update", "--from", url, fails=says).stderr
+            assert said.count("\n") == 1 and len(said) < 700 and case.text() == rows, (text[:60], said)
+    packer, some = zlib.compressobj(wbits=31), b"a" * (1 << 20)
+    Pages.pages["/v8/aws/vms.csv"] = {"text": "", "raw": b"".join(packer.compress(some) for _ in range(257)) + packer.flush()}
+    case.run("update", "--from", url, fails="larger than 256 MiB")
+    assert case.text() == rows
+
+
+def silent(case):
+    """A server that says nothing, or a byte now and then, is given up, and the others are asked all the same."""
+    server = serve(Silent)
+    root = f"http://127.0.0.1:{server.server_port}"
+    fill()
+    case.update()
+    rows = case.text()
+    for path in ("/mute.csv", "/drip.csv"):
+        said = case.run("update", "--timeout", "1s", "--from", root + path, fails="the server is silent, or too slow").stderr
+        assert "--timeout" in said and "stay as they are" in said and said.count("\n") == 1 and case.text() == rows, said
+    Pages.pages["/v8/aws/vms.csv"] = {"text": "", "status": 302, "to": root + "/mute.csv"}
+    partly = case.run("update", "--timeout", "1s", "--mirror", case.root)
+    assert "LEFT OUT: " + case.root + "/v8/aws/vms.csv" in partly.stderr and "gcp: " in partly.stdout, partly
+    server.shutdown()
+
+
 def old(case):
     """What has not changed for weeks is told."""
     fill(modified=time.time() - 40 * 86400)
@@ -183,7 +239,7 @@ def no_network(case):
 def main(folder):
     server = serve()
     case = Case(folder, f"http://127.0.0.1:{server.server_port}")
-    for check in (changes_only, broken, elsewhere, old, no_network):
+    for check in (changes_only, broken, elsewhere, wrong, silent, old, no_network):
         check(case)
         print("ok", check.__name__, flush=True)
     server.shutdown()
