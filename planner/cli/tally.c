@@ -18,7 +18,7 @@ static double sums_sd(const struct spotnik_sums *sums, size_t n)
 }
 
 void spotnik_tally_add(struct spotnik_tally *tally, const struct spotnik_job_result *result,
-                      double price_ratio)
+                       double price_ratio)
 {
     sums_add(&tally->on_demand_h, result->on_demand_work_s / 3600);
     sums_add(&tally->spot_h, result->spot_work_s / 3600);
