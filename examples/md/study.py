@@ -400,6 +400,8 @@ def pictures(given, curves, judge, told, lives):
     matplotlib.use("svg")
     from matplotlib import pyplot
 
+    pyplot.rcParams["svg.fonttype"] = "none"  # texts stay texts
+
     def save(figure, name):
         figure.savefig(given.folder / name, bbox_inches="tight", metadata={"Date": None})
 
