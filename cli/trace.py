@@ -149,7 +149,12 @@ def deaths(members: list[Member]) -> dict[str, float]:
 
 
 def recoveries(member: Member) -> list[Event]:
-    return [event for event in member.events if event.get("cat") == "view" and event["args"]["lost"] and event["name"] == "reconcile"]
+    """The first phase that it saw of each: one whose own ballot another one overtook has no reconcile."""
+    first: dict[int, Event] = {}
+    for event in member.events:
+        if event.get("cat") == "view" and event["args"]["lost"]:
+            first.setdefault(event["args"]["epoch"], event)
+    return list(first.values())
 
 
 def witnessed(member: Member, last: dict[str, float]) -> dict[str, Event]:

@@ -126,30 +126,34 @@ void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_eve
     }
 }
 
-static void phase(struct spotnik_tracer *trace, uint32_t which, uint64_t from_ns, uint64_t to_ns)
+/* Returns where the next phase begins. One that this member was told of late, by the next one, has
+ * no instant: its time counts to the next. */
+static uint64_t phase(struct spotnik_tracer *trace, uint32_t which, uint64_t from_ns,
+                      uint64_t to_ns)
 {
-    if (from_ns != 0 && to_ns >= from_ns)
-        put(trace, SPOTNIK_TRACE_PHASE, which,
-            &(struct spotnik_trace_mark){ .cell = { .at_ns = from_ns },
-                                          .to_ns = to_ns,
-                                          .step = trace->restarted_epoch,
-                                          .more = trace->changes });
+    if (from_ns == 0 || to_ns < from_ns)
+        return from_ns;
+    put(trace, SPOTNIK_TRACE_PHASE, which,
+        &(struct spotnik_trace_mark){ .cell = { .at_ns = from_ns },
+                                      .to_ns = to_ns,
+                                      .step = trace->restarted_epoch,
+                                      .more = trace->changes });
+    return to_ns;
 }
 
 static void view(struct spotnik_tracer *trace, const struct spotnik_core *core)
 {
     struct spotnik_core_status status;
+    uint64_t at_ns;
 
     spotnik_core_status(core, &status);
     trace->restarted_epoch = status.epoch;
     trace->restarted_ns = status.restarted_ns;
     trace->changes = (uint64_t)status.last_lost << 32
                      | (uint64_t)(status.last_joined & 0xffff) << 16 | (status.last_left & 0xffff);
-    if (status.detected_ns == 0)
-        return;
-    phase(trace, 0, status.detected_ns, status.reconciled_ns);
-    phase(trace, 1, status.reconciled_ns, status.accepted_ns);
-    phase(trace, 2, status.accepted_ns, status.restarted_ns);
+    at_ns = phase(trace, 0, status.detected_ns, status.reconciled_ns);
+    at_ns = phase(trace, 1, at_ns, status.accepted_ns);
+    phase(trace, 2, at_ns, status.restarted_ns);
 }
 
 /* What arrived with the commit itself has no time of its own. */

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,26 +91,42 @@ def untold(folder: Path) -> None:
     path.write_bytes(whole)
 
 
-def later(data: bytes) -> bytes:
-    """Marks as src/record/tracer_file.h has them, with every time moved."""
-    moved, at = b"", 0
+def marks(data: bytes) -> Iterator[bytearray]:
+    """As src/record/tracer_file.h has them."""
+    at = 0
     while at + 16 <= len(data):
-        begin, what = struct.unpack_from("=QQ", data, at)
-        kind, size = what & 15, 16 if what & 15 in (trace_file.START, trace_file.TURN) else 48
-        mark = bytearray(data[at : at + size])
-        struct.pack_into("=Q", mark, 0, begin + OFF_NS)
-        if kind in (trace_file.BUCKET, trace_file.PHASE):
-            struct.pack_into("=Q", mark, 16, struct.unpack_from("=Q", mark, 16)[0] + OFF_NS)
-        moved, at = moved + mark, at + size
-    return moved
+        kind = data[at + 8] & 15
+        size = 16 if kind in (trace_file.START, trace_file.TURN) else 48
+        yield bytearray(data[at : at + size])
+        at += size
+
+
+def later(mark: bytearray) -> bytearray:
+    """With every time moved."""
+    kind = mark[8] & 15
+    struct.pack_into("=Q", mark, 0, struct.unpack_from("=Q", mark)[0] + OFF_NS)
+    if kind in (trace_file.BUCKET, trace_file.PHASE):
+        struct.pack_into("=Q", mark, 16, struct.unpack_from("=Q", mark, 16)[0] + OFF_NS)
+    return mark
+
+
+def overtaken(folder: Path) -> None:
+    """One had begun a ballot of its own when it was told the outcome of the other's: no reconcile of it has an end."""
+    path = next(path for path in folder.glob("*.trace") if b"death\0" in path.read_bytes())
+    whole = path.read_bytes()
+    head, _, data = whole.partition(b"\n")
+    path.write_bytes(head + b"\n" + b"".join(mark for mark in marks(data) if mark[8] != trace_file.PHASE))  # the phase of number 0
+    assert spans(path, "accept") and not spans(path, "reconcile")
+    merge(folder)
+    path.write_bytes(whole)
 
 
 def shifted(folder: Path) -> None:
     """One member says that it is of another host, whose clock is ahead."""
     path = max(folder.glob("*.trace"), key=lambda path: len(spans(path, "commit")))
-    line, _, marks = path.read_bytes().partition(b"\n")
+    line, _, data = path.read_bytes().partition(b"\n")
     head = {**json.loads(line), "host": "0" * 16}
-    path.write_bytes(json.dumps(head).encode() + b"\n" + later(marks))
+    path.write_bytes(json.dumps(head).encode() + b"\n" + b"".join(later(mark) for mark in marks(data)))
     said = ask("merge", str(folder), "-o", str(folder / "all"))
     found = [(abs(float(at)), float(error)) for at, error in re.findall(r"clock ([+-][\d.]+) ms ± ([\d.]+) ms", said)]
     off = [(at, error) for at, error in found if error > 0]
@@ -172,6 +189,7 @@ if __name__ == "__main__":
         name = run(where)
         merge(where)
         untold(where)
+        overtaken(where)
         why(where, name)
         shifted(where)
         torch_lines_up(Path(top) / "alone")
