@@ -357,7 +357,8 @@ SPOTNIK_API int spotnik_state_blob_get(spotnik_job *job, const char *name, void 
 
 /**
  * Call @p refresh inside spotnik_step_begin() or spotnik_leave(), on the caller's thread, right
- * before the library copies the state for a joiner or a checkpoint. It updates registered memory
+ * before the library copies the state for a joiner or a checkpoint, and inside
+ * spotnik_state_digest() between two steps. It updates registered memory
  * and blobs, so that a program need not pack its objects after every step. It may call
  * spotnik_state_blob_set() and spotnik_state_blob_get(), nothing else of this library. NULL ends
  * this. Errors: ARGUMENT.
@@ -496,7 +497,8 @@ SPOTNIK_API void spotnik_batch_status(spotnik_job *job, spotnik_batch_info *ret)
 SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max);
 
 /** XXH3-64 of all registered state, in order of registration: equal on all members between
- * commit+apply and the next commit. Call from the thread that applies updates. */
+ * commit+apply and the next commit. Between two steps it calls the refresh of
+ * spotnik_state_refresh_set() first. Call from the thread that applies updates. */
 SPOTNIK_API uint64_t spotnik_state_digest(spotnik_job *job);
 
 /** One line: what the code means and what to do next. Static storage. */

@@ -59,9 +59,14 @@ class Looking(Membership):
 
     @property
     def digest(self) -> int:
-        """XXH3-64 of all registered state: equal on all members between applying a step and the next commit."""
+        """XXH3-64 of all registered state: equal on all members between applying a step and the next commit.
+
+        Between two steps the refresh of :meth:`refresh_set` runs first, and what it raises is raised here.
+        """
         with Alone(self):
-            return int(self._library.spotnik_state_digest(self._job()))
+            digest = int(self._library.spotnik_state_digest(self._job()))
+        self._raise_refresh_error()
+        return digest
 
     @property
     def members_max(self) -> int:

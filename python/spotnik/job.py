@@ -118,9 +118,9 @@ class Job(Looking):
     def refresh_set(self, refresh: Optional[Callable[[], object]]) -> None:
         """Have `refresh` called right before the state is copied for others or a checkpoint.
 
-        That is inside :meth:`step_begin` or :meth:`leave`, which raise what it raises. Where it fails in :meth:`leave`,
-        the member writes no last checkpoint, and is lost to the others. It brings registered memory and
-        blobs up to date and may call :meth:`blob_set` and :meth:`blob_get`, nothing else.
+        That is inside :meth:`step_begin` or :meth:`leave`, or :attr:`digest`, which raise what it raises. Where it
+        fails in :meth:`leave`, the member writes no last checkpoint, and is lost to the others. It brings registered
+        memory and blobs up to date and may call :meth:`blob_set` and :meth:`blob_get`, nothing else.
         """
 
         def called(_context: object) -> None:

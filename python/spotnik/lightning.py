@@ -68,7 +68,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         """The device of this member: that given, else the one of its place on the host."""
         if self._device is None:
             accelerator: Any = self.accelerator
-            devices = accelerator.get_parallel_devices(accelerator.auto_device_count())
+            devices = accelerator.get_parallel_devices(accelerator.parse_devices(accelerator.auto_device_count()))
             self._device = devices[self._slot % len(devices)]
         return self._device
 

@@ -22,7 +22,11 @@ int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t cou
 
 uint64_t spotnik_state_digest(spotnik_job *job)
 {
-    return job ? spotnik_registry_digest(&job->registry) : 0;
+    if (!job)
+        return 0;
+    if (job->refresh && !job->begun) /* what is registered may be a copy, of the step before */
+        job->refresh(job->refresh_context);
+    return spotnik_registry_digest(&job->registry);
 }
 
 int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes, size_t length)

@@ -80,6 +80,7 @@ def elastic(
     compute_ms: float = 0,
     batch_mode: str = "global",
     stop: str = "",
+    device: str = "cpu",
     **options: Any,
 ) -> None:
     """Train until `steps` are committed; tells every begun share and every committed step with a digest.
@@ -87,7 +88,7 @@ def elastic(
     The file `stop` may say meanwhile that they are fewer: a number that nobody has reached.
     """
     kind = getattr(torch, dtype)
-    net = network(model, kind, seed)
+    net = network(model, kind, seed).to(device)
     opt = optimizer_for(net, optimizer)
 
     def committed(report: spotnik.StepReport) -> None:
@@ -117,7 +118,7 @@ def elastic(
                 size=step.size,
             )
             time.sleep(compute_ms / 1000)  # the time a real backward pass takes
-            loss = nn.functional.cross_entropy(net(x), y) / options.get("accumulate", 1)
+            loss = nn.functional.cross_entropy(net(x.to(device)), y.to(device)) / options.get("accumulate", 1)
             loss.backward()
             if current().step is not None:
                 continue  # accumulating
@@ -131,7 +132,7 @@ def elastic(
                 break
         if spotnik.step() >= last_step(steps, stop):
             break
-    torch.save([p.detach() for p in net.parameters()], Path(folder) / f"final.{spotnik.job().status().member}.pt")
+    torch.save([p.detach().cpu() for p in net.parameters()], Path(folder) / f"final.{spotnik.job().status().member}.pt")
     tell(done=spotnik.job().status().step_committed, digest=spotnik.job().digest, dropped=sharded.dropped)
 
 

@@ -161,6 +161,22 @@ def test_what_the_job_decides_is_refused(
         made.fit(Task(lambda **_: None, tmp_path / "none"), DataLoader(data(torch.float32), batch_size=BATCH), **fit)
 
 
+@pytest.mark.parametrize(("slot", "place"), [(0, "cuda:0"), (1, "cuda:1"), (2, "cuda:0")])
+def test_members_of_a_host_share_its_gpus(monkeypatch: pytest.MonkeyPatch, slot: int, place: str) -> None:
+    """The accelerator is Lightning's, told of two GPUs."""
+    from lightning.fabric.utilities import device_parser
+    from lightning.pytorch.accelerators import cuda
+
+    from spotnik.lightning import Strategy
+
+    monkeypatch.setattr(cuda, "num_cuda_devices", lambda: 2)
+    monkeypatch.setattr(device_parser, "_get_all_available_gpus", lambda **_: [0, 1])
+    monkeypatch.setenv("SPOTNIK_SLOT", str(slot))
+    strategy = Strategy()
+    strategy.accelerator = cuda.CUDAAccelerator()
+    assert str(strategy.root_device) == place
+
+
 def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path: Path) -> None:
     job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
 

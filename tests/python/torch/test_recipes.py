@@ -193,8 +193,9 @@ def with_churn(tell: Tell, stop: str) -> None:
     import spotnik.accelerate
 
     net, opt, schedule = begin()
-    given, registered = Average(net), Average(net)
     accelerator = accelerate.Accelerator(cpu=True)
+    net.to(accelerator.device)
+    given, registered = Average(net), Average(net)
     accelerator.register_for_checkpointing(registered)
     wrapped, optimizer, batches, scheduler, average = spotnik.accelerate.prepare(
         accelerator, net, opt, loader(), schedule, given, seed=7, on_step=told(tell)
