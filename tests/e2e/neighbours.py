@@ -41,6 +41,8 @@ In all of them no step has two results. Claims:
               on from the checkpoint within T and 10 s
   leaving     two members do not reach each other, and one leaves on a notice: the other goes on
   leaving3    two of three leave while the third is cut off: it goes on
+  alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
+              it goes on from its memory after T
   stranded    a member that is parked, with a step begun, goes when it is told to
   shrinking   four hosts lose two at once, then one more: the witness names those that are left
 
@@ -469,6 +471,39 @@ def leaving3(world: World) -> None:
     leave_apart(world, 3, 2)
 
 
+def alone(world: World) -> None:
+    """Excluded twice within a minute, it waits for a second before it joins again."""
+    members = [world.start(host) for host in range(3)]
+    world.go_on(members)
+    last = members[2]
+    for turn in (1, 2):
+        last.process.send_signal(signal.SIGSTOP)
+        world.go_on(members[:2])
+        last.process.send_signal(signal.SIGCONT)
+        world.until("it to learn of that", lambda turn=turn: last.exclusions == turn)
+        if turn == 1:
+            world.go_on(members)
+    step = last.step
+    for host in (0, 1):
+        world.hosts.power_off(host)
+    begun = time.monotonic()
+    for worker in members[:2]:
+        worker.rest()
+    if last.exclusions == 2 and last.step == step:
+        world.forget_after(step)  # what they made without it is lost with them
+    world.until("it to go on", lambda: last.step > step + 20 or last.process.poll() is not None)
+    if last.process.poll() is not None:
+        world.fail("it has ended")
+    back = next(at for at in last.steps if at >= step)
+    print(
+        f"    it goes on after {time.monotonic() - begun:.1f} s (T = {STALE_MS / 1000:.0f} s) with step {back};"
+        f" it had {step}; {world.foundings()}"
+    )
+    for host in (0, 1):
+        world.hosts.power_on(host)
+    world.go_on([last, world.start(0)])
+
+
 def stranded(world: World) -> None:
     world.more = {"WORKER_PATIENCE_MS": "1500"}
     members = [world.start(0), world.start(1)]
@@ -512,6 +547,7 @@ SCENARIOS = (
     reboot,
     leaving,
     leaving3,
+    alone,
     stranded,
     disjoint,
     shrinking,
