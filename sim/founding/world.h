@@ -64,7 +64,7 @@ struct spotnik_engine {
     struct lineage *lineage;  /* that it is a member of; NULL: none */
     uint64_t epoch, step;
     bool parked, joining;
-    bool overwritten; /* outside: its memory holds the state of others, in part */
+    bool overwritten;    /* outside: its memory holds the state of others, in part */
     bool out;            /* it was told that its view goes on, or has ended, without it */
     int ended;           /* SPOTNIK_ERR_*: it must not go on */
     uint64_t noticed_ns; /* when it was told to go; 0: it was not */

@@ -141,8 +141,8 @@ static bool holds(const struct spotnik_job *job)
 }
 
 /* The next member to ask: one of the last view we heard of, each once; then those that the peers
- * name. *ret_found: no member that this process knew of lives, and it may begin the job, or begin it
- * again with what it holds. */
+ * name. *ret_found: no member that this process knew of lives, and it may begin the job, or begin
+ * it again with what it holds. */
 static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
 {
     *ret_found = false;

@@ -167,8 +167,7 @@ bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committ
 {
     /* a member that was excluded keeps what it had */
     return (core->role == SPOTNIK_ROLE_MEMBER || core->role == SPOTNIK_ROLE_EXCLUDED)
-           && core->ledger_known
-           && core->step.committed == committed;
+           && core->ledger_known && core->step.committed == committed;
 }
 
 bool spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)

@@ -39,10 +39,11 @@ void spotnik_peers_again_told(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
     pthread_mutex_lock(&peers->lock);
-    snprintf(peers->advice, sizeof peers->advice,
-             "founded the job again, alone, as generation %llu: the others had gone on without this "
-             "member, and none of them is left; it holds step %llu",
-             (unsigned long long)search->tried.generation, (unsigned long long)search->step);
+    snprintf(
+        peers->advice, sizeof peers->advice,
+        "founded the job again, alone, as generation %llu: the others had gone on without this "
+        "member, and none of them is left; it holds step %llu",
+        (unsigned long long)search->tried.generation, (unsigned long long)search->step);
     pthread_mutex_unlock(&peers->lock);
 }
 

@@ -288,8 +288,13 @@ static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search
         return SPOTNIK_PEERS_AGAIN;
     errno = -rc;
     search->error =
-        spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
-                             search->peers->spec.directory, (unsigned long long)generation);
+        rc == -ERANGE
+            ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                   "%s/%s leaves no number for another founding; no founding made "
+                                   "it: remove it",
+                                   search->peers->spec.directory, search->watch.genesis.name)
+            : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
+                                   search->peers->spec.directory, (unsigned long long)generation);
     return SPOTNIK_PEERS_ERROR;
 }
 

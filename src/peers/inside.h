@@ -80,9 +80,9 @@ struct spotnik_peers {
     /* we are outside, and look for the job with the state after held_step in our memory */
     bool holds;
     uint64_t held_step;
-    char warning[256];     /* what is wrong with the directory */
-    char advice[256];      /* what should be better about it */
-    char waiting[320];     /* what a search waits for */
+    char warning[256]; /* what is wrong with the directory */
+    char advice[256];  /* what should be better about it */
+    char waiting[320]; /* what a search waits for */
     /* List, used by the searching thread only: */
     struct spotnik_member vote; /* ours; id none: not given */
     bool withdrawn;             /* we have voted for us once, and for another later */
@@ -101,9 +101,9 @@ struct spotnik_peers_search {
     struct spotnik_peers *peers;
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
-    bool again;    /* we were in the job, and hold its state after `step` */
-    uint64_t step; /* 0: we hold none */
-    struct spotnik_founding past; /* again: our lineage */
+    bool again;                    /* we were in the job, and hold its state after `step` */
+    uint64_t step;                 /* 0: we hold none */
+    struct spotnik_founding past;  /* again: our lineage */
     struct spotnik_founding tried; /* again: what we have tried to found last; id 0: nothing */
     uint64_t taken_back; /* directory: the generation that we founded and gave up again; 0: none */
     /* directory: we took the mark of a fresh one, so nobody was there before us */

@@ -44,6 +44,16 @@ In all of them no step has two results. Claims:
   alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
               it goes on from its memory after T
   stranded    a member that is parked, with a step begun, goes when it is told to
+  answered    a firewall answers what two members say, by a reset or by ICMP: one goes on, and when it
+              is over both are one job
+  deaf        of two hosts one does not hear the other: the same
+  hole_oneway  large packets vanish on one way only: both go on
+  swapped     another directory takes the folder's name, an empty one: newcomers join; one of another life of
+              the job: the members go on, or say why not
+  stranger_owner  the folder is taken from the user of the members: they go on, a newcomer founds nothing
+  copies      files of the folder are copied under other names: one job; after its loss a new one
+  full        the folder's disk is full: members go on, one dies, and a newcomer joins or says why not
+  moved       a host gets another address: the others go on, a member at the new one comes in
   shrinking   four hosts lose two at once, then one more: the witness names those that are left
 
     neighbours.py SPOTNIK WORKER [only]"""
@@ -61,6 +71,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
+from neighbours_hostile import answered, copies, deaf, full, hole_oneway, moved, stranger_owner, swapped
 from neighbours_paths import disjoint, five, five_disjoint, forgotten, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
@@ -550,6 +561,14 @@ SCENARIOS = (
     alone,
     stranded,
     disjoint,
+    answered,
+    deaf,
+    hole_oneway,
+    swapped,
+    stranger_owner,
+    copies,
+    full,
+    moved,
     shrinking,
 )
 

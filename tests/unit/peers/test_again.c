@@ -171,6 +171,26 @@ static void the_newest_state_goes_first(void **state)
     seeker_close(&ahead.seeker);
 }
 
+/* A copy of a genesis under the last number that is one: whatever was founded behind it, nobody
+ * would see. */
+static void a_number_that_nobody_would_read_founds_nothing(void **state)
+{
+    (void)state;
+    struct spotnik_record founder;
+    struct spotnik_engine_config config;
+    struct seeker newcomer;
+    life_make(&founder);
+    cluster_config(&config, 1);
+    assert_int_equal(spotnik_record_write(&config.credentials, &founder, directory,
+                                          "genesis-999999999999999999", true),
+                     0);
+    seek(&newcomer, 1, 60 * SECOND);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "remove it"));
+    assert_false(is_there("genesis-1000000000000000000"));
+    seeker_close(&newcomer);
+}
+
 /* With a list nobody knows whether others live. */
 static void with_a_list_it_founds_nothing(void **state)
 {
@@ -204,6 +224,8 @@ int main(void)
                                         directory_clear),
         cmocka_unit_test_setup_teardown(the_newest_state_goes_first, directory_make,
                                         directory_clear),
+        cmocka_unit_test_setup_teardown(a_number_that_nobody_would_read_founds_nothing,
+                                        directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(with_a_list_it_founds_nothing, directory_make,
                                         directory_clear),
     };
