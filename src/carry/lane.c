@@ -497,7 +497,7 @@ static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, u
     down_tell(carriage, lane, now_ns);
 }
 
-void spotnik_lanes_doubt(struct spotnik_carriage *carriage)
+void spotnik_lanes_try_all(struct spotnik_carriage *carriage)
 {
     for (uint32_t i = 0; i < carriage->lane_count; i++) {
         struct spotnik_lane *lane = &carriage->lane[i];

@@ -72,7 +72,7 @@ static void door_close(struct spotnik_carriage *carriage)
         close(spotnik_socket_release(&carriage->share->listener, carriage->loop->epoll_fd));
 }
 
-void spotnik_share_doubt(struct spotnik_carriage *carriage)
+void spotnik_share_try_all(struct spotnik_carriage *carriage)
 {
     if (carriage->share == NULL)
         return;

@@ -365,14 +365,14 @@ static bool turns_take(struct spotnik_carriage *carriage)
     return false;
 }
 
-void spotnik_carriage_doubt(struct spotnik_carriage *carriage)
+void spotnik_carriage_try_all(struct spotnik_carriage *carriage)
 {
     for (struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
         stream->socket.readable |= stream->socket.fd >= 0;
     for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
         carriage->spare[i].socket.readable |= carriage->spare[i].up;
-    spotnik_lanes_doubt(carriage);
-    spotnik_share_doubt(carriage);
+    spotnik_lanes_try_all(carriage);
+    spotnik_share_try_all(carriage);
 }
 
 /* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more

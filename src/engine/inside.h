@@ -72,11 +72,11 @@ struct spotnik_engine {
     struct spotnik_tracer *trace;      /* NULL: none is written */
     bool driving;
     bool stopping, abrupt;
-    bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
-    bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
-    bool watch_due; /* a new view: watch other neighbours */
-    uint64_t doubted_ns; /* when everything was tried last, whatever the events say */
-    uint64_t asleep_ns;  /* how long the host has been suspended, ever */
+    bool revoked;      /* other code has closed our descriptors: the engine does nothing any more */
+    bool deal_due;     /* asked by the core: answered as soon as its queue is empty */
+    bool watch_due;    /* a new view: watch other neighbours */
+    uint64_t tried_ns; /* when everything was tried last, whatever the events say */
+    uint64_t asleep_ns; /* how long the host has been suspended, ever */
     struct spotnik_links *links;
     struct spotnik_troubles troubles;
     uint64_t counted_epoch; /* its losses are in there */

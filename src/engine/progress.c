@@ -15,7 +15,7 @@
 #define EVENTS 64
 #define PORTION (1u << 20) /* of data, before control links get their turn again */
 #define SLEEP_MAX_NS SPOTNIK_S
-#define DOUBT_NS SPOTNIK_S
+#define TRY_NS SPOTNIK_S
 /* rounds: a peer that never stops talking must not stop time */
 #define HEAR_MAX 64
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
@@ -156,21 +156,21 @@ static void suspension_look(struct spotnik_engine *engine)
 
 /* Once a second everything is tried: a child that has inherited our epoll may have taken events
  * that are told once. */
-static void doubt(struct spotnik_engine *engine)
+static void try_all(struct spotnik_engine *engine)
 {
     uint64_t now_ns = spotnik_clock_ns();
-    if (spotnik_time_since(now_ns, engine->doubted_ns) < DOUBT_NS)
+    if (spotnik_time_since(now_ns, engine->tried_ns) < TRY_NS)
         return;
-    engine->doubted_ns = now_ns;
-    spotnik_links_doubt(engine->links);
-    spotnik_carriage_doubt(engine->carriage);
+    engine->tried_ns = now_ns;
+    spotnik_links_try_all(engine->links);
+    spotnik_carriage_try_all(engine->carriage);
 }
 
 /* True: there is more to do at once. */
 static bool pass(struct spotnik_engine *engine)
 {
     suspension_look(engine);
-    doubt(engine);
+    try_all(engine);
     hear(engine);
     deaths(engine);
     notice_look(engine);

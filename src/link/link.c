@@ -468,7 +468,7 @@ bool spotnik_links_read(struct spotnik_links *links)
     return more;
 }
 
-void spotnik_links_doubt(struct spotnik_links *links)
+void spotnik_links_try_all(struct spotnik_links *links)
 {
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
         link->ear.socket.readable |= link->ear.socket.fd >= 0;

@@ -24,9 +24,9 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
                       struct spotnik_peers **ret_peers);
 
 /* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live
- * member in a view. `may_found` false: only look. Blocking, at most timeout_ns; `stop`, if not NULL,
- * is asked now and then and ends the search. Errors: PEERS (no member answered in time: the detail
- * lists those asked and their answers), KEY, JOB, VERSION, SYSTEM. */
+ * member in a view. `may_found` false: only look. Blocking, at most timeout_ns; `stop`, if not
+ * NULL, is asked now and then and ends the search. Errors: PEERS (no member answered in time: the
+ * detail lists those asked and their answers), KEY, JOB, VERSION, SYSTEM. */
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);

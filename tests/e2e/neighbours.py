@@ -462,6 +462,9 @@ def leave_apart(world: World, count: int, leavers: int) -> None:
     )
     for worker in members[:leavers]:
         worker.process.kill()  # of two the witness may have named the other: the leaver is parked
+        worker.rest()
+    # on a busy machine they exclude it first: what they made without it is lost with them
+    world.forget_after(members[-1].step)
     print(f"    the leavers: {[w.last for w in members[:leavers]]}")
     world.until(
         "the one that is left to go on", lambda: members[-1].step > step + 20 or members[-1].process.poll() is not None
