@@ -11,7 +11,8 @@
  *     e2e-closed-each [first=0] [last=99] [how=0..8] [way=0..2] [members=2] [tries=1] [all=0]
  *
  * first and last: of the descriptors, in order; all=1: all at once, and nothing else. Of the three
- * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting. */
+ * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting. What
+ * a child does it does to all at once, unless `how` asks for it. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -377,9 +378,10 @@ int main(int argc, char **argv)
                 bool asked = how == h || (how == ANY && (i == 1 || h == CLOSED || h == SHUT_BOTH));
                 if (!asked || (only != ANY && only != i))
                     continue;
-                if (all || (how == ANY && h == SHUT_BOTH))
+                bool at_once = all || (how == ANY && h >= BLOCKING);
+                if (at_once || (how == ANY && h == SHUT_BOTH))
                     play(&way[i], (enum how)h, ALL);
-                for (int index = all ? last + 1 : first;
+                for (int index = at_once ? last + 1 : first;
                      index <= last && play(&way[i], (enum how)h, index); index++)
                     continue;
             }
