@@ -41,6 +41,7 @@ static bool join(struct spotnik_engine *self, const struct spotnik_member *membe
     struct lineage *lineage = sponsor != NULL ? sponsor->lineage : NULL;
     if (lineage == NULL || !world_reach(self, sponsor))
         return false;
+    self->overwritten = true;
     spotnik_peers_founding_set(self->peers, lineage->founding.id);
     if (spotnik_peers_renew(self->peers) != 0)
         return false;
@@ -77,22 +78,45 @@ static bool is_over(struct spotnik_engine *self)
     return true;
 }
 
+/* The next life of the job, with the state that it holds. */
+static void refound(struct spotnik_engine *self)
+{
+    struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
+    uint64_t step = self->step;
+
+    leave_view(self);
+    lineage_found(self, &founding, step);
+    (void)spotnik_peers_renew(self->peers);
+    spotnik_peers_refounded(self->peers);
+    world.refoundings++;
+}
+
+/* A member to join, or the next life of the job. */
+static void look_again(struct spotnik_engine *self, uint64_t timeout_ns)
+{
+    struct spotnik_member sponsor;
+    bool found = false;
+    int rc = self->overwritten ? spotnik_peers_find(self->peers, false, timeout_ns, is_noticed,
+                                                    self, &found, &sponsor)
+                               : spotnik_peers_find_again(self->peers, self->step, timeout_ns,
+                                                          is_noticed, self, &found, &sponsor);
+
+    if (rc == 0 && found) {
+        refound(self);
+        world.outsiders++;
+    } else if (rc == 0) {
+        (void)join(self, &sponsor);
+    }
+}
+
 /* In a job that goes on elsewhere, or alone from memory. */
 static void come_again(struct spotnik_engine *self)
 {
-    uint64_t step = self->step;
-    bool found;
-    struct spotnik_member sponsor;
-
     if (spotnik_peers_refounds(self->peers)) {
-        struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
-        leave_view(self);
-        lineage_found(self, &founding, step);
-        (void)spotnik_peers_renew(self->peers);
-        spotnik_peers_refounded(self->peers);
-        world.refoundings++;
+        refound(self);
         return;
     }
+    self->overwritten = self->lineage == NULL; /* it was in no view yet: a joiner */
     leave_view(self);
     uint64_t until_ns = task_now_ns() + FIND_NS;
     while (self->lineage == NULL && self->ended == 0) {
@@ -107,10 +131,7 @@ static void come_again(struct spotnik_engine *self)
             self->ended = SPOTNIK_ERR_PEERS;
             return;
         }
-        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self,
-                               &found, &sponsor)
-            == 0)
-            (void)join(self, &sponsor);
+        look_again(self, until_ns - task_now_ns());
         self->joining = false;
         task_sleep(100 * SPOTNIK_MS);
     }

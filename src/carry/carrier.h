@@ -127,6 +127,8 @@ bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage);
 
 /* Members of this host that knock (share.c). */
 void spotnik_carriage_accept(struct spotnik_carriage *carriage);
+/* Events may have been lost to a child that waits on our epoll: the next round tries everything. */
+void spotnik_carriage_try_all(struct spotnik_carriage *carriage);
 void spotnik_carriage_look(struct spotnik_carriage *carriage, uint64_t now_ns);
 uint64_t spotnik_carriage_deadline(const struct spotnik_carriage *carriage);
 

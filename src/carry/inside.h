@@ -212,6 +212,9 @@ bool spotnik_spare_cede(struct spotnik_carriage *carriage, struct spotnik_id pee
 bool spotnik_spare_adopt(struct spotnik_carriage *carriage, int fd, struct spotnik_id peer,
                          const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_spare_failed(struct spotnik_carriage *carriage, struct spotnik_id peer);
+/* Of spotnik_carriage_try_all(). */
+void spotnik_lanes_try_all(struct spotnik_carriage *carriage);
+void spotnik_share_try_all(struct spotnik_carriage *carriage);
 void spotnik_spares_look(struct spotnik_carriage *carriage);
 void spotnik_spares_close(struct spotnik_carriage *carriage);
 

@@ -365,7 +365,7 @@ static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *
                == 0)
         return 0;
     do
-        sent = sendmsg(track->socket.fd, &message, MSG_NOSIGNAL);
+        sent = sendmsg(track->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     int error = sent < 0 ? errno : 0;
     if (spotnik_shape_is_on())
@@ -462,7 +462,7 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lan
                      struct spotnik_track *track)
 {
     uint8_t byte;
-    ssize_t got = recv(track->socket.fd, &byte, 1, 0);
+    ssize_t got = recv(track->socket.fd, &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         track->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
@@ -495,6 +495,17 @@ static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, u
     if (now_ns < lane->down_ns)
         return;
     down_tell(carriage, lane, now_ns);
+}
+
+void spotnik_lanes_try_all(struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < carriage->lane_count; i++) {
+        struct spotnik_lane *lane = &carriage->lane[i];
+        for (uint32_t k = 0; lane->first.up && k <= lane->more_up; k++) {
+            struct spotnik_socket *socket = &spotnik_lane_track(lane, k)->socket;
+            socket->readable = socket->writable = true;
+        }
+    }
 }
 
 void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)

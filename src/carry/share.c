@@ -53,6 +53,7 @@ static int door_open(struct spotnik_carriage *carriage)
     struct sockaddr_un name;
     socklen_t size = name_of(carriage, carriage->credentials->self.id, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    spotnik_socket_never_wait(fd);
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, BACKLOG) != 0
         || spotnik_socket_watch(&carriage->share->listener, carriage->loop->epoll_fd, fd,
                                 SPOTNIK_SOCKET_LISTENER)
@@ -69,6 +70,16 @@ static void door_close(struct spotnik_carriage *carriage)
 {
     if (carriage->share->listener.fd >= 0)
         close(spotnik_socket_release(&carriage->share->listener, carriage->loop->epoll_fd));
+}
+
+void spotnik_share_try_all(struct spotnik_carriage *carriage)
+{
+    if (carriage->share == NULL)
+        return;
+    struct spotnik_sharer *sharer = carriage->share->sharers;
+    for (; sharer != NULL; sharer = sharer->next)
+        sharer->socket.readable |= sharer->socket.fd >= 0;
+    carriage->share->listener.readable |= carriage->share->listener.fd >= 0;
 }
 
 void spotnik_carriage_accept(struct spotnik_carriage *carriage)
@@ -126,7 +137,7 @@ static bool word_send(const struct spotnik_sharer *sharer, char word, int fd)
     }
     ssize_t sent;
     do
-        sent = sendmsg(sharer->socket.fd, &message, MSG_NOSIGNAL);
+        sent = sendmsg(sharer->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent == 1;
 }
@@ -144,7 +155,7 @@ static int word_receive(struct spotnik_sharer *sharer, char *ret_word, int *ret_
                               .msg_control = control.bytes,
                               .msg_controllen = sizeof control.bytes };
     *ret_fd = -1;
-    ssize_t got = recvmsg(sharer->socket.fd, &message, MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(sharer->socket.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return errno == EINTR ? 1 : 0;
     struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;

@@ -83,7 +83,7 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_spare *sp
     char byte;
     if (!spare->up || !spare->socket.readable)
         return;
-    ssize_t got = recv(spare->socket.fd, &byte, 1, 0);
+    ssize_t got = recv(spare->socket.fd, &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         spare->socket.readable = false;
     else if (got >= 0 || errno != EINTR)

@@ -263,7 +263,7 @@ static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_strea
                                      .iov_len = sizeof stream->prefix - stream->prefix_have };
     size_t asked = left + piece[count - 1].iov_len;
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = count };
-    ssize_t got = recvmsg(stream->socket.fd, &message, 0);
+    ssize_t got = recvmsg(stream->socket.fd, &message, MSG_DONTWAIT);
     if (got <= 0)
         return got;
     size_t payload = (size_t)got < left ? (size_t)got : left;
@@ -363,6 +363,16 @@ static bool turns_take(struct spotnik_carriage *carriage)
         if (stream->socket.readable && is_open(stream))
             return true;
     return false;
+}
+
+void spotnik_carriage_try_all(struct spotnik_carriage *carriage)
+{
+    for (struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
+        stream->socket.readable |= stream->socket.fd >= 0;
+    for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
+        carriage->spare[i].socket.readable |= carriage->spare[i].up;
+    spotnik_lanes_try_all(carriage);
+    spotnik_share_try_all(carriage);
 }
 
 /* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more

@@ -22,6 +22,7 @@
 /* A caller that has gone away is mostly back soon, with the next step: until then nobody is woken
  * for what comes, which can only be of that step and has to wait for it. */
 #define GRACE_NS SPOTNIK_MS
+#define LATE_GRACES 16
 /* members of this host on each of its processors that still look for what comes, in turn */
 #define CROWD 2
 
@@ -126,8 +127,8 @@ void spotnik_attend_resume(struct spotnik_engine *engine)
 void spotnik_attend_expired(struct spotnik_engine *engine)
 {
     struct spotnik_attend *attend = &engine->attend;
-    uint64_t times;
-    if (read(attend->timer.fd, &times, sizeof times) <= 0)
+    spotnik_wake_take(attend->timer.fd);
+    if (!attend->armed)
         return;
     uint64_t gone_ns = spotnik_time_since(spotnik_clock_ns(), attend->left_ns);
     attend->armed = false;
@@ -137,6 +138,16 @@ void spotnik_attend_expired(struct spotnik_engine *engine)
         timer_set(attend, GRACE_NS - gone_ns);
     else
         spotnik_attend_resume(engine);
+}
+
+/* A child that has inherited the timer has stopped it, or taken what was in it. */
+void spotnik_attend_look(struct spotnik_engine *engine)
+{
+    const struct spotnik_attend *attend = &engine->attend;
+
+    if (attend->armed && !attend->caller
+        && spotnik_time_since(spotnik_clock_ns(), attend->left_ns) > LATE_GRACES * GRACE_NS)
+        spotnik_attend_expired(engine);
 }
 
 /* An event of either set, under the lock. */
@@ -151,8 +162,7 @@ void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event
         return;
     }
     if (socket->kind == SPOTNIK_SOCKET_CHANGED) {
-        eventfd_t count;
-        eventfd_read(socket->fd, &count);
+        spotnik_wake_take(socket->fd);
         return;
     }
     if (socket->kind == SPOTNIK_SOCKET_TIMER) {
@@ -160,8 +170,7 @@ void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event
         return;
     }
     if (socket->kind == SPOTNIK_SOCKET_WAKE) {
-        eventfd_t count;
-        eventfd_read(socket->fd, &count);
+        spotnik_wake_take(socket->fd);
         engine->loop.kicked = false;
         return;
     }

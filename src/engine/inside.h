@@ -72,9 +72,10 @@ struct spotnik_engine {
     struct spotnik_tracer *trace;      /* NULL: none is written */
     bool driving;
     bool stopping, abrupt;
-    bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
-    bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
-    bool watch_due; /* a new view: watch other neighbours */
+    bool revoked;      /* other code has closed our descriptors: the engine does nothing any more */
+    bool deal_due;     /* asked by the core: answered as soon as its queue is empty */
+    bool watch_due;    /* a new view: watch other neighbours */
+    uint64_t tried_ns; /* when everything was tried last, whatever the events say */
     uint64_t asleep_ns; /* how long the host has been suspended, ever */
     struct spotnik_links *links;
     struct spotnik_troubles troubles;
@@ -166,6 +167,7 @@ void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event
 void spotnik_attend_view(struct spotnik_engine *engine);
 void spotnik_attend_collect(struct spotnik_engine *engine);
 void spotnik_attend_expired(struct spotnik_engine *engine);
+void spotnik_attend_look(struct spotnik_engine *engine);
 /* caller's thread; gives up the lock meanwhile */
 void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns);
 void spotnik_attend_resume(struct spotnik_engine *engine);

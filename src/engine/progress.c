@@ -15,6 +15,7 @@
 #define EVENTS 64
 #define PORTION (1u << 20) /* of data, before control links get their turn again */
 #define SLEEP_MAX_NS SPOTNIK_S
+#define TRY_NS SPOTNIK_S
 /* rounds: a peer that never stops talking must not stop time */
 #define HEAR_MAX 64
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
@@ -65,6 +66,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
         spotnik_door_collect(engine->links);
     spotnik_engine_lock(engine);
     engine->loop.wake_ns = 0;
+    engine->loop.kicked = false; /* also where a child has taken the kick */
     if (error == EBADF || error == EINVAL)
         spotnik_owns_lost(engine);
     for (int i = 0; i < count; i++)
@@ -152,13 +154,27 @@ static void suspension_look(struct spotnik_engine *engine)
         spotnik_engine_drive(engine, &event);
 }
 
+/* Once a second everything is tried: a child that has inherited our epoll may have taken events
+ * that are told once. */
+static void try_all(struct spotnik_engine *engine)
+{
+    uint64_t now_ns = spotnik_clock_ns();
+    if (spotnik_time_since(now_ns, engine->tried_ns) < TRY_NS)
+        return;
+    engine->tried_ns = now_ns;
+    spotnik_links_try_all(engine->links);
+    spotnik_carriage_try_all(engine->carriage);
+}
+
 /* True: there is more to do at once. */
 static bool pass(struct spotnik_engine *engine)
 {
     suspension_look(engine);
+    try_all(engine);
     hear(engine);
     deaths(engine);
     notice_look(engine);
+    spotnik_attend_look(engine);
     tick(engine);
     bool more = data_move(engine);
     uint64_t now_ns = spotnik_clock_ns();

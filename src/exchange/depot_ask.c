@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/time.h"
+#include "base/wake.h"
 #include "exchange/depot.h"
 
 struct asking {
@@ -52,10 +53,9 @@ static void pause_a_little(struct asking *asking)
 {
     struct pollfd entry = { .fd = asking->request->wake_fd, .events = POLLIN };
     struct timespec pause = { .tv_nsec = SPOTNIK_DEPOT_PAUSE_NS };
-    eventfd_t drained;
 
     if (ppoll(&entry, 1, &pause, NULL) > 0)
-        (void)!eventfd_read(entry.fd, &drained);
+        spotnik_wake_take(entry.fd);
 }
 
 static struct spotnik_exchange_head

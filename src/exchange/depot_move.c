@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/time.h"
+#include "base/wake.h"
 #include "exchange/depot.h"
 
 /* What one fetch needs. */
@@ -233,11 +234,12 @@ static bool fetch_all(struct mover *mover)
 static void rest(struct spotnik_depot *depot, bool complete)
 {
     struct pollfd entry = { .fd = depot->wake_fd, .events = POLLIN };
-    struct timespec pause = { .tv_nsec = SPOTNIK_DEPOT_PAUSE_NS };
-    eventfd_t drained;
+    /* when all is here only a wake is waited for, which a child can have taken */
+    struct timespec pause = { .tv_sec = complete,
+                              .tv_nsec = complete ? 0 : SPOTNIK_DEPOT_PAUSE_NS };
 
-    if (ppoll(&entry, 1, complete ? NULL : &pause, NULL) > 0)
-        (void)!eventfd_read(depot->wake_fd, &drained);
+    if (ppoll(&entry, 1, &pause, NULL) > 0)
+        spotnik_wake_take(depot->wake_fd);
 }
 
 void *spotnik_depot_follow(void *argument)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting with poll, moving bytes without blocking. */
+#include "base/wake.h"
 #include "exchange/pipe.h"
 
 #include <errno.h>
@@ -39,12 +40,11 @@ static int wait_once(const struct spotnik_pipe *pipe, short events, uint64_t tim
     int rc =
         ppoll(entry, 2,
               timeout_ns == SPOTNIK_NEVER && pipe->until_ns == SPOTNIK_NEVER ? NULL : &wait, NULL);
-    eventfd_t drained;
 
     if (rc < 0 && errno != EINTR)
         return broken();
     if (entry[1].revents)
-        (void)!eventfd_read(pipe->wake_fd, &drained);
+        spotnik_wake_take(pipe->wake_fd);
     if ((rc == 0 || entry[1].revents) && pipe->goes_on && !pipe->goes_on(pipe->context))
         return ended("given up");
     return rc > 0 && entry[0].revents != 0;

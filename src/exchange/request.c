@@ -86,14 +86,13 @@ static enum spotnik_asked ask(struct spotnik_request *request, float *half)
     asked = SPOTNIK_ASKED_LOST;
     if (fd >= 0)
         asked = converse(request, fd, half);
-    eventfd_t changed = 1;
+    uint64_t changed = 1;
     while (asked == SPOTNIK_ASKED_LOST && changed != 0 && spotnik_request_goes_on(request)) {
         if (spotnik_peer_dial(request->exchange, &request->peer, request->wake_fd, &fd) == 0) {
             asked = converse(request, fd, half);
             break;
         }
-        changed = 0;
-        (void)!eventfd_read(request->wake_fd, &changed);
+        changed = spotnik_wake_take(request->wake_fd);
     }
     return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER
                                                                            : asked;

@@ -183,8 +183,8 @@ static int answer_read(int fd, const struct patience *patience, struct spotnik_a
     while (have < sizeof bytes) {
         if (ready_wait(fd, POLLIN, patience) != 0)
             return SPOTNIK_ERR_PEERS;
-        ssize_t got = recv(fd, bytes + have, sizeof bytes - have, 0);
-        if (got < 0 && errno == EINTR)
+        ssize_t got = recv(fd, bytes + have, sizeof bytes - have, MSG_DONTWAIT);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0)
             return SPOTNIK_ERR_PEERS;
@@ -224,8 +224,8 @@ static void line_read(int fd, const struct patience *patience, char *line, size_
 {
     size_t have = 0;
     while (have + 1 < size && ready_wait(fd, POLLIN, patience) == 0) {
-        ssize_t got = recv(fd, line + have, size - 1 - have, 0);
-        if (got < 0 && errno == EINTR)
+        ssize_t got = recv(fd, line + have, size - 1 - have, MSG_DONTWAIT);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0)
             break;

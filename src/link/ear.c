@@ -54,7 +54,8 @@ static void compact(struct spotnik_ear *ear)
 enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
 {
     compact(ear);
-    ssize_t got = recv(ear->socket.fd, ear->in + ear->in_have, ear->in_size - ear->in_have, 0);
+    ssize_t got =
+        recv(ear->socket.fd, ear->in + ear->in_have, ear->in_size - ear->in_have, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR)
         return SPOTNIK_HEARING_MORE;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {

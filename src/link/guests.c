@@ -16,7 +16,7 @@ void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *
 {
     while (opening->reply_at < opening->reply_size) {
         ssize_t sent = send(opening->socket.fd, opening->reply + opening->reply_at,
-                            opening->reply_size - opening->reply_at, MSG_NOSIGNAL);
+                            opening->reply_size - opening->reply_at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {

@@ -468,6 +468,16 @@ bool spotnik_links_read(struct spotnik_links *links)
     return more;
 }
 
+void spotnik_links_try_all(struct spotnik_links *links)
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
+        link->ear.socket.readable |= link->ear.socket.fd >= 0;
+        if (link->state == SPOTNIK_LINK_UP && link->voice.socket.fd >= 0)
+            link->voice.socket.readable = link->voice.socket.writable = true;
+    }
+    links->listener.readable |= links->listener.fd >= 0;
+}
+
 /* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were
  * lost. */
 void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)

@@ -121,6 +121,8 @@ bool spotnik_links_are_gone(const struct spotnik_links *links);
 bool spotnik_links_read(struct spotnik_links *links);
 /* Ask the kernels of peers that are quiet. */
 void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core);
+/* Events may have been lost, to a child that waits on our epoll: try everything. */
+void spotnik_links_try_all(struct spotnik_links *links);
 void spotnik_links_flush(struct spotnik_links *links, uint64_t now_ns);
 uint64_t spotnik_links_deadline(const struct spotnik_links *links);
 

@@ -107,8 +107,8 @@ void spotnik_shake_init_server(struct spotnik_shake *shake,
 static int out_flush(struct spotnik_shake *shake, int fd)
 {
     while (shake->out_at < shake->out_size) {
-        ssize_t sent =
-            send(fd, shake->out + shake->out_at, shake->out_size - shake->out_at, MSG_NOSIGNAL);
+        ssize_t sent = send(fd, shake->out + shake->out_at, shake->out_size - shake->out_at,
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
@@ -128,7 +128,8 @@ static void out_put(struct spotnik_shake *shake, size_t size)
 static int in_fill(struct spotnik_shake *shake, int fd)
 {
     while (shake->in_have < shake->in_want) {
-        ssize_t got = recv(fd, shake->in + shake->in_have, shake->in_want - shake->in_have, 0);
+        ssize_t got =
+            recv(fd, shake->in + shake->in_have, shake->in_want - shake->in_have, MSG_DONTWAIT);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -51,12 +52,21 @@ int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd)
     return fd;
 }
 
+/* accept() knows no MSG_DONTWAIT, and a child that has inherited the socket can make it blocking:
+ * it then waits for one tick of the kernel. */
+void spotnik_socket_never_wait(int fd)
+{
+    struct timeval least = { .tv_usec = 1 };
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &least, sizeof least);
+}
+
 static int bound(int fd, const uint8_t address[16], uint16_t *port)
 {
     struct sockaddr_storage name;
     socklen_t size = spotnik_address_to_kernel(&name, address, *port);
     int one = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    spotnik_socket_never_wait(fd);
     if (bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, LISTEN_BACKLOG) != 0)
         return -1;
     size = sizeof name;

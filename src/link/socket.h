@@ -75,6 +75,9 @@ bool spotnik_socket_is_over(int fd);
  * failed with, or 0. The kernel tells an error only once: one that waits is noted here. */
 bool spotnik_socket_is_shut(int fd, int *error);
 
+/* Of a listener, whatever becomes of its flags. */
+void spotnik_socket_never_wait(int fd);
+
 /* No delay; megabytes for data; reno instead of a default that paces where peers share a host. */
 void spotnik_socket_tune(int fd, const uint8_t address[16]);
 

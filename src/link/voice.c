@@ -59,7 +59,7 @@ static void send_all(struct spotnik_voice *voice)
 {
     while (voice->out_at < voice->out_have) {
         ssize_t sent = send(voice->socket.fd, voice->out + voice->out_at,
-                            voice->out_have - voice->out_at, MSG_NOSIGNAL);
+                            voice->out_have - voice->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -266,7 +266,7 @@ void spotnik_voice_look(struct spotnik_voice *voice)
     char byte;
     if (voice->socket.fd < 0 || voice->broken || !voice->socket.readable)
         return;
-    ssize_t got = recv(voice->socket.fd, &byte, 1, 0);
+    ssize_t got = recv(voice->socket.fd, &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         voice->socket.readable = false;
     else if (got >= 0 || errno != EINTR)

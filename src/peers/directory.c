@@ -13,7 +13,8 @@
 #include "link/address.h"
 #include "peers/inside.h"
 
-#define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
+/* after T, until a member that is parked, or outside with its state, has gone on by itself */
+#define PARKED_NS (10 * SPOTNIK_S)
 
 /* What one round has found. */
 struct findings {
@@ -176,6 +177,14 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
         findings->free = false; /* it is about to found */
         return;
     }
+    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && spotnik_peers_goes_first(search, entry)
+        && search->watch.watched_ns < stale_ns + PARKED_NS) {
+        findings->free = false;
+        spotnik_peers_say(search, "%.48s holds the state after step %llu, and goes first",
+                          entry->name, (unsigned long long)entry->record.step);
+        hope(search, stale_ns + PARKED_NS - search->watch.watched_ns, stale_ns + PARKED_NS);
+        return;
+    }
     if (verdict == SPOTNIK_PEERS_VERDICT_WAIT || verdict == SPOTNIK_PEERS_VERDICT_PARKED) {
         findings->free = false;
         search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
@@ -260,7 +269,8 @@ static bool records_lack(const struct spotnik_lookout *watch)
 static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
 {
     findings->free = true;
-    findings->at_once = search->watch.generation > 0 || search->heir;
+    findings->at_once = search->watch.generation > (search->again ? search->past.generation - 1 : 0)
+                        || search->heir;
     for (uint32_t i = 0; i < findings->count; i++)
         record_judge(search, findings, i);
     founder_judge(search, findings);
@@ -272,44 +282,73 @@ static void judge_all(struct spotnik_peers_search *search, struct findings *find
 static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search,
                                              uint64_t generation, int rc)
 {
-    (void)spotnik_peers_entered_set(search->peers, false);
-    if (rc == -EEXIST)
+    if (!search->again)
+        (void)spotnik_peers_entered_set(search->peers, false);
+    if (rc == -EEXIST || search->again) /* it goes on looking */
         return SPOTNIK_PEERS_AGAIN;
     errno = -rc;
     search->error =
-        spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
-                             search->peers->spec.directory, (unsigned long long)generation);
+        rc == -ERANGE
+            ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                   "%s/%s leaves no number for another founding; no founding made "
+                                   "it: remove it",
+                                   search->peers->spec.directory, search->watch.genesis.name)
+            : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
+                                   search->peers->spec.directory, (unsigned long long)generation);
     return SPOTNIK_PEERS_ERROR;
+}
+
+/* Returns what comes before. */
+static struct spotnik_founding founding_make(struct spotnik_peers_search *search,
+                                             struct spotnik_founding *ret)
+{
+    struct spotnik_founding before =
+        spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
+    if (search->again) {
+        spotnik_peers_again_make(search, ret);
+        return search->past;
+    }
+    spotnik_peers_founding_make(&before, spotnik_lookout_generation_next(&search->watch), ret);
+    return before;
+}
+
+/* Somebody turned out to be alive. */
+static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
+                                          const struct spotnik_founding *founding)
+{
+    struct spotnik_peers *peers = search->peers;
+    spotnik_genesis_take_back(peers, founding->generation, founding->id);
+    search->taken_back = founding->generation;
+    if (search->again)
+        spotnik_genesis_adopt(peers, search->past.generation, search->past.id);
+    else
+        (void)spotnik_peers_entered_set(peers, false);
+    search->quiet = 0;
+    spotnik_peers_say(search, "a member wrote its record again just now");
+    return SPOTNIK_PEERS_AGAIN;
 }
 
 /* Try to found a generation: the file system lets only one process succeed. */
 static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
-    uint64_t generation = spotnik_lookout_generation_next(&search->watch);
-    struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis,
-                                                             search->watch.generation),
-                            founding;
-    spotnik_peers_founding_make(&before, generation, &founding);
+    struct spotnik_founding founding, before = founding_make(search, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
     if (rc == 0) {
         (void)spotnik_witness_offer(peers, &founding);
-        rc = spotnik_genesis_make(peers, &founding, 0);
+        search->tried = founding;
+        rc = spotnik_genesis_make(peers, &founding, search->step);
     }
     if (rc != 0) {
         spotnik_witness_remove(peers->spec.directory, founding.id);
-        return found_failed(search, generation, rc);
+        return found_failed(search, founding.generation, rc);
     }
     if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory,
-                                  peers->times.stale_ns)) {
-        spotnik_genesis_take_back(peers, generation, founding.id);
-        search->taken_back = generation;
-        (void)spotnik_peers_entered_set(peers, false);
-        search->quiet = 0;
-        spotnik_peers_say(search, "a member wrote its record again just now");
-        return SPOTNIK_PEERS_AGAIN;
-    }
+                                  peers->times.stale_ns))
+        return take_back(search, &founding);
     spotnik_witness_remove(peers->spec.directory, before.id);
+    if (search->again)
+        spotnik_peers_again_told(search);
     return SPOTNIK_PEERS_FOUND;
 }
 
@@ -368,13 +407,13 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search,
 {
     if (sponsor_find(search, findings))
         return SPOTNIK_PEERS_JOIN;
-    if (!search->may_found) {
+    if (!search->may_found || (search->again && !spotnik_peers_is_heir(search))) {
         if (search->said[0] == '\0')
             spotnik_peers_say(
                 search, "no member of the job that this process was in, or was joining, answers");
         return SPOTNIK_PEERS_AGAIN;
     }
-    if (search->watch.generation == 0 && !search->heir)
+    if (search->watch.generation == 0 && !search->heir && !search->again)
         heir_try(search);
     judge_all(search, findings);
     bool quiet = findings->free && has_watched(search, findings);
@@ -442,7 +481,8 @@ enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_sear
     const struct spotnik_sighting *genesis = &search->watch.genesis;
     if (search->may_found && search->watch.generation > 0
         && genesis->reading == SPOTNIK_READING_RECORD && is_own(search, &genesis->record)
-        && search->watch.generation != search->taken_back)
+        && search->watch.generation != search->taken_back
+        && (!search->again || spotnik_peers_again_is_tried(search)))
         return found_after_all(search);
     enum spotnik_peers_round round = SPOTNIK_PEERS_ERROR;
     if (ask_all(search, &findings))

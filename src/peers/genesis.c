@@ -68,10 +68,14 @@ static int put(struct spotnik_peers *peers, const struct spotnik_founding *found
     return rc;
 }
 
+/* A file of a number that no founding made, a copy say, may leave none that others would read. */
 int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding,
                          uint64_t step)
 {
-    int rc = put(peers, founding, step, true);
+    char name[64];
+    spotnik_genesis_name(founding->generation, name);
+    int rc = spotnik_genesis_parse(name) == founding->generation ? put(peers, founding, step, true)
+                                                                 : -ERANGE;
     if (rc != 0)
         return rc;
     spotnik_genesis_adopt(peers, founding->generation, founding->id);

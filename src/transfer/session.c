@@ -316,11 +316,10 @@ static bool is_ended(struct spotnik_session *session)
 static int turn(struct spotnik_session *session, bool *more)
 {
     struct pollfd wait[2] = { { session->fd, POLLIN, 0 }, { session->event, POLLIN, 0 } };
-    uint64_t drained;
     int rc = 0, ready = poll(wait, 2, *more ? 0 : SIGN_OF_LIFE_MS);
 
     if (wait[1].revents)
-        rc = read(session->event, &drained, sizeof drained) < 0 && errno != EAGAIN;
+        spotnik_wake_take(session->event);
     if (wait[0].revents)
         rc = on_request(session);
     if (!rc && ready == 0 && !*more)

@@ -2,24 +2,33 @@
 /* A live process harms one descriptor of its member, each in its turn, or all at once. It closes
  * it, so that the library's own next file may take the number. It puts another file in its place.
  * Or it shuts a socket down, as a child can that has inherited it: for both directions, or for
- * one. Claims: no step has two results, and nobody hangs. The member ends with an error, or all
+ * one. Or a child that has them all makes them blocking, takes what comes in them, writes into
+ * them, or takes the events of an epoll. Claims: no step has two results (but where a child has
+ * its hands in the data), and nobody hangs. The member ends with an error, or all
  * are in one view again; the others go on. Two members of one host, in shared memory and over TCP,
  * and two that take each other for other machines.
  *
- *     e2e-closed-each [first=0] [last=99] [how=0..4] [way=0..2] [members=2] [tries=1] [all=0]
+ *     e2e-closed-each [first=0] [last=99] [how=0..8] [way=0..2] [members=2] [tries=1] [all=0]
  *
  * first and last: of the descriptors, in order; all=1: all at once, and nothing else. Of the three
- * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting. */
+ * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting. What
+ * a child does it does to all at once, unless `how` asks for it. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/key.h"
@@ -28,12 +37,30 @@
 #include "spotnik/spotnik.h"
 
 enum { BEFORE = 30, AFTER = 150, FURTHER = 30, STEPS = 1 << 20, LIMIT_S = 60, COUNT = 1000 };
-enum { MEMBERS = 3, ALL = -1, ANY = 99, WAYS = 3 };
+enum { MEMBERS = 3, ALL = -1, ANY = 99, WAYS = 3, ROUNDS = 300 };
 
-enum how { CLOSED, REPLACED, SHUT_BOTH, SHUT_READ, SHUT_WRITE, HOWS };
+enum how {
+    CLOSED,
+    REPLACED,
+    SHUT_BOTH,
+    SHUT_READ,
+    SHUT_WRITE,
+    BLOCKING,
+    TAKEN_EVENTS, /* what is no socket is read, and epolls are waited on */
+    TAKEN_BYTES,  /* of sockets */
+    WRITTEN,      /* into sockets */
+    HOWS
+};
 
-static const char *const how_text[HOWS] = { "closed", "another file for", "shut down",
-                                            "shut down for reading", "shut down for writing" };
+static const char *const how_text[HOWS] = { "closed",
+                                            "another file for",
+                                            "shut down",
+                                            "shut down for reading",
+                                            "shut down for writing",
+                                            "made blocking",
+                                            "events taken from",
+                                            "bytes taken from",
+                                            "written into" };
 
 static struct shared {
     uint64_t closed_at; /* the last step before it closed one; 0: not yet */
@@ -111,8 +138,44 @@ static int descriptors(int *ret, int most, bool sockets)
     return count;
 }
 
+static void bother(int fd, enum how how)
+{
+    struct epoll_event event[8];
+    uint8_t bytes[64] = { 0 };
+    bool socket = is_socket(fd);
+    if (how == BLOCKING)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    else if (how == WRITTEN && socket)
+        (void)!send(fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    else if (how == TAKEN_BYTES && socket)
+        (void)!recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    else if (how == TAKEN_EVENTS && !socket && epoll_wait(fd, event, 8, 0) < 0
+             && poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0) > 0)
+        (void)!preadv2(fd, &(struct iovec){ bytes, 8 }, 1, -1, RWF_NOWAIT);
+}
+
+/* With all of our descriptors, as clone() and vfork() leave them; fork() closes our sockets. */
+static void child_bothers(const int *list, int count, enum how how)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid < 0)
+        exit(3);
+    if (pid > 0)
+        return;
+    for (int round = 0; round < (how == BLOCKING ? 1 : ROUNDS); round++) {
+        for (int i = 0; i < count; i++)
+            bother(list[i], how);
+        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+    }
+    _exit(0);
+}
+
 static void harm(int fd, enum how how)
 {
+    if (how >= BLOCKING) {
+        child_bothers(&fd, 1, how);
+        return;
+    }
     int null = how == REPLACED ? open("/dev/null", O_RDWR) : -1;
     if (how >= SHUT_BOTH)
         shutdown(fd, how == SHUT_BOTH ? SHUT_RDWR : how == SHUT_READ ? SHUT_RD : SHUT_WR);
@@ -124,8 +187,10 @@ static void harm_some(int index, enum how how)
 {
     int list[256];
     char path[64];
-    shared->count = descriptors(list, 256, how >= SHUT_BOTH);
-    for (int i = 0; index == ALL && i < shared->count; i++)
+    shared->count = descriptors(list, 256, how >= SHUT_BOTH && how <= SHUT_WRITE);
+    if (index == ALL && how >= BLOCKING)
+        child_bothers(list, shared->count, how);
+    for (int i = 0; index == ALL && how < BLOCKING && i < shared->count; i++)
         harm(list[i], how);
     if (index == ALL || index >= shared->count)
         return;
@@ -279,7 +344,9 @@ static bool play(const struct way *way, enum how how, int index)
     printf("%s%s, %s %d (%s): %s %d %s\n", way->transport, way->apart ? ", two hosts" : "",
            how_text[how], shared->number, index == ALL ? "all" : shared->file,
            shared->rc ? "ends with" : "goes on,", shared->rc, shared->why);
-    if (!are_well(status) || differs) {
+    /* data have no tag (docs/design/0004): what is left of them may be added up */
+    bool excused = how >= TAKEN_BYTES;
+    if (!are_well(status) || (differs && !excused)) {
         printf("FAILED: statuses %d and %d, closed after step %" PRIu64 ", ended after %" PRIu64
                ", step %" PRIu64 " has two results\n",
                status[0], status[members - 1], shared->closed_at, shared->ended, differs);
@@ -311,9 +378,10 @@ int main(int argc, char **argv)
                 bool asked = how == h || (how == ANY && (i == 1 || h == CLOSED || h == SHUT_BOTH));
                 if (!asked || (only != ANY && only != i))
                     continue;
-                if (all || (how == ANY && h == SHUT_BOTH))
+                bool at_once = all || (how == ANY && h >= BLOCKING);
+                if (at_once || (how == ANY && h == SHUT_BOTH))
                     play(&way[i], (enum how)h, ALL);
-                for (int index = all ? last + 1 : first;
+                for (int index = at_once ? last + 1 : first;
                      index <= last && play(&way[i], (enum how)h, index); index++)
                     continue;
             }

@@ -41,7 +41,19 @@ In all of them no step has two results. Claims:
               on from the checkpoint within T and 10 s
   leaving     two members do not reach each other, and one leaves on a notice: the other goes on
   leaving3    two of three leave while the third is cut off: it goes on
+  alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
+              it goes on from its memory after T
   stranded    a member that is parked, with a step begun, goes when it is told to
+  answered    a firewall answers what two members say, by a reset or by ICMP: one goes on, and when it
+              is over both are one job
+  deaf        of two hosts one does not hear the other: the same
+  hole_oneway  large packets vanish on one way only: both go on
+  swapped     another directory takes the folder's name, an empty one: newcomers join; one of another life of
+              the job: the members go on, or say why not
+  stranger_owner  the folder is taken from the user of the members: they go on, a newcomer founds nothing
+  copies      files of the folder are copied under other names: one job; after its loss a new one
+  full        the folder's disk is full: members go on, one dies, and a newcomer joins or says why not
+  moved       a host gets another address: the others go on, a member at the new one comes in
   shrinking   four hosts lose two at once, then one more: the witness names those that are left
 
     neighbours.py SPOTNIK WORKER [only]"""
@@ -59,6 +71,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
+from neighbours_hostile import answered, copies, deaf, full, hole_oneway, moved, stranger_owner, swapped
 from neighbours_paths import disjoint, five, five_disjoint, forgotten, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
@@ -449,6 +462,9 @@ def leave_apart(world: World, count: int, leavers: int) -> None:
     )
     for worker in members[:leavers]:
         worker.process.kill()  # of two the witness may have named the other: the leaver is parked
+        worker.rest()
+    # on a busy machine they exclude it first: what they made without it is lost with them
+    world.forget_after(members[-1].step)
     print(f"    the leavers: {[w.last for w in members[:leavers]]}")
     world.until(
         "the one that is left to go on", lambda: members[-1].step > step + 20 or members[-1].process.poll() is not None
@@ -467,6 +483,39 @@ def leaving(world: World) -> None:
 
 def leaving3(world: World) -> None:
     leave_apart(world, 3, 2)
+
+
+def alone(world: World) -> None:
+    """Excluded twice within a minute, it waits for a second before it joins again."""
+    members = [world.start(host) for host in range(3)]
+    world.go_on(members)
+    last = members[2]
+    for turn in (1, 2):
+        last.process.send_signal(signal.SIGSTOP)
+        world.go_on(members[:2])
+        last.process.send_signal(signal.SIGCONT)
+        world.until("it to learn of that", lambda turn=turn: last.exclusions == turn)
+        if turn == 1:
+            world.go_on(members)
+    step = last.step
+    for host in (0, 1):
+        world.hosts.power_off(host)
+    begun = time.monotonic()
+    for worker in members[:2]:
+        worker.rest()
+    if last.exclusions == 2 and last.step == step:
+        world.forget_after(step)  # what they made without it is lost with them
+    world.until("it to go on", lambda: last.step > step + 20 or last.process.poll() is not None)
+    if last.process.poll() is not None:
+        world.fail("it has ended")
+    back = next(at for at in last.steps if at >= step)
+    print(
+        f"    it goes on after {time.monotonic() - begun:.1f} s (T = {STALE_MS / 1000:.0f} s) with step {back};"
+        f" it had {step}; {world.foundings()}"
+    )
+    for host in (0, 1):
+        world.hosts.power_on(host)
+    world.go_on([last, world.start(0)])
 
 
 def stranded(world: World) -> None:
@@ -512,8 +561,17 @@ SCENARIOS = (
     reboot,
     leaving,
     leaving3,
+    alone,
     stranded,
     disjoint,
+    answered,
+    deaf,
+    hole_oneway,
+    swapped,
+    stranger_owner,
+    copies,
+    full,
+    moved,
     shrinking,
 )
 

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What firewalls, operators and disks do to a job that runs. Part of neighbours.py, which says what each claims."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+
+from jobs_on_hosts import PORT, STALE_MS, Worker, World, ip
+
+
+def one_job(world: World, what: str) -> None:
+    if len(world.foundings()) != 1:
+        world.fail(f"{what}: {world.foundings()}")
+
+
+def between(world: World, *how: str, pairs: tuple[tuple[int, int], ...] = ((0, 1), (1, 0))) -> list:  # type: ignore[type-arg]
+    """What comes from `source` is treated so at `to`."""
+    return [
+        world.hosts.rule(to, "INPUT", "-p", "tcp", "-s", world.hosts.address(source), *how) for to, source in pairs
+    ]
+
+
+def broken_for_a_while(world: World, name: str, make: Callable[[], list]) -> None:  # type: ignore[type-arg]
+    """Two members; when their path is broken one goes on, within T, and after that both are one job."""
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    rules = make()
+    step = max(w.step for w in members)
+    took = world.until(f"{name}: one of them to go on", lambda: any(w.step > step + 40 for w in members))
+    world.hosts.undo(rules)
+    back = world.go_on(members)
+    print(f"    {name}: one goes on after {took:.1f} s, both are together {back:.1f} s after it is over")
+    one_job(world, name)
+    world.end()
+
+
+def answered(world: World) -> None:
+    reject = ["-j", "REJECT", "--reject-with"]
+    for number, (name, how) in enumerate(
+        {
+            "tcp-reset": [*reject, "tcp-reset"],
+            "icmp-host-prohibited": [*reject, "icmp-host-prohibited"],
+            "icmp-port-unreachable": [*reject, "icmp-port-unreachable"],
+        }.items()
+    ):
+        job = World(world.hosts, world.root, f"answered-{number}")
+        broken_for_a_while(job, name, lambda job=job, how=how: between(job, *how))  # type: ignore[misc]
+
+
+def deaf(world: World) -> None:
+    for to in (0, 1):
+        job = World(world.hosts, world.root, f"deaf-{to}")
+        broken_for_a_while(job, f"host {to} is deaf", lambda job=job, to=to: [job.hosts.drop(to, 1 - to)])  # type: ignore[misc]
+
+
+def hole_oneway(world: World) -> None:
+    world.command = [*world.command, "-c", "200000"]
+    for to in (0, 1):
+        members = [world.start(0), world.start(1)]
+        world.go_on(members)
+        rules = between(world, "-m", "length", "--length", "1281:", "-j", "DROP", pairs=((to, 1 - to),))
+        took = world.go_on(members, 50)
+        print(f"    what host {to} hears: 50 steps after {took:.1f} s")
+        world.hosts.undo(rules)
+        world.end()
+        world.digests = {}
+
+
+def swapped(world: World) -> None:
+    """The folder's name leads to another directory: an empty one, and one with another life of the job in it."""
+    other = World(world.hosts, world.root, "other")
+    shutil.copy(world.root / "key", other.root / "key")
+    lone = other.start(4)
+    other.until("another job of that name", lambda: lone.step > 5)
+    other.end()
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    mine = (world.peers / "genesis-1").read_bytes()
+    world.peers.rename(world.root / "before")
+    world.peers.mkdir()
+    world.until("the genesis to be put back", lambda: (world.peers / "genesis-1").exists())
+    newcomer = world.start(2)
+    world.go_on([*members, newcomer])
+    if b"\n".join((world.peers / "genesis-1").read_bytes().split(b"\n")[6:7]) != mine.split(b"\n")[6]:
+        world.fail("another lineage's genesis")
+    one_job(world, "an empty one")
+    world.peers.rename(world.root / "empty")
+    other.peers.rename(world.peers)
+    step = members[0].step
+    world.until(
+        "the members to go on, or to say why not",
+        lambda: (
+            all(w.step > step + 200 for w in [*members, newcomer])
+            or all(w.errors for w in [*members, newcomer] if w.process.poll() is not None)
+            and any(w.process.poll() is not None for w in [*members, newcomer])
+        ),
+    )
+    print(f"    another life's folder: {[w.errors[-1:] for w in members]}")
+
+
+def stranger_owner(world: World) -> None:
+    """They run as a user of their own; somebody takes the folder from that user for a while."""
+    user = 23457
+    world.root.parent.chmod(0o755)
+    os.chown(world.peers, user, user)
+    os.chown(world.root / "key", user, user)
+    for path in world.peers.iterdir():
+        os.chown(path, user, user)
+    run = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    members = [world.start(0, *run), world.start(1, *run)]
+    world.go_on(members)
+    os.chown(world.peers, 0, 0)
+    world.peers.chmod(0o700)
+    newcomer = world.start(2, *run)
+    step, begun = members[0].step, time.monotonic()
+    world.until(
+        "the members to go on",
+        lambda: all(w.step > step + 50 for w in members) and time.monotonic() > begun + 2 * STALE_MS / 1000,
+    )
+    if newcomer.step or len(list(world.peers.glob("genesis-*"))) != 1:
+        world.fail("the newcomer has founded")
+    if newcomer.process.poll() is not None and not newcomer.errors:
+        world.fail("the newcomer ended without a word")
+    os.chown(world.peers, user, user)
+    print(f"    the newcomer: {newcomer.errors[-1:] or 'waits'}")
+    if newcomer.process.poll() is not None:
+        newcomer = world.start(2, *run)
+    world.go_on([*members, newcomer])
+    one_job(world, "the folder is another's")
+
+
+def copies(world: World) -> None:
+    """Files of the folder copied under other names, as backups and hands do."""
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    for name in ("genesis-2", "genesis-7", "genesis-999999999999999999", "member-copy", "genesis-1.bak", "genesis-01"):
+        shutil.copy(world.peers / "genesis-1", world.peers / name)
+        newcomer = world.start(2)
+        world.go_on([*members, newcomer])
+        newcomer.process.kill()
+        newcomer.rest()
+        world.go_on(members)
+    for worker in members:
+        worker.process.kill()
+        worker.rest()
+    world.digests = {}
+    begun = time.monotonic()
+    lost = world.start(0)
+    world.until("it to end, since there is no number for a founding", lambda: lost.process.poll() is not None)
+    lost.rest()
+    if not lost.errors or "remove it" not in lost.errors[-1]:
+        world.fail(f"it says {lost.errors}")
+    (world.peers / "genesis-999999999999999999").unlink()
+    new = [world.start(0), world.start(1)]
+    world.go_on(new)
+    print(f"    all killed, new ones together after {time.monotonic() - begun:.1f} s: {world.foundings()}")
+
+
+def full(world: World) -> None:
+    """The folder's disk is full to the last byte and the last inode while members die and come."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k,nr_inodes=64", "hostile", str(world.peers)], check=True)
+    try:
+        members = [world.start(0), world.start(1), world.start(2)]
+        world.go_on(members)
+        count = 0
+        try:
+            while True:
+                (world.peers / f"junk-{count}").write_bytes(b"x" * 8192)
+                count += 1
+        except OSError:
+            pass
+        members[2].process.kill()
+        members[2].rest()
+        world.go_on(members[:2], 100)
+        newcomer = world.start(3)
+        step = members[0].step
+        world.until(
+            "the members to go on, and the newcomer to join or end",
+            lambda: all(w.step > step + 50 for w in members[:2]) and (newcomer.step or newcomer.process.poll() is not None),
+        )
+        said = newcomer.errors[-1:]
+        if newcomer.process.poll() is not None and not said:
+            world.fail("the newcomer ended without a word")
+        for path in world.peers.glob("junk-*"):
+            path.unlink()
+        if newcomer.process.poll() is not None:
+            newcomer = world.start(3)
+        world.go_on([*members[:2], newcomer])
+        print(f"    the newcomer on a full disk: {said or 'joined'}")
+        one_job(world, "a full disk")
+        world.end()
+    finally:
+        subprocess.run(["umount", "-l", str(world.peers)], check=True)
+
+
+def moved(world: World) -> None:
+    """A host loses its address and gets another, as machines that move do: its member is over for the others; a new one
+    at the new address comes in. When it gets its address back the old one is back, or has ended with a word."""
+    members = [world.start(host) for host in range(3)]
+    world.go_on(members)
+    space, old, new = world.hosts.netns(2), world.hosts.address(2), "10.79.0.77"
+    ip("-n", space, "addr", "del", f"{old}/24", "dev", "eth0")
+    ip("-n", space, "addr", "add", f"{new}/24", "dev", "eth0")
+    took = world.go_on(members[:2])
+    newcomer = world.start(2, SPOTNIK_BIND=f"{new}:{PORT + 1}")
+    world.go_on([*members[:2], newcomer])
+    ip("-n", space, "addr", "add", f"{old}/24", "dev", "eth0")
+    world.until(
+        "the one that was moved to be back, or to end",
+        lambda: members[2].process.poll() is not None or members[2].size == 4,
+    )
+    left: list[Worker] = [*members[:2], newcomer, *([members[2]] if members[2].process.poll() is None else [])]
+    if len(left) == 3 and not members[2].errors:
+        world.fail("it ended without a word")
+    world.go_on(left)
+    print(f"    the others go on after {took:.1f} s; the one that was moved: {members[2].errors[-1:] or 'is back'}")
+    ip("-n", space, "addr", "del", f"{new}/24", "dev", "eth0")
+    one_job(world, "moved")
