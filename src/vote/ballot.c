@@ -174,16 +174,16 @@ void token_forward(struct spotnik_core *core)
 
 /* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
  * reach every voter; the new evidence starts a new ballot instead. */
-void token_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
+void token_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    restart_reroute(core, failed->id);
-    if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed->id)) {
+    restart_reroute(core, failed);
+    if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed)) {
         pass_cancel(core, PASS_RECONCILE);
         token_sign(core);
         token_forward(core);
     }
-    if (spotnik_id_equal(core->vote->hop[PASS_ACCEPT], failed->id))
+    if (spotnik_id_equal(core->vote->hop[PASS_ACCEPT], failed))
         pass_cancel(core, PASS_ACCEPT);
 }
 

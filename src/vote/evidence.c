@@ -34,8 +34,10 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
         /* never taken back, so a ballot must come: its token would wait at every hop for a member
          * busy with data */
         freeze(core);
-    token_reroute(core, &core->view.entry[rank].member);
-    evidence_schedule(core);
+    /* a token that comes round by this may decide, and the next view may be one without us */
+    token_reroute(core, core->view.entry[rank].member.id);
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        evidence_schedule(core);
 }
 
 /* How many live members stand closer, going back from the lost one, than we do. 0: we are its

@@ -192,7 +192,7 @@ void redial_silent(struct spotnik_core *core);
 void ballot_park(struct spotnik_core *core);
 void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
-void token_reroute(struct spotnik_core *core, const struct spotnik_member *failed);
+void token_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void token_returned(struct spotnik_core *core);
 
 /* digest.c */
