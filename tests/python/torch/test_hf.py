@@ -17,6 +17,7 @@ from disturb import EPOCHS_MOST, KILLS, agreed, disturb
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
+from torch.utils.data import BatchSampler, DataLoader
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError, Config, StateError
@@ -142,6 +143,27 @@ def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: i
 def test_what_a_trainer_plans_otherwise_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match=r"gradient_accumulation_steps|per_device_train_batch_size"):
         Callback(**settings)
+
+
+class Pairs(BatchSampler):
+    """As samplers of sentence-transformers that look for batches without duplicates."""
+
+    def __iter__(self) -> Any:
+        yield from ([i, i + 1] for i in range(0, SAMPLES - 1, 2))
+
+
+def test_a_sampler_that_chooses_whole_batches_is_refused(tmp_path: Path) -> None:
+    class Chooses(Trainer):  # type: ignore[misc, unused-ignore]
+        def get_train_dataloader(self) -> Any:
+            return DataLoader(self.train_dataset, batch_sampler=Pairs(range(SAMPLES), 2, drop_last=False))
+
+    arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, max_steps=1, report_to="none")
+    trainer = Chooses(Classifier(), arguments, train_dataset=samples(), callbacks=[Callback()])
+    try:
+        with pytest.raises(ArgumentError, match="has a Pairs, which chooses whole batches"):
+            trainer.train()
+    finally:
+        spotnik.leave()
 
 
 def test_a_checkpoint_of_the_trainer_is_refused() -> None:
