@@ -84,7 +84,13 @@ class Watch(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
 
 
 def train(
-    tell: Tell, folder: str, accumulate: int = 1, epochs: int = EPOCHS, stop: str = "none", **settings: Any
+    tell: Tell,
+    folder: str,
+    accumulate: int = 1,
+    epochs: int = EPOCHS,
+    stop: str = "none",
+    bf16: bool = False,
+    **settings: Any,
 ) -> None:
     transformers.logging.set_verbosity_error()
     arguments = TrainingArguments(
@@ -94,6 +100,7 @@ def train(
         per_device_train_batch_size=BATCH,
         gradient_accumulation_steps=accumulate,
         learning_rate=0.01,
+        bf16=bf16,
         max_grad_norm=0.3,
         eval_strategy="epoch",
         save_strategy="epoch",
@@ -137,6 +144,24 @@ def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: i
     assert evaluated == [[steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]] * 3
     assert len(job.lines("saved")) == EPOCHS  # one member writes files
     assert ledger.check_every_sample_once(ledger.contributions(job), SAMPLES) == EPOCHS - 1
+
+
+def test_mixed_precision(cluster: Make, tmp_path: Path) -> None:
+    """What one process computes with it, but for its rounding."""
+    job = cluster()
+    job.gather(2)
+    for number in range(2):
+        job.start(train, folder=str(job.folder / f"out{number}"), bf16=True)
+    job.wait()
+    assert not job.errors()
+    ends = []
+    for bf16 in (True, False):
+        (tmp_path / str(bf16)).mkdir()
+        ends.append(alone(train, tmp_path / str(bf16), folder=str(tmp_path / str(bf16) / "out"), bf16=bf16)[-1]["sum"])
+    one, other = job.lines("done")
+    assert one == other and one["done"] == EPOCHS * steps_of(1)
+    assert one["sum"] == pytest.approx(ends[0], abs=0.05)
+    assert ends[0] != ends[1], "it was not on"
 
 
 @pytest.mark.parametrize("settings", [{"accumulate": 2}, {"batch": "per_member"}, {"sync": "sma"}, {"commit": "step"}])
