@@ -83,6 +83,11 @@ class _Batches:
         self._shard: Shard[Any] = loader if isinstance(loader, Shard) else shard(loader)
         self.dataset = self._shard.dataset
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._shard, name)
+
     def __len__(self) -> int:
         return len(self._shard)
 

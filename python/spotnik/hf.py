@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
@@ -222,10 +222,11 @@ def _takes_keywords(model: torch.nn.Module) -> bool:
 def _plain(loader: Any, batch: int) -> DataLoader[Any]:
     """The Trainer's loader as PyTorch would make it: without accelerate, which reads one batch ahead."""
     sampler = getattr(loader.batch_sampler, "sampler", None)
-    if sampler is None:
+    if sampler is None or type(loader.batch_sampler).__iter__ is not BatchSampler.__iter__:
         raise ArgumentError(
             f"the Trainer's loader has a {type(loader.batch_sampler).__name__}, which chooses whole batches, so its "
-            "samples cannot be shared among members; choose a plain order (shuffled, sequential or by length)"
+            "samples cannot be shared among members; choose a plain order (shuffled, sequential or by length; with "
+            'sentence-transformers batch_sampler="batch_sampler" and one data set)'
         )
     order: dict[str, Any] = {"shuffle": isinstance(sampler, RandomSampler)}
     if not isinstance(sampler, (RandomSampler, SequentialSampler)):

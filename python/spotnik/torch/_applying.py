@@ -59,8 +59,12 @@ class Applying(Committing):
 
     def _applying(self, optimizer: Optimizer, with_arguments: bool) -> None:
         """An optimiser is about to apply the committed step."""
-        if not self._inside and (self.gradients.touched or with_arguments):
-            self._touched = True
+        if not self._inside:
+            settings = self._settings()
+            if settings != self._settings_committed:  # between backward() and step(): no joiner can repeat that alone
+                self._settings_late = settings
+            if self.gradients.touched or with_arguments or self._settings_late is not None:
+                self._touched = True
         self._scale_lr(optimizer)
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:

@@ -7,13 +7,19 @@ import time
 
 from torch.optim import Optimizer
 
-from ..errors import MismatchError
+from ..errors import MismatchError, StateError
 from ..job import Step
 from ._exchange import Common, pairs, share_hash
 from ._joining import EXIT_INTERRUPTED, Joining, log
 from ._leaves import UNKNOWN
 from ._options import Data
 from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_YES
+
+_LATE = (
+    "the program sets {names} between backward() and optimizer.step(), and this member set other values than the one "
+    "that has been here longest: their parameters have parted. Set them before backward(), and all use those of the "
+    'oldest member; or say prepare(..., commit="step"). Count by spotnik.step()'
+)
 
 
 class Committing(Joining):
@@ -48,6 +54,7 @@ class Committing(Joining):
             self._adopt_own(step, used)
         else:
             self._adopt()
+        self._settings_committed, self._settings_late = self._settings(), None
         if self._in_closure is not None and committed:
             self._scale_lr(self._in_closure)
 
@@ -102,6 +109,8 @@ class Committing(Joining):
         if codes == own:
             return
         changed = self.replica.leaves.write(codes)
+        if self._settings_late is not None and self._settings() != self._settings_late:
+            raise StateError(_LATE.format(names=", ".join(changed[:4])))
         repeated = self.last_step is not None and self.last_step.replay  # its copy may be a scheduler's tick older
         if self._known and not repeated and not self._told_of_numbers:
             self._told_of_numbers = True
@@ -111,6 +120,11 @@ class Committing(Joining):
                 "by spotnik.step()",
                 ", ".join(changed[:4]),
             )
+
+    def _settings(self) -> list[object]:
+        """Numbers of the optimisers' groups: learning rates, momenta, ..."""
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+        return [one for group in groups for one in group.values() if isinstance(one, (int, float, tuple))]
 
     def _check_inside(self, said: int) -> None:
         """A joiner that repeated a step alone learns that the program did something in it."""

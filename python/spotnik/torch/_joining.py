@@ -76,6 +76,8 @@ class Joining:
         self._in_closure: Optional[Optimizer] = None  # the optimiser that computes its own gradients
         self._contributors = 0
         self._told_of_numbers = False
+        self._settings_committed: list[object] = []  # of the optimisers
+        self._settings_late: Optional[list[object]] = None  # set after the commit, before the step was applied
         self.told_of_end = False
         self._lr_before: list[tuple[dict[str, Any], Any]] = []
         self._versions: Optional[int] = None

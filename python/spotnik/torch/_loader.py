@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any, Generic, Optional, TypeVar
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, SequentialSampler
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, StateError
 from ..job import Step, helper_shield
 from ._exchange import mix
 from ._joining import log
@@ -101,6 +101,28 @@ class _Requests:
         self._coming = itertools.chain(pieces, self.course.guess(session, step))
 
 
+class _Dealt:
+    """The sampler of a sharded loader: asked for its length, or to set its epoch. The job deals the samples."""
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._sampler, name)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise StateError(
+            "the job deals the samples of a sharded loader, so its sampler is not to be iterated over. To skip what a "
+            'run before this one has consumed (skip_first_batches()) say prepare(..., checkpoint="DIR") instead: a '
+            "program started again goes on at the very sample"
+        )
+
+
 class Shard(Generic[T]):
     """A loader whose batches are this member's shares. Made by :func:`shard`."""
 
@@ -111,6 +133,13 @@ class Shard(Generic[T]):
         self._requests = _Requests(course)
         self._inner: Optional[Iterator[Any]] = None
         self.dropped = 0  #: batches that were loaded for nothing
+
+    def __getattr__(self, name: str) -> Any:
+        """What scripts ask of their loader: its sampler, batch_size, collate_fn, ..."""
+        if name.startswith("_") or name == "loader":
+            raise AttributeError(name)
+        asked = getattr(self.loader, name)
+        return _Dealt(asked) if name in ("sampler", "batch_sampler") else asked
 
     def __len__(self) -> int:
         """Batches in an epoch of data, as long as nobody is lost: the same for all members."""
@@ -191,9 +220,24 @@ class Shard(Generic[T]):
         return batch
 
 
+def _instead_of(given: object) -> str:
+    """What to give to shard() in place of something that is no DataLoader."""
+    inside = [name for name, one in getattr(given, "__dict__", {}).items() if isinstance(one, DataLoader)]
+    if inside:
+        return (
+            f"it wraps one ({inside[0]}): give shard() the DataLoader as it is before it is wrapped, and do in the "
+            "loop what the wrapper does (Fabric's moves batches to a device, timm's normalises them; timm makes none "
+            "with use_prefetcher=False)"
+        )
+    makes = "DataLoader(data, batch_size=...)" if is_sequence(given) else "a data set with a length in a DataLoader"
+    return f"use {makes}"
+
+
 def _order_of(loader: DataLoader[Any]) -> Order:
     sampler: Any = loader.sampler
     data: Any = loader.dataset
+    if type(sampler) is DistributedSampler and sampler.num_replicas == 1:
+        return Order(len(data), shuffle=sampler.shuffle)
     if hasattr(sampler, "set_epoch"):
         raise ArgumentError(
             f"the loader has a {type(sampler).__name__}, which shards for a fixed number of workers; make it with "
@@ -229,8 +273,7 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
     Raises ArgumentError for data without a length, batch samplers, and samplers that shard by themselves.
     """
     if not isinstance(loader, DataLoader):
-        hint = "DataLoader(data, batch_size=...)" if is_sequence(loader) else "a data set with a length in a DataLoader"
-        raise ArgumentError(f"shard() takes a torch DataLoader, not {type(loader).__name__}; use {hint}")
+        raise ArgumentError(f"shard() takes a torch DataLoader, not {type(loader).__name__}; {_instead_of(loader)}")
     if isinstance(loader.dataset, IterableDataset):
         raise ArgumentError(
             "shard() needs to know how many samples there are and to fetch any of them, and an IterableDataset has no "

@@ -9,8 +9,8 @@ does not need thousands of registrations.
 from __future__ import annotations
 
 import collections
-import contextlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -133,45 +133,54 @@ def _init_by_trial(optimizer: Optimizer, way: Way) -> None:
             kept[parameter] = way(state.first)
 
 
-def _toy(optimizer: Optimizer, parameter: torch.nn.Parameter) -> Optimizer:
-    """Another of its kind."""
+def _toy(optimizer: Optimizer, groups: list[list[torch.nn.Parameter]]) -> Optimizer:
+    """Another of its kind, with the settings of each group."""
+    made = [{**group, "params": own} for group, own in zip(optimizer.param_groups, groups)]
     try:
-        return type(optimizer)([parameter], **optimizer.defaults)
+        return type(optimizer)(made, **optimizer.defaults)
     except TypeError:  # its settings have other names than its arguments
         toy = object.__new__(type(optimizer))
-        group = {**optimizer.param_groups[0], "params": [parameter]}
-        toy.__dict__.update(optimizer.__dict__, param_groups=[group], state=collections.defaultdict(dict))
+        toy.__dict__.update(optimizer.__dict__, param_groups=made, state=collections.defaultdict(dict))
         return toy
 
 
-def _steps_like_a_new_one(optimizer: Optimizer, way: Way, shape: tuple[int, ...]) -> bool:
-    """Does one whose state was made beforehand take the steps of a new one? Tried on a parameter of this shape."""
+def _small(group: dict[str, Any]) -> list[torch.Size]:
+    """A shape of each number of dimensions that the parameters of a group have."""
+    return [torch.Size((4, 3, 2, 2, 2)[:dim]) for dim in sorted({parameter.dim() for parameter in group["params"]})]
+
+
+def _steps_like_a_new_one(optimizer: Optimizer, way: Way) -> bool:
+    """Does one whose state was made beforehand take the steps of a new one? Tried on small parameters in its groups."""
     generator = torch.Generator().manual_seed(1)
-    start = torch.randn(shape, generator=generator)
-    gradients = [torch.randn(shape, generator=generator) for _ in range(3)]
+    starts = [[torch.randn(shape, generator=generator) for shape in _small(group)] for group in optimizer.param_groups]
+    gradients = [[torch.randn(one.shape, generator=generator) for one in itertools.chain(*starts)] for _ in range(3)]
     ends = []
     for is_made in (False, True):
-        parameter = torch.nn.Parameter(start.clone())
-        toy = _toy(optimizer, parameter)
+        groups = [[torch.nn.Parameter(start.clone()) for start in group] for group in starts]
+        toy = _toy(optimizer, groups)
         if is_made:
-            parameter.grad = torch.zeros_like(start)
+            for parameter in parameters_of(toy):
+                parameter.grad = torch.zeros_like(parameter)
             _init_by_trial(toy, way)
-        for gradient in gradients:
-            parameter.grad = gradient.clone()
+        for step in gradients:
+            for parameter, gradient in zip(parameters_of(toy), step):
+                parameter.grad = gradient.clone()
             _step_alone(toy)
-        ends.append(parameter.detach())
-    return torch.equal(*ends)
+        ends.append([parameter.detach() for parameter in parameters_of(toy)])
+    return all(torch.equal(*pair) for pair in zip(*ends))
 
 
 def _way_of(optimizer: Optimizer) -> Way:
     """How the state of an optimiser that is not PyTorch's own can be made. Raises ArgumentError: it cannot."""
-    shapes = {(4, 3, 2, 2, 2)[: parameter.dim()] for parameter in parameters_of(optimizer)}
+    why = ""
     for way in (_as_made, _as_zeros):
-        with contextlib.suppress(Exception):  # of a step that cannot be tried
-            if all(_steps_like_a_new_one(optimizer, way, shape) for shape in shapes):
+        try:
+            if _steps_like_a_new_one(optimizer, way):
                 return way
+        except Exception as error:  # of a step that cannot be tried
+            why = f" ({type(error).__name__}: {error})"
     raise ArgumentError(
-        f"{type(optimizer).__name__} creates its state in its first step in a way that cannot be done before; "
+        f"{type(optimizer).__name__} creates its state in its first step in a way that cannot be done before{why}; "
         "create the state before prepare(), or use an optimizer of torch.optim"
     )
 

@@ -65,7 +65,7 @@ class Session(Applying):
             if step.number < self.left_at:
                 self._end_without_job()
             if self.replica.after_begin(job):
-                self._known = True
+                self._known, self._settings_late = True, None
                 self._received()
                 log.info("state received at step %d", step.number - 1)
             if self.pauses.is_open:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import secrets
@@ -53,6 +54,7 @@ def _run(program: Callable[..., Any], pipe: int, settings: dict[str, Any]) -> No
         os.write(pipe, json.dumps(what).encode() + b"\n")
 
     status = 1
+    gc.freeze()  # else looking through all objects, as prepare() does for schedulers, copies all their memory
     # PyTorch replaces the thread pool that a fork inherits at its first use, and of two that come first together
     # one fails with "Invalid thread pool!" (pytorch issue 75147). Compiled code and backward() bring threads: so it is
     # done here, alone.

@@ -60,6 +60,40 @@ class Homemade(torch.optim.Optimizer):
                 p.data.add_(state["mean"], alpha=-group["lr"] / state["count"] / group["steps"])
 
 
+class Stacked(torch.optim.Optimizer):
+    """As nanochat's: groups of two kinds, without defaults; of matrices the first one has the state of its group."""
+
+    def __init__(self, groups: Any) -> None:
+        super().__init__(groups, {})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            own = group["params"]
+            if group["kind"] == "matrices":
+                stack, state = torch.stack([p.grad for p in own]), self.state[own[0]]
+                if "mean" not in state:
+                    state["mean"] = torch.zeros_like(stack)
+                state["mean"].lerp_(stack, 1 - group["beta"])
+                torch._foreach_sub_(own, list((state["mean"] * group["lr"]).unbind()))
+                continue
+            for p in own:
+                state = self.state[p]
+                if not state:
+                    state["step"], state["square"] = 0, torch.zeros_like(p)
+                state["step"] += 1
+                state["square"].add_(p.grad.square())
+                p.sub_(p.grad / (state["square"].sqrt() + 1e-3), alpha=group["rate"] / state["step"])
+
+
+def stacked(parameters: list[torch.nn.Parameter]) -> Stacked:
+    """One group for each shape of matrices, and one for the rest."""
+    shapes = sorted({p.shape for p in parameters if p.dim() == 2})
+    groups = [{"kind": "matrices", "params": [p for p in parameters if p.shape == one]} for one in shapes]
+    rest = {"kind": "rest", "params": [p for p in parameters if p.dim() != 2], "rate": 0.1}
+    return Stacked([*({**one, "lr": 0.1, "beta": 0.9} for one in groups), rest])
+
+
 def last_step(steps: int, stop: str) -> int:
     return int(Path(stop).read_text()) if stop and Path(stop).exists() else steps
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
 from disturb import survivors
-from programs import SAMPLES, Homemade, data, elastic, network
+from programs import SAMPLES, Homemade, data, elastic, network, stacked
 from test_exact import check_against_replay, churn
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -239,6 +239,8 @@ def make(kind: str) -> tuple[nn.Module, list[torch.optim.Optimizer]]:
         return net, [torch.optim.SGD(parameters[:4], lr=0.1, momentum=0.9), torch.optim.Adam(parameters[4:], lr=0.01)]
     if kind == "sparse":
         return net, [torch.optim.SGD(parameters, lr=0.1)]
+    if kind == "stacked":
+        return net, [stacked(parameters)]
     maker = Homemade if kind == "Homemade" else getattr(torch.optim, kind, None)
     if maker is not None:
         return net, [maker(parameters, lr=0.01)]
@@ -284,7 +286,7 @@ def distributed(net: nn.Module) -> nn.Module:
 OPTIMIZERS = ["SGD", "Adam", "NAdam", "RAdam", "Adamax", "Adadelta", "Adagrad", "ASGD", "Rprop", "RMSprop", "Adafactor"]
 
 
-@pytest.mark.parametrize("kind", ["odd", "two optimizers", "segments", "sparse", "Homemade", *OPTIMIZERS])
+@pytest.mark.parametrize("kind", ["odd", "two optimizers", "segments", "sparse", "Homemade", "stacked", *OPTIMIZERS])
 def test_models_and_optimizers_equal_plain_pytorch(cluster: Make, tmp_path: Path, kind: str) -> None:
     job = cluster(minimum=2)
     a, b = str(tmp_path / "shared.pt"), str(tmp_path / "plain.pt")

@@ -192,6 +192,13 @@ class Endless(Dataset[int]):
         return index
 
 
+class Wrapper:
+    """As timm's prefetcher and Fabric's loader."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader = loader
+
+
 def prepare(net: Any, *others: Any, **options: Any) -> Callable[[], None]:
     def program() -> None:
         spotnik.prepare(net(), *(other() for other in others), **options)
@@ -328,6 +335,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (prepare(lambda: nn.SyncBatchNorm(3), lambda: sgd(network())), ArgumentError, r"use BatchNorm"),
     (prepare(lambda: nn.LazyLinear(3), lambda: sgd(network())), ArgumentError, r"run a batch through the model first"),
     (shard(lambda: [1, 2]), ArgumentError, r"takes a torch DataLoader, not list; use DataLoader"),
+    (shard(lambda: Wrapper(DataLoader(data()))), ArgumentError, r"not Wrapper; it wraps one \(loader\): give"),
     (shard(lambda: DataLoader(Stream())), ArgumentError, r"IterableDataset has no length. A stream in shards"),
     (shard(lambda: DataLoader(Endless(), sampler=range(3))), ArgumentError, r"Endless has no length; give the data"),
     (

@@ -78,6 +78,69 @@ def train(
     tell(done=iteration, first=first, digest=spotnik.job().digest, warnings=warnings.seen)
 
 
+def sets_late(tell: Tell, stop: str, job_wide: bool) -> None:
+    """The learning rate is set between backward() and step(), as nanochat has it."""
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=1.0)
+
+    def committed(report: spotnik.StepReport) -> None:
+        tell(
+            step=report.number,
+            samples=report.samples,
+            members=report.members,
+            contributors=report.contributors,
+            digest=spotnik.job().digest,
+            member=spotnik.job().status().member,
+            lr=opt.param_groups[0]["lr"],
+        )
+
+    spotnik.prepare(net, opt, on_step=committed, metrics=("stop",))
+    x, y = data().tensors
+    iteration, ends = 0, False
+    while not ends:
+        batch = torch.randint(0, SAMPLES, (8,))
+        spotnik.tell("stop", Path(stop).exists())
+        nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+        ends = spotnik.told("stop") > 0
+        opt.param_groups[0]["lr"] = rate(spotnik.step() if job_wide else iteration)
+        opt.step()
+        opt.zero_grad()
+        iteration += 1
+        if spotnik.size() < 2:
+            time.sleep(0.01)  # a job that is not over before anybody can join it
+    tell(done=spotnik.step(), digest=spotnik.job().digest)
+
+
+def test_rates_set_after_backward_by_the_steps_of_the_job(cluster: Make, tmp_path: Path) -> None:
+    job, shared = cluster(), 0
+    settings = {"stop": str(tmp_path / "stop"), "job_wide": True}
+    job.start(sets_late, **settings)
+    for member, line in job.events():
+        if line.get("step") == 5 and len(job.members) == 1:
+            job.start(sets_late, **settings)
+        shared += line.get("members") == 2 and member.number == 1
+        if shared == 10:
+            (tmp_path / "stop").touch()
+    assert shared >= 10 and not job.errors(), job.errors()
+    ledger.agreed(job)
+    one, other = job.lines("done")
+    assert one == other
+
+
+def test_rates_set_after_backward_by_a_count_of_its_own_end_a_joiner(cluster: Make, tmp_path: Path) -> None:
+    """Its parameters have parted from the others', and it says what to write."""
+    job, settings = cluster(), {"stop": str(tmp_path / "stop"), "job_wide": False}
+    job.start(sets_late, **settings)
+    for member, line in job.events():
+        if line.get("step") == 5 and len(job.members) == 1:
+            job.start(sets_late, **settings)
+        if member.number == 1 and "ended" in line:
+            (tmp_path / "stop").touch()
+    (error,) = job.lines("error")
+    assert error["error"] == "StateError" and "Set them before backward()" in error["text"]
+    assert [member.status for member in job.members] == [0, 1]
+
+
 def join_after(job: Cluster, step: int, stop: Path, **settings: object) -> None:
     """One member, a second from `step` on; both end when the second has told of ten steps with both."""
     job.start(train, stop=str(stop), **settings)

@@ -16,11 +16,12 @@ import torch
 from cluster import Cluster, Tell, alone
 from programs import SAMPLES, Homemade, data, network
 from torch import nn
-from torch.utils.data import DataLoader, SubsetRandomSampler
+from torch.utils.data import DataLoader, DistributedSampler, SubsetRandomSampler
 
 import spotnik.torch as spotnik
-from spotnik import Config
+from spotnik import Config, StateError
 from spotnik.torch import _buckets, _exchange, _leaves, _optimizers, _replica
+from spotnik.torch._loader import _order_of
 from spotnik.torch._sampler import Order, Piece, cut, pieces
 
 Make = Callable[..., Cluster]
@@ -98,6 +99,24 @@ def test_an_order_is_a_permutation_that_follows_from_seed_and_epoch() -> None:
     assert Order(100, shuffle=True).indices(3, Piece(1, ((4, 9),), 1.0)) == whole[1][4:9]
     subset = Order(5, shuffle=True, sampler=SubsetRandomSampler([10, 20, 30, 40, 50]))
     assert sorted(subset.indices(1, Piece(0, ((0, 5),), 1.0))) == [10, 20, 30, 40, 50]
+
+
+def test_a_sharded_loader_answers_what_scripts_ask_of_their_loader() -> None:
+    """timm's train.py asks for the batch_sampler in every epoch; others for batch_size and sampler."""
+    loader = DataLoader(data(), batch_size=8, shuffle=True)
+    sharded = spotnik.shard(loader)
+    assert (sharded.batch_size, len(sharded), len(sharded.batch_sampler)) == (8, len(loader), len(loader))
+    assert not hasattr(sharded.batch_sampler, "set_epoch") and not hasattr(sharded, "nonsense")
+    with pytest.raises(StateError, match="checkpoint="):
+        iter(sharded.batch_sampler)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_distributed_sampler_of_one_is_an_order_of_all(shuffle: bool) -> None:
+    """As scripts have it that make one in every case; their sampler.set_epoch() does no harm."""
+    sampler = DistributedSampler(data(), num_replicas=1, rank=0, shuffle=shuffle)
+    order = _order_of(DataLoader(data(), sampler=sampler, batch_size=8))
+    assert (order.samples, order.shuffle, order.sampler) == (SAMPLES, shuffle, None)
 
 
 def test_state_of_foreign_optimizers_is_made_beforehand_or_refused() -> None:

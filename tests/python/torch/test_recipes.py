@@ -140,15 +140,35 @@ def with_lightning(tell: Tell, path: str) -> None:
     torch.save([p.detach() for p in task.parameters()], f"{path}.{spotnik.torch.rank()}")
 
 
+def with_fabric(tell: Tell, path: str) -> None:
+    from lightning.fabric import Fabric
+
+    spotnik.torch.hide_torchrun()
+    net, opt, schedule = begin()
+    net, opt = spotnik.torch.prepare(net, opt)
+    sharded = spotnik.torch.shard(loader())
+    fabric = Fabric(accelerator="cpu", devices=1)
+    wrapped, optimizer = fabric.setup(net, opt)
+    for _ in range(EPOCHS):
+        for x, y in sharded:
+            optimizer.zero_grad()
+            fabric.backward(nn.functional.cross_entropy(wrapped(x), y))
+            fabric.clip_gradients(wrapped, optimizer, max_norm=0.3)
+            optimizer.step()
+            schedule.step()
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.torch.rank()}")
+
+
 @pytest.mark.parametrize(
     ("program", "needs"),
     [
         (with_closure, "torch"),
+        (with_fabric, "lightning"),
         (with_accelerate, "accelerate"),
         (with_accumulation, "accelerate"),
         (with_lightning, "lightning"),
     ],
-    ids=["closure", "accelerate", "accelerate accumulating", "lightning"],
+    ids=["closure", "fabric", "accelerate", "accelerate accumulating", "lightning"],
 )
 def test_recipe_equals_the_plain_loop(cluster: Make, tmp_path: Path, program: Any, needs: str) -> None:
     if needs != "torch":
@@ -238,6 +258,19 @@ def test_accelerate_with_kills_and_joins(cluster: Make, tmp_path: Path) -> None:
     assert ends[0]["done"] == last
     assert [count for count, _ in ends[0]["means"]] == [last, last]  # joiners have what the others had
     ledger.check_every_sample_once(ledger.contributions(job), 192)
+
+
+def test_to_skip_batches_as_accelerate_does_is_refused() -> None:
+    """Its examples resume so; the loader that it would make is of one process."""
+    accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
+    import spotnik.accelerate
+
+    *_, batches = spotnik.accelerate.prepare(accelerate.Accelerator(cpu=True), *begin(), loader())
+    try:
+        with pytest.raises(StateError, match=r'say prepare.*checkpoint="DIR"'):
+            next(iter(accelerate.skip_first_batches(batches, 2)))
+    finally:
+        spotnik.torch.leave()
 
 
 def test_an_accelerator_of_several_is_refused() -> None:

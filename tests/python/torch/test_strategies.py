@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -55,9 +56,13 @@ def under(
     optimizer: str = "adamw",
     clip: float = 0,
     decay_every: int = 50,
+    awaits: int = 0,
     **settings: Any,
 ) -> None:
-    """Train under a strategy; tells each step with the digest of what is agreed, and the loss of it at the end."""
+    """Train under a strategy; tells each step with the digest of what is agreed, and the loss of it at the end.
+
+    Steps are slow until `awaits` members are there.
+    """
     net = network(kind, torch.float32)
     opt = optimizer_for(net, optimizer)
 
@@ -77,6 +82,8 @@ def under(
                 nn.utils.clip_grad_norm_(net.parameters(), clip)
             opt.step()
             schedule.step()
+            if spotnik.size() < awaits:
+                time.sleep(0.02)
         if spotnik.job().status().step_committed >= steps:
             break
     own = loss_of(net)
@@ -118,17 +125,17 @@ def test_learns_while_members_are_killed(cluster: Make, strategy: str) -> None:
 @pytest.mark.parametrize("strategy", ["lookahead", "auto:turns"])
 def test_a_joiner_has_the_learning_rate_of_the_others(cluster: Make, strategy: str) -> None:
     """It changes in every step, so a copy that is a scheduler's tick older shows at once."""
-    job = cluster(minimum=2)
+    job, settings = cluster(minimum=2), {"sync": strategy, "decay_every": 1, "steps": 200, "awaits": 3}
     for _ in range(2):
-        job.start(under, sync=strategy, decay_every=1, steps=500)
+        job.start(under, **settings)
     late = False
     for _, line in job.events():
         if "done" in line:
             job.dismiss_latecomers()
         if line.get("step", 0) >= 20 and not late:
             late = True
-            job.start(under, sync=strategy, decay_every=1, steps=500)
-    assert len(digests(job)) == 500
+            job.start(under, **settings)
+    assert len(digests(job)) == 200
     assert len({line["digest"] for line in job.lines("done")}) == 1
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import time
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import spotnik.torch as spotnik
 from spotnik.torch._session import current
 from spotnik.torch._writing import Record, _Table
+
+with contextlib.suppress(ImportError):
+    import torch.utils.tensorboard  # once here, not in every member
 
 Make = Callable[..., Cluster]
 KILLS = 3
