@@ -517,7 +517,7 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
         best = stay;
     if (losing)
         best |= SPOTNIK_SPOT;
-    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s };
+    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s, false };
 }
 
 struct spotnik_policy spotnik_policy_foresight(struct spotnik_foresight *foresight)
