@@ -266,10 +266,10 @@ static void run_obey(struct run *run, struct spotnik_choice choice)
     if ((set & SPOTNIK_SPOT) && !run->available)
         return;
     double start_s = set & ~run->held & SPOTNIK_SPOT ? spot_start_s(run)
-                     : run->held & SPOTNIK_SPOT      ? fmax(d_s, run->starts_in_s[SPOTNIK_SPOT])
+                     : run->held & SPOTNIK_SPOT      ? run->starts_in_s[SPOTNIK_SPOT]
                                                 /* until spot works, the move included */
                                                 : d_s;
-    if ((leaves || alone) && slack_s(run) < d_s + (covered ? 0 : start_s))
+    if ((leaves || alone) && slack_s(run) < d_s + (covered ? 0 : start_s) - TIME_EPSILON_S)
         return;
     if (!elastic(run) && set == SPOTNIK_BOTH)
         return;

@@ -85,16 +85,21 @@ static double excess_on_spot(const struct both *b)
     return b->k * (b->demand_s + alone_s) + fmax(0, lag_costs(b, b->lag_s + none_s));
 }
 
-/* They are on on-demand. A lead is worth on-demand for as long as they are locked there: we hold
- * nothing until it is used up, but for a start. */
+/* They are locked on on-demand, and we hold nothing until our lead is used up but for a start: what
+ * that saves. */
+static double lead_saves(const struct both *b)
+{
+    double lead_s = fmax(0, -(b->lag_s + b->view->terms->changeover_s));
+    double locked_s = fmin(lead_s, b->lock_s);
+
+    return b->k * locked_s + b->least * (lead_s - locked_s);
+}
+
 static double excess_on_demand(const struct both *b)
 {
-    double lag_s = b->lag_s + b->demand_s - b->their_s, d_s = b->view->terms->changeover_s;
-    double lead_s = fmax(0, -(b->lag_s + d_s)), locked_s = fmin(lead_s, b->lock_s);
+    double costs = lag_costs(b, b->lag_s + b->demand_s - b->their_s);
 
-    if (lag_s > 0)
-        return lag_costs(b, lag_s);
-    return fmin(lag_costs(b, lag_s), -b->k * locked_s - b->least * (lead_s - locked_s));
+    return costs > 0 ? costs : fmin(costs, -lead_saves(b));
 }
 
 /* In price times seconds. */
@@ -146,17 +151,16 @@ static struct spotnik_choice until_up(const struct spotnik_job_view *view, unsig
                                     false };
 }
 
-/* A lead that is longer than a start, while they are locked: idle until a start is left of it. */
 static bool lead_is_worth(const struct both *b)
 {
-    double d_s = b->view->terms->changeover_s, lead_s = -(b->lag_s + d_s);
+    double lead_s = -(b->lag_s + b->view->terms->changeover_s);
 
-    return lead_s > AGAIN_LEAST_S && b->lock_s > AGAIN_LEAST_S
-           && (b->demand_s > 0 || b->k * fmin(lead_s, b->lock_s) > b->least * (lead_s + d_s));
+    return fmin(lead_s, b->lock_s) > AGAIN_LEAST_S
+           && lead_saves(b) > -lag_costs(b, b->lag_s + b->demand_s - b->their_s);
 }
 
 /* The way back: catch up with both machines, then do as they do. */
-static struct spotnik_choice way_back(const struct spotnik_job_view *view)
+static struct spotnik_choice way_back_set(const struct spotnik_job_view *view)
 {
     const struct both b = both_make(view, view->own.held);
 
@@ -171,6 +175,17 @@ static struct spotnik_choice way_back(const struct spotnik_job_view *view)
     if (b.lag_s > 0)
         return until_up(view, SPOTNIK_ON_DEMAND);
     return (struct spotnik_choice){ SPOTNIK_IDLE, INFINITY, true };
+}
+
+/* On-demand ends when nothing is to be caught up with any more. */
+static struct spotnik_choice way_back(const struct spotnik_job_view *view)
+{
+    struct spotnik_choice choice = way_back_set(view);
+    double lag_s = view->own.work_left_s - view->beside.work_left_s;
+
+    if (lag_s > 0)
+        choice.again_s = fmin(choice.again_s, fmax(1, lag_s / view->terms->pair_speed));
+    return choice;
 }
 
 static double room_beside(const struct spotnik_guard *guard, const struct spotnik_job_view *view,
