@@ -331,12 +331,12 @@ static double price_least(struct run *run)
     return run->least;
 }
 
-static struct spotnik_standing standing(const struct run *run)
+static struct spotnik_job_standing standing(const struct run *run)
 {
-    struct spotnik_standing now = { .paid = spotnik_backtest_cost(&run->result,
-                                                                  run->terms->price_ratio),
-                                    .work_left_s = run->work_left_s,
-                                    .held = run->held };
+    struct spotnik_job_standing now = { .paid = spotnik_backtest_cost(&run->result,
+                                                                      run->terms->price_ratio),
+                                        .work_left_s = run->work_left_s,
+                                        .held = run->held };
 
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
         now.starts_in_s[kind] = run->held & kind ? run->starts_in_s[kind] : 0;
@@ -362,7 +362,7 @@ static struct spotnik_choice run_ask(struct run *run)
         .price_stays_s = run->stays_s,
         .price_least = price_least(run),
         .own = standing(run),
-        .beside = run->beside ? standing(run->beside) : (struct spotnik_standing){ 0 },
+        .beside = run->beside ? standing(run->beside) : (struct spotnik_job_standing){ 0 },
     };
 
     return run->policy->choose(run->policy->self, &view);

@@ -49,7 +49,7 @@ struct spotnik_job_terms {
 };
 
 /* How far a job is, and what it has paid, in spot-hours. */
-struct spotnik_standing {
+struct spotnik_job_standing {
     double paid, work_left_s;
     unsigned held;                    /* a set */
     double starts_in_s[SPOTNIK_BOTH]; /* by machine that is held: until it works; 0: it does */
@@ -58,7 +58,7 @@ struct spotnik_standing {
 /* What a policy may know at one moment. */
 struct spotnik_job_view {
     const struct spotnik_job_terms *terms;
-    struct spotnik_standing own, beside; /* beside: of the policy that is run beside, if any */
+    struct spotnik_job_standing own, beside; /* beside: of the policy that is run beside, if any */
     double now_s, work_left_s, time_left_s;
     double run_age_s;              /* how long availability has been what it is */
     enum spotnik_machine machine;  /* what works; while nothing does, what is starting */
