@@ -3,8 +3,9 @@
 """Histories made to hurt the policy `spotnik`, and what it costs against Uniform Progress on each: availability that alternates, comes in
 steps, in bursts shorter than a start, or goes for good; prices with spikes, steps and saws; random jobs. `climb` changes one trace bit by
 bit to where the policy does worst. Fails where a promise is broken.
-Usage: plan_attack.py SPOTNIK [--cases 1000] [--seed 1] [--climbs 16] [--steps 25] [--processes 2] [--builtin]
---builtin: the policy believes in the climates that it comes with (ten times as slow)."""
+Usage: plan_attack.py SPOTNIK [--cases 1000] [--seed 1] [--climbs 16] [--steps 25] [--processes 2] [--builtin] [--rows FILE]
+--builtin: the policy believes in the climates that it comes with (ten times as slow). --rows: what is
+done is kept there, and not done again."""
 import argparse
 import collections
 import json
@@ -205,12 +206,29 @@ def table(rows):
               + (f"{sum(d > 0.02 for d in free)} | {100 * max(free):+.1f} % | {100 * sum(free) / len(free):+.2f} % |" if free else "| | |"))
 
 
+def kept(path):
+    if not path or not os.path.exists(path):
+        return []
+    with open(path) as source:
+        return [json.loads(line) for line in source]
+
+
+def keep(path, rows):
+    if path:
+        with open(path, "a") as out:
+            out.writelines(json.dumps(row) + "\n" for row in rows)
+    return rows
+
+
 def main(options):
     seeds = [1000000 * options.seed + i for i in range(options.cases)]
+    rows = kept(options.rows)
+    have = {(row[0] == "climb", row[2]) for row in rows}
     with multiprocessing.Pool(options.processes) as pool:
-        rows = pool.map(drawn, seeds, chunksize=4)
-        for climbed in pool.imap_unordered(climb, [(seed, options.steps) for seed in seeds[:options.climbs]]):
-            rows += climbed
+        for row in pool.imap_unordered(drawn, [seed for seed in seeds if (False, seed) not in have]):
+            rows += keep(options.rows, [row])
+        for climbed in pool.imap_unordered(climb, [(seed, options.steps) for seed in seeds[:options.climbs] if (True, seed) not in have]):
+            rows += keep(options.rows, climbed)
     table(rows)
     for family, _, seed, got in sorted(rows, key=lambda row: -row[3]["ours"] / row[3]["capped"])[:5]:
         print(f"{family} seed {seed}: {100 * (got['ours'] / got['capped'] - 1):+.3f} %", file=sys.stderr)
@@ -223,6 +241,7 @@ if __name__ == "__main__":
     parse.add_argument("spotnik")
     for option, value in (("cases", 1000), ("seed", 1), ("climbs", 16), ("steps", 25), ("processes", 2)):
         parse.add_argument("--" + option, type=int, default=value)
+    parse.add_argument("--rows")
     parse.add_argument("--builtin", action="store_true")
     asked = parse.parse_args()
     spotnik = os.path.abspath(asked.spotnik)
