@@ -205,21 +205,30 @@ static double room_of(const struct spotnik_guard *guard, const struct spotnik_jo
     return now & ~set & SPOTNIK_ON_DEMAND ? fmin(least, room_beside(guard, view, now)) : least;
 }
 
+static double lasts_s(const struct spotnik_guard *guard, const struct spotnik_job_view *view,
+                      unsigned set)
+{
+    return room_of(guard, view, set) / shrinks(view);
+}
+
+/* What is wanted; or that with on-demand; or what they hold, though we are behind: the first that
+ * there is room for. */
 static struct spotnik_choice guard_choose(void *self, const struct spotnik_job_view *view)
 {
     const struct spotnik_guard *guard = self;
     struct spotnik_choice choice = guard->inner.choose(guard->inner.self, view);
-    double lasts_s = room_of(guard, view, choice.machine) / shrinks(view);
+    const unsigned sets[] = { choice.machine, choice.machine | SPOTNIK_ON_DEMAND,
+                              view->beside.held };
 
-    if (!(lasts_s >= AGAIN_LEAST_S)) { /* perhaps with on-demand kept, or begun */
-        choice.machine |= SPOTNIK_ON_DEMAND;
-        lasts_s = room_of(guard, view, choice.machine) / shrinks(view);
+    for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
+        double again_s = lasts_s(guard, view, sets[i]);
+        if (!(again_s >= AGAIN_LEAST_S))
+            continue;
+        if (choice.again_s > 0)
+            again_s = fmin(again_s, choice.again_s);
+        return (struct spotnik_choice){ (enum spotnik_machine)sets[i], again_s, false };
     }
-    if (!(lasts_s >= AGAIN_LEAST_S))
-        return way_back(view);
-    if (!(choice.again_s > 0) || choice.again_s > lasts_s)
-        choice.again_s = lasts_s;
-    return choice;
+    return way_back(view);
 }
 
 static void guard_start(void *self)
