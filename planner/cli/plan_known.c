@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of few places the regimes are those of few: held out, chances from three or four traces were up to
- * 18 points off, from eight or more up to 9 (docs/results/plan_held_out.md). */
+/* Regimes of few places are of few kinds: held out, chances from three or four traces were up to 18
+ * points off, from eight or more up to 8 (docs/results/plan_held_out.md). */
 #define FEW_TRACES 6
 
 static void few_tell(size_t count)

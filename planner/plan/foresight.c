@@ -226,8 +226,8 @@ static bool safe(const struct spotnik_foresight *f, double slack_s, double left_
     return (from == SPOTNIK_SPOT || slack_s >= 2 * d_s) && (to == SPOTNIK_SPOT || left_s >= d_s);
 }
 
-/* Holding `to` for one step; false where the rules forbid it. A step in which something starts is as
- * long as a changeover; what an elastic job holds already works on meanwhile. */
+/* Holding `to` for one step; false where the rules forbid it. A step in which something starts is
+ * as long as a changeover; what an elastic job holds already works on meanwhile. */
 static bool step_make(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                       double slack_s, unsigned from, unsigned to, struct step *step)
 {
