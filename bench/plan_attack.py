@@ -162,7 +162,7 @@ def costs(case, policies):
 def policies(case, both=True):
     pair = str(case["terms"][4])
     return {"uniform": ("--policy", "uniform"), "capped": ("--policy", "uniform", "--cap-usd", "1"),
-            "ours": ("--policy", "spotnik", "--pair-speed", pair),
+            "ours": ("--policy", "spotnik", "--pair-speed", pair, "--never-dearer", "0.02"),
             **({"free": ("--policy", "spotnik", "--pair-speed", pair, "--never-dearer", "none")} if both else {})}
 
 

@@ -59,7 +59,8 @@ static const char usage[] =
     "price; foresight\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper. --never-dearer "
     "0.02: spotnik does as\n"
-    "uniform does (with the same cap) where it might become dearer by that share; none: never.\n"
+    "uniform does (with the same cap) where it might become dearer by that share; none: never (so "
+    "with --spot-prices).\n"
     "With --place the job may move: spot of any place whose trace is given, at first the first. "
     "Traces begin at the\n"
     "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start "
@@ -259,11 +260,19 @@ static int learn(const struct call *call, struct spotnik_fault *fault)
     return 0;
 }
 
-/* Several places, and machines that share no step, are not guarded. */
+static bool given(const struct call *call, const char *letters)
+{
+    while (*letters && !(call->given >> (*letters - 'A') & 1))
+        letters++;
+    return *letters;
+}
+
+/* Not of several places or machines that share no step; of moving prices where asked for. */
 static struct spotnik_policy policy_guard(struct call *call, struct spotnik_policy policy)
 {
     bool guarded = !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1
-                   && !call->place_count && isfinite(call->dearer_share);
+                   && !call->place_count && isfinite(call->dearer_share)
+                   && (!call->terms.prices || given(call, "D"));
 
     return guarded ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share) : policy;
 }
@@ -358,9 +367,9 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
         || spotnik_job_terms_check(&call->terms, fault)
         || policy_make(call, &policy, &foresight, fault))
         return -1;
-    int rc = call->place_count
-                 ? world_run(call, call->places, call->place_count, &policy, &tally, fault)
-                 : 0;
+    int rc = 0;
+    if (call->place_count)
+        rc = world_run(call, call->places, call->place_count, &policy, &tally, fault);
     for (size_t i = 0; !rc && i < call->window_count; i++)
         rc = world_run(call, &call->windows[i], 1, &policy, &tally, fault);
     spotnik_foresight_free(foresight);
@@ -385,14 +394,6 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
             fault,
             "--calibration takes --work and --deadline together, or neither for a set of jobs");
     return spotnik_calibrate(c, fault);
-}
-
-static bool given(const struct call *call, const char *letters)
-{
-    for (; *letters; letters++)
-        if (call->given >> (*letters - 'A') & 1)
-            return true;
-    return false;
 }
 
 /* What the call would pass over in silence; NULL: nothing. */
