@@ -5,10 +5,12 @@
 #include "cmd_backtest.h"
 #include "plan/climate.h"
 #include "plan/foresight.h"
+#include "plan/guard.h"
 #include "plan/omniscient.h"
 #include "plan/policy.h"
 #include "plan_args.h"
 #include "plan_known.h"
+#include "purses.h"
 #include "tally.h"
 #include "worlds.h"
 
@@ -55,7 +57,10 @@ static const char usage[] =
     "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back "
     "above this "
     "price; foresight\n"
-    "and spotnik never pay more than on-demand. bound: no policy can be cheaper.\n"
+    "and spotnik never pay more than on-demand. bound: no policy can be cheaper. --never-dearer "
+    "0.02: spotnik does as\n"
+    "uniform does (with the same cap) where it might become dearer by that share; none: never (so "
+    "with --spot-prices).\n"
     "With --place the job may move: spot of any place whose trace is given, at first the first. "
     "Traces begin at the\n"
     "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start "
@@ -77,6 +82,7 @@ static const char usage[] =
 
 #define FILES_MAX 64
 #define PAIR_SPEED 1.8
+#define DEARER_SHARE 0.02
 #define EGRESS_USD_PER_GB 0.02
 #define CALIBRATION_STARTUP_S 360
 
@@ -90,6 +96,8 @@ struct call {
     struct spotnik_sliced sliced;
     bool each, learn, calibration, regimes_asked, cap_given, pair_given;
     double cap_usd_per_h;
+    double dearer_share; /* than uniform, at most; infinite: no guard */
+    struct spotnik_guard guard;
     struct spotnik_calibrate calibrate;
     const char *prices_path;
     struct spotnik_prices prices;
@@ -140,27 +148,33 @@ static void window_tell(const struct call *call, const char *path, size_t i,
 }
 
 /* All windows of one place, or of several at once. */
-static int world_run(const struct call *call, const char *const *paths, size_t count,
+static int world_run(struct call *call, const char *const *paths, size_t count,
                      const struct spotnik_policy *policy, struct spotnik_tally *tally,
                      struct spotnik_fault *fault)
 {
     struct spotnik_job_result result;
     struct spotnik_worlds worlds;
+    struct spotnik_purses purses = { .saved = NULL };
     int rc =
-        spotnik_worlds_load(paths, count, call->terms.deadline_s, call->stride_s, &worlds, fault);
+        spotnik_worlds_load(paths, count, call->terms.deadline_s, call->stride_s, &worlds, fault)
+        || spotnik_purses_open(&purses, &call->guard, call->terms.deadline_s,
+                               worlds.cut ? call->stride_s : 0, fault);
 
     for (size_t i = 0; !rc && i < worlds.count; i++) {
         struct spotnik_job_terms terms = call->terms;
         terms.prices_from_s = (double)i * call->stride_s; /* windows do not say when they were */
+        spotnik_purses_take(&purses, i);
         rc = window_run(&worlds, i, &terms, policy, &result, fault);
         if (rc)
             break;
+        spotnik_purses_put(&purses, i, &result, call->terms.price_ratio);
         spotnik_tally_add(tally, &result, call->terms.price_ratio);
         if (call->each)
             window_tell(call, paths[0], i, &result);
     }
+    spotnik_purses_close(&purses);
     spotnik_worlds_free(&worlds);
-    return rc;
+    return rc ? -1 : 0;
 }
 
 static json_t *tally_json(const struct call *call, const struct spotnik_tally *tally)
@@ -246,6 +260,23 @@ static int learn(const struct call *call, struct spotnik_fault *fault)
     return 0;
 }
 
+static bool given(const struct call *call, const char *letters)
+{
+    while (*letters && !(call->given >> (*letters - 'A') & 1))
+        letters++;
+    return *letters;
+}
+
+/* Not of several places or machines that share no step; of moving prices where asked for. */
+static struct spotnik_policy policy_guard(struct call *call, struct spotnik_policy policy)
+{
+    bool guarded = !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1
+                   && !call->place_count && isfinite(call->dearer_share)
+                   && (!call->terms.prices || given(call, "D"));
+
+    return guarded ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share) : policy;
+}
+
 /* The policy by name; `foresight` is freed by the caller. */
 static int policy_make(struct call *call, struct spotnik_policy *policy_out,
                        struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
@@ -285,7 +316,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
                                       foresight_out, fault))
         return -1;
     else
-        *policy_out = spotnik_policy_foresight(*foresight_out);
+        *policy_out = policy_guard(call, spotnik_policy_foresight(*foresight_out));
     return 0;
 }
 
@@ -336,9 +367,9 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
         || spotnik_job_terms_check(&call->terms, fault)
         || policy_make(call, &policy, &foresight, fault))
         return -1;
-    int rc = call->place_count
-                 ? world_run(call, call->places, call->place_count, &policy, &tally, fault)
-                 : 0;
+    int rc = 0;
+    if (call->place_count)
+        rc = world_run(call, call->places, call->place_count, &policy, &tally, fault);
     for (size_t i = 0; !rc && i < call->window_count; i++)
         rc = world_run(call, &call->windows[i], 1, &policy, &tally, fault);
     spotnik_foresight_free(foresight);
@@ -365,14 +396,6 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
     return spotnik_calibrate(c, fault);
 }
 
-static bool given(const struct call *call, const char *letters)
-{
-    for (; *letters; letters++)
-        if (call->given >> (*letters - 'A') & 1)
-            return true;
-    return false;
-}
-
 /* What the call would pass over in silence; NULL: nothing. */
 static const char *passed_over(const struct call *call)
 {
@@ -381,9 +404,9 @@ static const char *passed_over(const struct call *call)
          sliced = !strcmp(policy, "sliced") || !strcmp(policy, "time-sliced"),
          runs = !call->learn && !call->calibration;
     const struct spotnik_cli_rule rules[] = {
-        { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMt"),
+        { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMtD"),
           "--learn takes traces, --climates and --regimes, and nothing else" },
-        { call->calibration && given(call, "pksvenHuKxGESM"),
+        { call->calibration && given(call, "pksvenHuKxGESMD"),
           "--calibration replays plans, not policies: leave --policy, prices and places out" },
         { runs && given(call, "UgjNrbPR"),
           "--unknown, --plot, --json, --nodes, --runs, --block, --past and --regimes are of "
@@ -392,6 +415,8 @@ static const char *passed_over(const struct call *call)
           "--climates teach the policies spotnik and foresight alone: leave them out" },
         { runs && given(call, "s") && *policy && !sliced,
           "--slices are of the policy sliced: leave them out" },
+        { runs && given(call, "D") && *policy && strcmp(policy, "spotnik"),
+          "--never-dearer is of the policy spotnik alone: leave it out" },
         { runs && given(call, "K") && !call->prices_path,
           "--cap-usd caps prices that move: give them with --spot-prices" },
         { given(call, "k") && given(call, "u"),
@@ -468,6 +493,11 @@ static bool read_option(void *context, int option)
     case 'M':
         call->move_given = true;
         return spotnik_cli_duration("backtest", "--move-time", optarg, true, &call->move_s);
+    case 'D':
+        call->dearer_share = INFINITY;
+        return !strcmp(optarg, "none")
+               || spotnik_cli_number("backtest", "--never-dearer", optarg, 0, 100,
+                                     &call->dearer_share);
     case 'e':
         call->each = true;
         return true;
@@ -508,22 +538,17 @@ static bool read_option(void *context, int option)
 }
 
 static const struct option options[] = {
-    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },
-    { "work", 1, 0, 'W' },          { "deadline", 1, 0, 'd' },
-    { "changeover", 1, 0, 'o' },    { "price-ratio", 1, 0, 'k' },
-    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },
-    { "pair-speed", 1, 0, 'v' },    { "each", 0, 0, 'e' },
-    { "notice", 1, 0, 'n' },        { "spot-prices", 1, 0, 'H' },
-    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },
-    { "cap-usd", 1, 0, 'K' },       { "climates", 1, 0, 'c' },
-    { "calibration", 0, 0, 'C' },   { "unknown", 0, 0, 'U' },
-    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },
-    { "nodes", 1, 0, 'N' },         { "regimes", 1, 0, 'R' },
-    { "runs", 1, 0, 'r' },          { "block", 1, 0, 'b' },
-    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },
-    { "state-gb", 1, 0, 'G' },      { "egress-usd", 1, 0, 'E' },
-    { "spot-usd", 1, 0, 'S' },      { "move-time", 1, 0, 'M' },
-    { "help", 0, 0, 'h' },          { 0, 0, 0, 0 },
+    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },      { "work", 1, 0, 'W' },
+    { "deadline", 1, 0, 'd' },      { "changeover", 1, 0, 'o' },  { "price-ratio", 1, 0, 'k' },
+    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },      { "pair-speed", 1, 0, 'v' },
+    { "each", 0, 0, 'e' },          { "notice", 1, 0, 'n' },      { "spot-prices", 1, 0, 'H' },
+    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },       { "cap-usd", 1, 0, 'K' },
+    { "climates", 1, 0, 'c' },      { "calibration", 0, 0, 'C' }, { "unknown", 0, 0, 'U' },
+    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },        { "nodes", 1, 0, 'N' },
+    { "regimes", 1, 0, 'R' },       { "runs", 1, 0, 'r' },        { "block", 1, 0, 'b' },
+    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },       { "state-gb", 1, 0, 'G' },
+    { "egress-usd", 1, 0, 'E' },    { "spot-usd", 1, 0, 'S' },    { "move-time", 1, 0, 'M' },
+    { "never-dearer", 1, 0, 'D' },  { "help", 0, 0, 'h' },        { 0, 0, 0, 0 },
 };
 
 int spotnik_cmd_backtest(int argc, char **argv)
@@ -533,6 +558,7 @@ int spotnik_cmd_backtest(int argc, char **argv)
                          .stride_s = 6 * 3600,
                          .egress_usd_per_gb = EGRESS_USD_PER_GB,
                          .sliced = { 10 },
+                         .dearer_share = DEARER_SHARE,
                          .calibrate = { .machines = 4,
                                         .runs = 400,
                                         .regimes = SPOTNIK_REGIMES_LEARNED,

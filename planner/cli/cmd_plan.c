@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile "
@@ -120,6 +121,9 @@ static int profile_load(struct call *call, struct spotnik_fault *fault)
     char *name = strchr(path, '#');
     if (name)
         *name++ = '\0';
+    if (access(path, F_OK))
+        return spotnik_fault_set(fault, "%s: there is no such file; spotnik profile makes one",
+                                 path);
     if (!spotnik_store_is(path))
         return spotnik_profile_read(call->profile_path, &call->profile, fault);
     if (spotnik_plan_store_open(path, &store, fault))

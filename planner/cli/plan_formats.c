@@ -47,11 +47,27 @@ static unsigned least_of(unsigned machines)
     return machines > 1 ? (machines + 1) / 2 : 1;
 }
 
+/* Every "{batch}" of the command becomes the batch of the plan, as it does while it is profiled. */
+static void command_fill(const struct spotnik_plan_context *x, char *filled, size_t size)
+{
+    const char *from = x->command, *mark;
+    size_t used = 0;
+
+    for (; used < size && (mark = strstr(from, "{batch}")); from = mark + 7)
+        used += (size_t)snprintf(filled + used, size - used, "%.*s%.0f", (int)(mark - from), from,
+                                 chosen(x)->batch);
+    if (used < size)
+        snprintf(filled + used, size - used, "%s", from);
+}
+
 static void run_line(const struct spotnik_plan_context *x, const char *peers, unsigned most,
                      char *line, size_t size)
 {
+    char command[sizeof(x->command)];
+
+    command_fill(x, command, sizeof(command));
     snprintf(line, size, "spotnik run --peers %s -n %u:%u -- %s", peers, least_of(most), most,
-             x->command);
+             command);
 }
 
 int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
@@ -63,10 +79,10 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
         return -1;
     clean_name(x->profile->name, name);
     unsigned machines = spotnik_fleet_machines(fleet);
-    fprintf(
-        out,
-        "# %s, batch %.0f: planned by spotnik\nname: %s\nnum_nodes: %u\nresources:\n  any_of:\n",
-        x->profile->name, fleet->batch, name, machines);
+    fprintf(out,
+            "# %s, batch %.0f: planned by spotnik\n# prices: %s\nname: %s\nnum_nodes: "
+            "%u\nresources:\n  any_of:\n",
+            x->profile->name, fleet->batch, x->catalog->source, name, machines);
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         const char *place = *g->offer->zone ? g->offer->zone : NULL;
@@ -155,7 +171,7 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
 static void kubernetes_job(const struct spotnik_plan_context *x, const struct spotnik_group *g,
                            const char *name, size_t index, unsigned total, FILE *out)
 {
-    char peers[64];
+    char peers[64], command[sizeof(x->command)];
 
     snprintf(peers, sizeof(peers), "dns://%s", name);
     fprintf(out,
@@ -180,7 +196,8 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
           out);
     put_string(peers, out);
     fprintf(out, ", \"-n\", \"%u:%u\", \"--\", \"sh\", \"-c\", ", least_of(total), total);
-    put_string(x->command, out);
+    command_fill(x, command, sizeof(command));
+    put_string(command, out);
     fputs("]\n", out);
     if (g->offer->accelerators > 0)
         fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n",

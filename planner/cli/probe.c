@@ -91,6 +91,9 @@ static int complain(const struct bench *bench, const char *what, struct spotnik_
     }
     if (log)
         fclose(log);
+    const char *cannot = strstr(last, "cannot run ");
+    if (cannot)
+        return spotnik_fault_set(fault, "%s; what follows -- must be your own program", cannot);
     return spotnik_fault_set(fault, "%s; it printed last: %s", what, last);
 }
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 static int place_load(const char *path, double length_s, double stride_s,
-                      struct spotnik_windows *windows_out, struct spotnik_fault *fault)
+                      struct spotnik_windows *windows_out, bool *cut_out,
+                      struct spotnik_fault *fault)
 {
     struct spotnik_windows raw;
 
@@ -13,8 +14,9 @@ static int place_load(const char *path, double length_s, double stride_s,
         return -1;
     if (raw.count > 1 || (double)raw.windows[0].ticks * raw.tick_s < length_s + stride_s) {
         *windows_out = raw;
-        return 0;
+        return 0; /* not cut */
     }
+    *cut_out = true;
     int rc = spotnik_windows_cut(&raw, length_s, stride_s, windows_out, fault);
     spotnik_windows_free(&raw);
     return rc;
@@ -26,7 +28,7 @@ int spotnik_worlds_load(char const *const *paths, size_t count, double length_s,
     *worlds_out = (struct spotnik_worlds){ .place_count = 0 };
     for (size_t i = 0; i < count; i++) {
         struct spotnik_windows *windows = &worlds_out->places[i];
-        if (place_load(paths[i], length_s, stride_s, windows, fault))
+        if (place_load(paths[i], length_s, stride_s, windows, &worlds_out->cut, fault))
             return -1;
         worlds_out->place_count++;
         if (!i || windows->count < worlds_out->count)

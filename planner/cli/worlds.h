@@ -5,6 +5,8 @@
 
 #include "plan/windows.h"
 
+#include <stdbool.h>
+
 #define SPOTNIK_PLACES_MAX 32
 
 /* Window i of each place begins at the same instant. */
@@ -12,6 +14,7 @@ struct spotnik_worlds {
     struct spotnik_windows places[SPOTNIK_PLACES_MAX];
     size_t place_count, count; /* of windows that every place has */
     double tick_s;
+    bool cut; /* windows are of one trace, one every stride */
 };
 
 /* Reads a trace for each place; one that is longer than `length_s` is cut into windows, one every

@@ -25,6 +25,8 @@ struct run {
     bool committed, available;
     /* the usual price, how long prices stay beyond it, and when both are looked at again */
     double usual, stays_s, usual_until_s;
+    double least, least_until_s; /* the least price until an instant of the history */
+    const struct run *beside;    /* or NULL */
 };
 
 int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotnik_fault *fault)
@@ -252,25 +254,27 @@ static void run_look(struct run *run)
 }
 
 /* The policy's choice, as far as the guard lets it through. */
-static void run_obey(struct run *run, unsigned set)
+static void run_obey(struct run *run, struct spotnik_choice choice)
 {
+    unsigned set = choice.machine;
     double d_s = run->terms->changeover_s;
     bool leaves = (run->held & SPOTNIK_ON_DEMAND) && !(set & SPOTNIK_ON_DEMAND);
-    bool covered = elastic(run) && (set == SPOTNIK_IDLE || ready(run));
+    bool drops = choice.at_once && !(ready(run) & set);
+    bool covered = elastic(run) && (set == SPOTNIK_IDLE || (ready(run) && !drops));
     bool alone = set == SPOTNIK_SPOT && !run->held; /* if it fails to start, a changeover is gone */
 
     if ((set & SPOTNIK_SPOT) && !run->available)
         return;
     double start_s = set & ~run->held & SPOTNIK_SPOT ? spot_start_s(run)
-                     : run->held & SPOTNIK_SPOT      ? fmax(d_s, run->starts_in_s[SPOTNIK_SPOT])
+                     : run->held & SPOTNIK_SPOT      ? run->starts_in_s[SPOTNIK_SPOT]
                                                 /* until spot works, the move included */
                                                 : d_s;
-    if ((leaves || alone) && slack_s(run) < d_s + (covered ? 0 : start_s))
+    if ((leaves || alone) && slack_s(run) < d_s + (covered ? 0 : start_s) - TIME_EPSILON_S)
         return;
     if (!elastic(run) && set == SPOTNIK_BOTH)
         return;
     run->goal = set;
-    bool waits = elastic(run) && set && ready(run) && !(ready(run) & set);
+    bool waits = elastic(run) && !choice.at_once && set && ready(run) && !(ready(run) & set);
     run_hold(run, waits ? set | ready(run) : set);
 }
 
@@ -313,8 +317,34 @@ static double price_stays_s(const struct run *run)
     return turns ? passed_s / turns : INFINITY;
 }
 
+/* Follows the least price up to now. */
+static double price_least(struct run *run)
+{
+    const struct spotnik_job_terms *terms = run->terms;
+    double until_s = terms->prices_from_s + run->now_s, stays_s;
+
+    if (!terms->prices)
+        return 1;
+    for (; run->least_until_s <= until_s; run->least_until_s += fmax(stays_s, 1e-3))
+        run->least =
+            fmin(run->least, spotnik_prices_at(terms->prices, run->least_until_s, &stays_s));
+    return run->least;
+}
+
+static struct spotnik_job_standing standing(const struct run *run)
+{
+    struct spotnik_job_standing now = { .paid = spotnik_backtest_cost(&run->result,
+                                                                      run->terms->price_ratio),
+                                        .work_left_s = run->work_left_s,
+                                        .held = run->held };
+
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        now.starts_in_s[kind] = run->held & kind ? run->starts_in_s[kind] : 0;
+    return now;
+}
+
 /* What the policy is shown; nothing of the future but the warning. */
-static struct spotnik_choice run_ask(const struct run *run)
+static struct spotnik_choice run_ask(struct run *run)
 {
     unsigned up = ready(run);
     const struct spotnik_job_view view = {
@@ -330,6 +360,9 @@ static struct spotnik_choice run_ask(const struct run *run)
         .price = price_at(run, run->now_s, NULL),
         .price_usual = run->usual,
         .price_stays_s = run->stays_s,
+        .price_least = price_least(run),
+        .own = standing(run),
+        .beside = run->beside ? standing(run->beside) : (struct spotnik_job_standing){ 0 },
     };
 
     return run->policy->choose(run->policy->self, &view);
@@ -348,7 +381,7 @@ static double run_decide(struct run *run)
     if (run->committed)
         return again_s;
     struct spotnik_choice choice = run_ask(run);
-    run_obey(run, choice.machine);
+    run_obey(run, choice);
     if (choice.again_s > 0)
         again_s = choice.again_s;
     if (!run->held)
@@ -358,7 +391,13 @@ static double run_decide(struct run *run)
     return again_s;
 }
 
-static void run_step(struct run *run)
+static bool run_done(const struct run *run)
+{
+    return run->work_left_s <= TIME_EPSILON_S;
+}
+
+/* Decides what is held now, and says for how long it may stay so. */
+static double run_hold_for(struct run *run)
 {
     run_look(run);
     if (run->now_s >= run->usual_until_s) {
@@ -383,7 +422,28 @@ static void run_step(struct run *run)
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
         if ((run->held & kind) && run->starts_in_s[kind] > TIME_EPSILON_S)
             stretch_s = fmin(stretch_s, run->starts_in_s[kind]);
-    run_pass(run, fmax(stretch_s, TIME_EPSILON_S));
+    return fmax(stretch_s, TIME_EPSILON_S);
+}
+
+/* Both step together, so that neither sees what the other cannot. */
+static void runs_step(struct run *run, struct run *beside)
+{
+    double beside_s = beside && !run_done(beside) ? run_hold_for(beside) : INFINITY,
+           stretch_s = fmin(run_hold_for(run), beside_s);
+
+    run_pass(run, stretch_s);
+    if (isfinite(beside_s))
+        run_pass(beside, stretch_s);
+    if (beside && run_done(beside))
+        beside->held = 0;
+}
+
+static void run_start(struct run *run)
+{
+    run_settle(run);
+    run->available = available_at(run, 0);
+    if (run->policy->start)
+        run->policy->start(run->policy->self);
 }
 
 static int places_check(const struct spotnik_window *places, size_t count, double tick_s,
@@ -422,16 +482,25 @@ int spotnik_backtest_run_places(const struct spotnik_window *places, size_t coun
                        .terms = terms,
                        .policy = policy,
                        .tick_s = tick_s,
+                       .least = INFINITY,
                        .work_left_s = terms->work_s };
+    struct spotnik_job_terms single = *terms;
+    struct run other = run;
 
     if (places_check(places, count, tick_s, terms, fault))
         return -1;
-    run_settle(&run);
-    run.available = available_at(&run, 0);
-    if (policy->start)
-        policy->start(policy->self);
-    while (run.work_left_s > TIME_EPSILON_S)
-        run_step(&run);
+    single.pair_speed = 0;
+    other.terms = &single;
+    other.policy = policy->beside;
+    run.beside = policy->beside ? &other : NULL;
+    run_start(&run);
+    if (policy->beside)
+        run_start(&other);
+    while (!run_done(&run))
+        runs_step(&run, policy->beside ? &other : NULL);
+    while (policy->beside && !run_done(&other))
+        run_pass(&other, run_hold_for(&other));
+    run.result.beside_paid = spotnik_backtest_cost(&other.result, terms->price_ratio);
     run.result.finish_s = run.now_s;
     run.result.missed = run.now_s > terms->deadline_s + 1;
     *result_out = run.result;

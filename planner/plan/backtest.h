@@ -48,9 +48,17 @@ struct spotnik_job_terms {
     double move_s, move_cost;
 };
 
+/* How far a job is, and what it has paid, in spot-hours. */
+struct spotnik_job_standing {
+    double paid, work_left_s;
+    unsigned held;                    /* a set */
+    double starts_in_s[SPOTNIK_BOTH]; /* by machine that is held: until it works; 0: it does */
+};
+
 /* What a policy may know at one moment. */
 struct spotnik_job_view {
     const struct spotnik_job_terms *terms;
+    struct spotnik_job_standing own, beside; /* beside: of the policy that is run beside, if any */
     double now_s, work_left_s, time_left_s;
     double run_age_s;              /* how long availability has been what it is */
     enum spotnik_machine machine;  /* what works; while nothing does, what is starting */
@@ -61,11 +69,13 @@ struct spotnik_job_view {
     double price, price_usual;
     /* how long the price stayed above or below the usual one, on average, in that week */
     double price_stays_s;
+    double price_least; /* since the history began; 1 without one */
 };
 
 struct spotnik_choice {
     enum spotnik_machine machine;
     double again_s; /* ask again after this long at the latest */
+    bool at_once;   /* an elastic job too drops the rest before anything of the set is up */
 };
 
 /* A policy: one object for many windows. `start` (may be null) forgets the last window; `observe`
@@ -76,6 +86,9 @@ struct spotnik_policy {
     void (*start)(void *self);
     void (*observe)(void *self, bool available, double age_s, double stretch_s, bool ended);
     struct spotnik_choice (*choose)(void *self, const struct spotnik_job_view *view);
+    /* may be null: run on the same window at the same time, one machine after the other, and shown
+     * in the view. It decides first, and so is never ahead in what it knows */
+    const struct spotnik_policy *beside;
 };
 
 struct spotnik_job_result {
@@ -83,7 +96,8 @@ struct spotnik_job_result {
     double on_demand_billed_s, spot_billed_s; /* machine time paid for */
     double spot_paid_s;                       /* the spot price, integrated over the time billed */
     double finish_s;
-    double moves_paid; /* the cost of all moves */
+    double moves_paid;  /* the cost of all moves */
+    double beside_paid; /* what the policy beside paid in the end; 0 without one */
     unsigned changeovers, revocations, moves;
     bool missed;
 };

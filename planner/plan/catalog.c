@@ -167,7 +167,8 @@ int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *na
 {
     char first = bytes[strspn(bytes, " \t\r\n")];
 
-    qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
+    if (catalog->count) /* of an empty list there is no array */
+        qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
     return first == '{' || first == '[' ? advise_json(catalog, name, bytes, size, fault)
                                         : advise_csv(catalog, name, bytes, size, fault);
 }
@@ -229,7 +230,8 @@ static void facts_copy(struct spotnik_offer *to, const struct spotnik_offer *fro
 void spotnik_catalog_complete(struct spotnik_catalog *catalog)
 {
     /* stable results: offers of one type together, those with facts first */
-    qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
+    if (catalog->count) /* of an empty list there is no array */
+        qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
     for (size_t i = 1; i < catalog->count; i++)
         if (!strcmp(catalog->offers[i].instance, catalog->offers[i - 1].instance))
             facts_copy(&catalog->offers[i], &catalog->offers[i - 1]);

@@ -165,28 +165,47 @@ static size_t grid_split(double at, double *share_out)
     return below;
 }
 
-/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`; bilinear.
- * Where a start takes less than a cell, a step may end between the very cell that the sweep is at
- * and others. Then it is bilinear in work and time left: every step shortens the time left by whole
- * cells, so all that it looks up is earlier. (Elsewhere that was up to 2 % dearer on traces.) */
-static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
-                    double slack_s, size_t phase, unsigned set, bool changes)
+/* What a step leads to: its price, and the cells that the cost to go is read from. The same for all
+ * phases, so it is looked up once for them. */
+struct step {
+    double price;
+    const float *corner[4];
+    double share[4];
+    size_t corners;
+};
+
+/* Where the cost to go is found once (work, slack) is left; bilinear. Where a start takes less than
+ * a cell, a step may end between the very cell that the sweep is at and others. Then it is bilinear
+ * in work and time left: every step shortens the time left by whole cells, so all that it looks up
+ * is earlier. (Elsewhere that was up to 2 % dearer on traces.) */
+static void ahead_find(const struct spotnik_foresight *f, const struct solved *solved,
+                       double work_s, double slack_s, unsigned set, bool changes, struct step *step)
 {
     bool by_time = f->terms.changeover_s < f->h_s;
     double work = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
-    double slack = slack_s > 0 ? slack_s / f->h_s : 0, cf, tf, total = 0;
+    double slack = slack_s > 0 ? slack_s / f->h_s : 0, cf, tf;
     size_t c0 = grid_split(work, &cf), t0 = grid_split(slack + (by_time ? work : 0), &tf);
 
+    step->corners = 0;
     for (unsigned corner = 0; corner < 4; corner++) {
         double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? tf : 1 - tf);
         size_t c = c0 + (corner & 1), t = t0 + (corner >> 1), less = by_time ? c : 0;
         size_t s = t > less ? t - less : 0;
-        if (weight > 1e-9)
-            total += weight
-                     * (double)cell(f, solved, c, s < f->slack_cells ? s : f->slack_cells - 1,
-                                    changes)[phase * SETS + set];
+        if (weight <= 1e-9)
+            continue;
+        step->share[step->corners] = weight;
+        step->corner[step->corners++] =
+            cell(f, solved, c, s < f->slack_cells ? s : f->slack_cells - 1, changes) + set;
     }
-    return total;
+}
+
+static double step_cost(const struct step *step, size_t phase)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < step->corners; i++)
+        total += step->share[i] * (double)step->corner[i][phase * SETS];
+    return step->price + total;
 }
 
 static double speed(const struct spotnik_foresight *f, unsigned set)
@@ -207,11 +226,10 @@ static bool safe(const struct spotnik_foresight *f, double slack_s, double left_
     return (from == SPOTNIK_SPOT || slack_s >= 2 * d_s) && (to == SPOTNIK_SPOT || left_s >= d_s);
 }
 
-/* Cost (spot-hours) of holding `to` for one step and acting optimally afterwards; infinite when the
- * rules forbid it. A step in which something starts is as long as a changeover; what an elastic job
- * holds already works on meanwhile. */
-static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved,
-                          double work_s, double slack_s, size_t phase, unsigned from, unsigned to)
+/* Holding `to` for one step; false where the rules forbid it. A step in which something starts is
+ * as long as a changeover; what an elastic job holds already works on meanwhile. */
+static bool step_make(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
+                      double slack_s, unsigned from, unsigned to, struct step *step)
 {
     bool changes = to & ~from, drops = from & ~to, elastic = f->terms.pair_speed > 0;
     double long_s = changes ? f->long_s : f->h_s, d_s = changes ? f->terms.changeover_s : 0;
@@ -220,35 +238,57 @@ static double choice_cost(const struct spotnik_foresight *f, const struct solved
     double before = elastic ? speed(f, from) : 0, after = speed(f, to);
     double done_s = before * d_s + after * (long_s - d_s), left_s = slack_s + done_s - long_s;
 
-    if (((to & SPOTNIK_SPOT) && !phase_up(phase)) || (to == SPOTNIK_BOTH && !elastic))
-        return INFINITY;
+    if (to == SPOTNIK_BOTH && !elastic)
+        return false;
     if ((elastic && changes && drops) || !safe(f, slack_s, left_s, from, to))
         /* an elastic job drops the old machine when the new one is up: the next choice */
-        return INFINITY;
+        return false;
     double end_s = before > 0 && changes ? work_s / before
                    : after > 0           ? d_s + work_s / after
                                          : long_s;
-    return price * fmin(long_s, end_s) / 3600
-           + ahead(f, solved, work_s - done_s, left_s, phase, to, changes);
+    step->price = price * fmin(long_s, end_s) / 3600;
+    ahead_find(f, solved, work_s - done_s, left_s, to, changes, step);
+    return true;
 }
 
-/* The cost to go of every (phase, set) that may be found here. */
+/* Cost (spot-hours) of one step and of acting optimally afterwards; infinite when the rules forbid
+ * it. */
+static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved,
+                          double work_s, double slack_s, size_t phase, unsigned from, unsigned to)
+{
+    struct step step;
+
+    if (((to & SPOTNIK_SPOT) && !phase_up(phase))
+        || !step_make(f, solved, work_s, slack_s, from, to, &step))
+        return INFINITY;
+    return step_cost(&step, phase);
+}
+
+/* The cost to go of every (phase, set) that may be found here; without spot a set that holds spot
+ * goes on without it. */
 static void values_make(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
                         size_t s, double values[PHASES][SETS])
 {
     double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s;
+    struct step step;
 
-    for (size_t phase = 0; phase < PHASES; phase++) {
-        for (unsigned from = 0; from < SETS; from++) {
-            double best = INFINITY;
-            for (unsigned to = 0; to < SETS && (phase_up(phase) || !(from & SPOTNIK_SPOT)); to++)
-                best = fmin(best, choice_cost(f, solved, work_s, slack_s, phase, from, to));
-            values[phase][from] = best;
+    for (size_t i = 0; i < PHASES * SETS; i++)
+        values[i / SETS][i % SETS] = INFINITY;
+    for (unsigned from = 0; from < SETS; from++)
+        for (unsigned to = 0; to < SETS; to++) {
+            if (!step_make(f, solved, work_s, slack_s, from, to, &step))
+                continue;
+            /* phases without spot come first */
+            for (size_t phase = (from | to) & SPOTNIK_SPOT ? BUCKETS : 0; phase < PHASES; phase++)
+                values[phase][from] = fmin(values[phase][from], step_cost(&step, phase));
         }
+    for (size_t phase = 0; phase < BUCKETS; phase++) {
+        values[phase][SPOTNIK_SPOT] = values[phase][SPOTNIK_IDLE];
+        values[phase][SPOTNIK_BOTH] = values[phase][SPOTNIK_ON_DEMAND];
     }
 }
 
-/* One step earlier: a set that holds spot goes on without it where the chain goes down. */
+/* One step earlier. */
 static void solve_cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
                        size_t s)
 {
@@ -259,15 +299,12 @@ static void solve_cell(const struct spotnik_foresight *f, const struct solved *s
         const struct row *rows = length ? solved->long_step : solved->step;
         float *to = cell(f, solved, c, s, length);
         for (size_t phase = 0; phase < PHASES; phase++) {
-            for (unsigned set = 0; set < SETS; set++) {
-                double sum = 0;
-                for (size_t i = 0; i < rows[phase].count; i++) {
-                    size_t next = rows[phase].phase[i];
-                    sum += rows[phase].share[i]
-                           * values[next][phase_up(next) ? set : set & SPOTNIK_ON_DEMAND];
-                }
-                to[phase * SETS + set] = (float)sum;
-            }
+            double sum[SETS] = { 0 };
+            for (size_t i = 0; i < rows[phase].count; i++)
+                for (unsigned set = 0; set < SETS; set++)
+                    sum[set] += rows[phase].share[i] * values[rows[phase].phase[i]][set];
+            for (unsigned set = 0; set < SETS; set++)
+                to[phase * SETS + set] = (float)sum[set];
         }
     }
 }
@@ -480,7 +517,7 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
         best = stay;
     if (losing)
         best |= SPOTNIK_SPOT;
-    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s };
+    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s, false };
 }
 
 struct spotnik_policy spotnik_policy_foresight(struct spotnik_foresight *foresight)

@@ -12,8 +12,8 @@ static struct spotnik_choice greedy_choose(void *self, const struct spotnik_job_
 {
     (void)self;
     if (view->machine == SPOTNIK_ON_DEMAND)
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S };
-    return (struct spotnik_choice){ view->available ? SPOTNIK_SPOT : SPOTNIK_IDLE, NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S, false };
+    return (struct spotnik_choice){ view->available ? SPOTNIK_SPOT : SPOTNIK_IDLE, NEVER_S, false };
 }
 
 struct spotnik_policy spotnik_policy_greedy(void)
@@ -25,7 +25,7 @@ static struct spotnik_choice on_demand_choose(void *self, const struct spotnik_j
 {
     (void)self;
     (void)view;
-    return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S };
+    return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S, false };
 }
 
 struct spotnik_policy spotnik_policy_on_demand(void)
@@ -49,20 +49,20 @@ static struct spotnik_choice uniform_choose(void *self, const struct spotnik_job
 
     (void)self;
     if (view->machine == SPOTNIK_SPOT)
-        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S, false };
     if (view->machine == SPOTNIK_ON_DEMAND) {
         if (view->available && done_s >= ahead_s)
-            return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
+            return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S, false };
         double gap_s = ahead_s - done_s;
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, gap_s > 0 && rate < 1
-                                                               ? gap_s / (1 - rate) + 1e-3
-                                                               : NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND,
+                                        gap_s > 0 && rate < 1 ? gap_s / (1 - rate) + 1e-3 : NEVER_S,
+                                        false };
     }
     if (view->available)
-        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S, false };
     if (done_s < expected_work_s(terms, view->now_s))
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S };
-    return (struct spotnik_choice){ SPOTNIK_IDLE, done_s / rate - view->now_s + 1e-3 };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S, false };
+    return (struct spotnik_choice){ SPOTNIK_IDLE, done_s / rate - view->now_s + 1e-3, false };
 }
 
 struct spotnik_policy spotnik_policy_uniform(void)
@@ -83,15 +83,15 @@ static struct spotnik_choice sliced_choose(void *self, const struct spotnik_job_
     double left_s = end_s - view->now_s;
 
     if (view->machine == SPOTNIK_SPOT)
-        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S, false };
     if (view->machine == SPOTNIK_ON_DEMAND && quota_s > 1e-3 && left_s < quota_s + 2 * d_s)
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, fmax(quota_s, 1e-3) };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, fmax(quota_s, 1e-3), false };
     if (view->machine != SPOTNIK_ON_DEMAND && quota_s > 1e-3 && left_s < quota_s + 2 * d_s)
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, NEVER_S, false };
     if (view->available)
-        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S };
+        return (struct spotnik_choice){ SPOTNIK_SPOT, NEVER_S, false };
     double net_s = quota_s > 1e-3 ? left_s - quota_s - 2 * d_s : left_s;
-    return (struct spotnik_choice){ SPOTNIK_IDLE, fmax(net_s, 0) + 1e-3 };
+    return (struct spotnik_choice){ SPOTNIK_IDLE, fmax(net_s, 0) + 1e-3, false };
 }
 
 struct spotnik_policy spotnik_policy_sliced(struct spotnik_sliced *sliced)

@@ -38,6 +38,9 @@ def main(folder):
         words += [word for name in files[6:] for word in ("--climates", name)]
         return json.loads(subprocess.run([*words, *more], check=True, capture_output=True, text=True).stdout)
 
+    for count in (1, 6):  # who learns from few places is told what that is worth
+        said = subprocess.run([sys.argv[1], "backtest", "--learn", "--regimes", "2", *files[:count]], check=True, capture_output=True, text=True).stderr
+        assert ("regimes of 1 trace alone" in said) == (count == 1), said
     picture = os.path.join(folder, "picture.svg")
     knows = table("--plot", picture)
     assert knows["judged"] == 10 and knows["held"] >= 8, knows

@@ -107,7 +107,7 @@ static struct spotnik_choice wants(void *self, const struct spotnik_job_view *vi
 {
     const enum spotnik_machine *set = self;
 
-    return (struct spotnik_choice){ view->available ? *set : SPOTNIK_ON_DEMAND, 1e30 };
+    return (struct spotnik_choice){ view->available ? *set : SPOTNIK_ON_DEMAND, 1e30, false };
 }
 
 static void two_are_faster(void **state)
@@ -138,8 +138,8 @@ static struct spotnik_choice heeds(void *self, const struct spotnik_job_view *vi
 {
     (void)self;
     if (!view->available)
-        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, 1e30 };
-    return (struct spotnik_choice){ view->warned ? SPOTNIK_BOTH : SPOTNIK_SPOT, 1e30 };
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, 1e30, false };
+    return (struct spotnik_choice){ view->warned ? SPOTNIK_BOTH : SPOTNIK_SPOT, 1e30, false };
 }
 
 static void notice_saves_time(void **state)
