@@ -63,9 +63,7 @@ class Compression:
     fp16 = _Half
 
 
-def init(
-    *_ignored: Any, config: Optional[Config] = None, elastic: Optional[bool] = None, **_more: Any
-) -> None:
+def init(*_ignored: Any, config: Optional[Config] = None, elastic: Optional[bool] = None, **_more: Any) -> None:
     """Begin; the job itself is joined by the first collective call.
 
     `elastic`: will ``elastic.run`` come? Calls before it are this member's own then. Default: it will when

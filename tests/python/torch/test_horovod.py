@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ def call_and_commit(tell: Tell, stop: str) -> None:
             state.calls += 1
             tell(call=state.calls)
             state.commit()
+            time.sleep(0.02)  # a newcomer repeats steps as fast as it can, and catches up with those that train
 
     state = hvd.elastic.TorchState(model=model, calls=0)
     loop(state)
