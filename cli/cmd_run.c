@@ -463,6 +463,8 @@ static bool set_environment(struct request *request)
     set_threads(request->run.max);
     snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
+    setenv("SPOTNIK_ELASTIC",
+           request->run.min < request->run.max && !request->run.start ? "1" : "0", 1);
     set_places(request->run.max);
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run the tests of the faces for Keras, TensorFlow and JAX in the environments DIR/tf and DIR/jax that dev/frameworks.sh
 # makes, and those of the process group and of torchft with the newer PyTorch of DIR/torch (SPOTNIK_FRAMEWORKS names
-# another folder). Usage: run.sh BUILD [pytest arguments]. Exit status 77 without them.
+# another folder). Usage: run.sh BUILD [pytest arguments]. Exit status 77 without them. With SPOTNIK_RECORD=FILE results
+# are kept, and a run goes on where it was broken off: see record.py.
 set -eu
 
 build=$(cd "$1" && pwd)
@@ -12,7 +13,7 @@ shift
 venvs=${SPOTNIK_FRAMEWORKS:-$build/frameworks}
 
 unset SPOTNIK_PEERS SPOTNIK_KEY_FILE SPOTNIK_JOB SPOTNIK_BIND
-export PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1 SPOTNIK_LIBRARY="$build/src/libspotnik.so"
+export PYTHONPATH="$root/python:$here" PYTHONDONTWRITEBYTECODE=1 SPOTNIK_LIBRARY="$build/src/libspotnik.so"
 export SPOTNIK_ROOT="$root"
 # Members outnumber cores here: one thread each.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
@@ -32,6 +33,7 @@ for name in tf jax torch; do
         ;;
     *) tests=$here ;;
     esac
+    [ -z "${SPOTNIK_RECORD:-}" ] || tests="-p record $tests"
     # shellcheck disable=SC2086
     PATH="$build/cli:$venvs/$name/bin:$PATH" "$python" -m pytest --rootdir "$root" $tests "$@" || {
         # 5: what the arguments chose is none of the tests of this environment.

@@ -125,7 +125,8 @@ def test_usual_optimizers_with_kills(name: str) -> None:
     done = _well(run_with_kills(face, 9, 0.3))
     assert done.check_digests() >= 1
     for line in done.of("history"):
-        assert line["history"]["val_loss"][-1] == pytest.approx(undisturbed["history"]["val_loss"][-1], rel=NOISE)
+        expected = pytest.approx(undisturbed["history"]["val_loss"][-1], rel=NOISE, abs=NOISE * 0.1)  # as Subject.near
+        assert line["history"]["val_loss"][-1] == expected
 
 
 def test_several_optimizers_of_a_train_step_are_refused() -> None:

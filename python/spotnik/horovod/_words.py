@@ -63,9 +63,7 @@ class Compression:
     fp16 = _Half
 
 
-def init(
-    *_ignored: Any, config: Optional[Config] = None, elastic: Optional[bool] = None, **_more: Any
-) -> None:
+def init(*_ignored: Any, config: Optional[Config] = None, elastic: Optional[bool] = None, **_more: Any) -> None:
     """Begin; the job itself is joined by the first collective call.
 
     `elastic`: will ``elastic.run`` come? Calls before it are this member's own then. Default: it will when
@@ -128,7 +126,7 @@ mpi_threads_supported = is_homogeneous = _no
 def barrier(process_set: Any = None) -> None:
     """Wait until every member has come here."""
     check_set(process_set)
-    world.collect(lambda _job: None)
+    world.wait()
 
 
 def join(*_ignored: Any) -> int:

@@ -2,13 +2,14 @@
 """The job as a Horovod program sees it: each collective call is a step of its own, without samples.
 
 Members that make the same calls in the same order are at the same step; nothing more is needed in a program that nobody
-joins late. Under ``elastic.run`` a newcomer takes the state that the program committed last, and repeats the calls made
-since without their results; in the first step that it takes part in, all members go back to that commit (design/0031).
+joins late. Under ``elastic.run`` a roll comes before each call, another step. A newcomer takes rolls and calls without
+the program; in its first roll all members learn of it, and go back to the state that was committed last (design/0031).
 Once the function has returned there is nothing to go back to: a newcomer that comes then ends.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import warnings
@@ -19,21 +20,21 @@ from typing import TYPE_CHECKING, Any, Optional, Protocol
 import numpy as np
 
 from .. import arrays
-from .._native import Dtype
 from ..errors import StateError
 from ..hosting.loop import check_strategy
 from ..hosting.memory import Bucket
 from ..hosting.replica import Replica, Settings
 from ..job import Config, Job
 from ..watching import logger
+from ._rolls import NOBODYS_ROW, ROOM, of_gathering, of_reduction, start_gathering, start_nothing
 
 if TYPE_CHECKING:
     from ..hosting.memory import Array
 
 # Places in the whole numbers of the replica that a face may use: the world the program works with, the one that was
-# agreed on in the last step, calls since the last commit of an elastic state (or since the beginning), 1 once the
-# function under elastic.run has returned.
-_ACKED, _SEEN, _SINCE, _RETURNED = 3, 4, 5, 6
+# agreed on in the last step, calls since the beginning, 1 once the function under elastic.run has returned, 1 when the
+# next step is what the last roll has said.
+_ACKED, _SEEN, _SINCE, _RETURNED, _PENDING = 3, 4, 5, 6, 7
 _AGREED_BUCKET = 251
 _SIZE_BITS = 16
 _BLOB = "horovod.mark"
@@ -92,16 +93,17 @@ class World:
         self._replica: Optional[Replica] = None
         self._state: Optional[Elastic] = None
         self._mark = b""
-        self._skip = 0  # calls to be made without their results
         self._known = True  # was the last call's result to be had?
-        self._arriving = False  # the first call that is not skipped is still to come
         self._newcomer = False  # the others are to go back to their last commit, where this member begins
         self._loaded: Optional[list[Array]] = None  # values of a while ago, until others give those of now
         self._due = False  # the values are to be given to newcomers
         self._rank = -1
         self._resetting = False
         self._apart_calls = 0
-        self._agreed = np.zeros(2, np.int64)
+        # What a step agrees on: the world, 1 when a newcomer is there, 1 when the function has returned; a roll: what
+        # comes next.
+        self._agreed = np.zeros(3 + ROOM, np.int64)
+        self._said = np.zeros(ROOM, np.int64)  # what the last roll has said
 
     # ---- who we are ----
 
@@ -136,7 +138,7 @@ class World:
     def _looked(self) -> Replica:
         replica = self.open()
         if replica.last_step is None and self._state is None:
-            self.collect(lambda _job: None)
+            self.wait()
         return replica
 
     # ---- steps ----
@@ -147,40 +149,73 @@ class World:
             check_strategy()
             self._replica = Replica(self._state.read if self._state is not None else list, Settings(config=self.config))
             self._replica.before_copy.append(lambda job: job.blob_set(_BLOB, self._mark))
+            if self._state is not None:
+                self._replica.after_join.append(lambda job: arrays.register("spotnik.said", self._said, job))
             self._replica.open()
         return self._replica
 
-    def collect(self, start: Callable[[Job], None]) -> bool:
-        """Take a step with what `start` starts. False: it was taken before this member came; its result is not known.
+    def collect(self, said: Array, start: Callable[[Job], None]) -> bool:
+        """Take a step with what `start` starts, which `said` describes. False: nothing travelled.
 
         Raises HorovodInternalError or HostsUpdatedInterrupt, for ``elastic.run``.
         """
-        self._known = not self._skip
-        if self._apart():
-            self._known = False
-            return False
-        if self._skip:
-            self._skip -= 1
+        self._known = not self._apart()
+        if not self._known:
             return False
         replica = self.open()
-        step = replica.begin()
-        if replica.fresh:
-            self._take_over(replica)
-        job, control = replica.job, replica.control
-        assert job is not None
-        replica.decline()
-        self._agreed[:] = (step.view_epoch << _SIZE_BITS) | step.size, self._newcomer
-        arrays.start(self._agreed, "max", _AGREED_BUCKET, job)
-        start(job)
-        if not replica.commit():
-            self._raise(HorovodInternalError("the others went on without this member; use elastic.run to go on"))
-        control[_SEEN] = self._agreed[0]
-        control[_SINCE] += 1
-        if self._agreed[1]:
-            self._newcomer &= step.replay
+        if self._state is None:
+            self._take_plain(replica, start)
+            return True
+        self._begin(replica)
+        self._roll(replica, said)
+        if self._agreed[1] and not self._agreed[2]:
             self._due = True
             self._raise(HostsUpdatedInterrupt("a member came"))
+        if said[0]:
+            self._begin(replica)
+            replica.decline()
+            assert replica.job is not None
+            start(replica.job)
+            self._commit(replica)
         return True
+
+    def _begin(self, replica: Replica) -> None:
+        replica.begin()
+        if replica.fresh:
+            self._take_over(replica)
+
+    def _take_plain(self, replica: Replica, start: Callable[[Job], None]) -> None:
+        """A call of a program without elastic.run."""
+        self._begin(replica)
+        replica.decline()
+        self._agree(replica, self._agreed[:3])
+        assert replica.job is not None
+        start(replica.job)
+        self._commit(replica)
+        replica.control[_SEEN] = self._agreed[0]
+
+    def _roll(self, replica: Replica, said: Array) -> None:
+        """Take the running step: tell the others what `said` does, and whether this member is a newcomer."""
+        replica.decline()
+        self._agreed[3:] = said
+        self._agree(replica, self._agreed)
+        self._commit(replica)
+        self._said[:] = self._agreed[3:]
+        replica.control[_SEEN] = self._agreed[0]
+        # Who comes is told of in its first roll; nothing is reduced then, and all go back.
+        replica.control[_PENDING] = bool(self._said[0]) and (not self._agreed[1] or bool(self._agreed[2]))
+
+    def _agree(self, replica: Replica, agreed: Array) -> None:
+        step = replica.step
+        assert step is not None and replica.job is not None
+        agreed[:3] = (step.view_epoch << _SIZE_BITS) | step.size, self._newcomer, replica.control[_RETURNED]
+        arrays.start(agreed, "max", _AGREED_BUCKET, replica.job)
+
+    def _commit(self, replica: Replica) -> None:
+        if not replica.commit():
+            self._raise(HorovodInternalError("the others went on without this member; use elastic.run to go on"))
+        replica.control[_SINCE] += 1
+        replica.control[_PENDING] = 0
 
     def _apart(self) -> bool:
         """Is a call this member's own? Those are that prepare a model: before elastic.run, and in reset callbacks."""
@@ -190,6 +225,8 @@ class World:
             "calls before elastic.run, and in the callbacks of a reset, are this member's own: nothing travels. "
             "All members have one state when elastic.run calls its function"
         )
+        if not self._apart_calls:
+            atexit.register(self._tell_apart)
         self._apart_calls += 1
         if self._state is None and self._apart_calls > _APART_MAX:
             raise StateError(
@@ -198,24 +235,28 @@ class World:
             )
         return True
 
+    def _tell_apart(self) -> None:
+        if self._state is None:
+            logger.error(
+                "elastic.run has not come: the %d calls before it reached nobody, and members have trained apart. Say "
+                "init(elastic=False) in a program without it",
+                self._apart_calls,
+            )
+
     def _will_be_elastic(self) -> bool:
         if self.elastic is None:
             self.elastic = _started_elastic() and _says_elastic()
         return self.elastic
 
     def _take_over(self, replica: Replica) -> None:
-        if self._state is None:
-            replica.taken()
-            if replica.control[_SINCE]:
-                raise StateError(
-                    "this program came when the others had begun, and it cannot go on where they are: put its loop "
-                    "under elastic.run, or start it without --respawn"
-                )
-        elif self._arriving:
-            replica.taken()  # not written: a framework's graph may be running, and what it computes is not used
-            self._arriving = False
-        else:
+        if self._state is not None:
             self._raise(HorovodInternalError("the others went on without this member"))
+        replica.taken()
+        if replica.control[_SINCE]:
+            raise StateError(
+                "this program came when the others had begun, and it cannot go on where they are: put its loop under "
+                "elastic.run, or start it without --respawn"
+            )
 
     def _raise(self, error: BaseException) -> None:
         self.interrupt = error
@@ -233,13 +274,13 @@ class World:
         if isinstance(self.interrupt, HostsUpdatedInterrupt):
             state.go_back(self._mark)
             _acknowledge(replica)
-        self.interrupt, self._skip, self._arriving = None, 0, False
+        self.interrupt = None
         replica.begin()
         if replica.fresh:
             self._arrive(replica, state)
         replica.control[_RETURNED] = 0
         if not replica.control[_ACKED]:
-            self.collect(lambda _job: None)
+            self.wait()
             _acknowledge(replica)
         assert replica.job is not None
         self._rank = replica.job.status().rank % max(self.size, 1)  # -1, of one that is coming, is the last
@@ -254,28 +295,58 @@ class World:
             state.on_reset()
         finally:
             self._resetting = False
-        # Where a callback has trained, one member's model becomes that of all; a newcomer is given it by the others.
-        self._due |= self._apart_calls > calls and not self._arriving
+        # Where a callback has trained, one member's model becomes that of all.
+        self._due |= self._apart_calls > calls
 
     def _arrive(self, replica: Replica, state: Elastic) -> None:
+        """Others' state has come, or that of a checkpoint."""
+        self._remember(replica)
+        if not self._newcomer:  # nobody has begun
+            state.go_back(self._mark)
+            state.write(replica.values)
+            return
+        while self._newcomer:
+            replica.begin()
+            if replica.fresh:
+                self._remember(replica)
+            self._follow(replica)
+        self._due = True
+        self._raise(HostsUpdatedInterrupt("this member came"))
+
+    def _remember(self, replica: Replica) -> None:
+        """Note what came, to be written later: these are values of a while ago."""
         assert replica.job is not None
         if replica.control[_RETURNED]:
             self._end()
         self._mark = replica.job.blob_get(_BLOB)
-        state.go_back(self._mark)
-        self._newcomer = self._arriving = bool(replica.control[_ACKED])
+        self._newcomer = bool(replica.control[_ACKED])
+        self._loaded = [one.copy() for one in replica.values] if self._newcomer else None
         self._due = False
-        if self._arriving:
-            self._skip = int(replica.control[_SINCE])
-            self._loaded = [one.copy() for one in replica.values]
-        else:
-            state.write(replica.values)
-            replica.taken()
+        replica.taken()
+
+    def _follow(self, replica: Replica) -> None:
+        """Take the running step as the others do, without the program."""
+        step, job = replica.step, replica.job
+        assert step is not None and job is not None
+        try:
+            if replica.control[_PENDING]:
+                replica.decline()
+                if not step.replay:
+                    job.weight_set(0)
+                start_nothing(job, self._said)
+                self._commit(replica)
+                return
+            self._roll(replica, np.zeros(ROOM, np.int64))
+        except HorovodInternalError:  # the next step begins with the state of the others
+            return
+        if self._agreed[2]:
+            self._end()
+        self._newcomer = bool(step.replay)
 
     def _give(self, replica: Replica, state: Elastic) -> None:
         """Have newcomers take over values and commit of one who is none; all have those of a checkpoint otherwise.
 
-        A newcomer has made commits of its own while it repeated calls; they are of no account.
+        A newcomer remembers values and a commit of a while ago.
         """
         values, mark = self._loaded, self._mark
         while True:
@@ -295,18 +366,11 @@ class World:
             self._mark = mark
             state.go_back(mark)
         self._loaded, self._due = None, False
-        replica.control[_SINCE] = 0
 
     def commit(self) -> None:
         """Remember the attributes of the state, and see :meth:`check`."""
-        assert self._state is not None and self._replica is not None
-        if self._skip:
-            raise StateError(
-                "the function under elastic.run made fewer calls than those of the other members; what it does may "
-                "depend on the state and on rank() and size() alone"
-            )
+        assert self._state is not None
         self._mark = self._state.mark()
-        self._replica.control[_SINCE] = 0
         self.check()
 
     def check(self) -> None:
@@ -319,9 +383,7 @@ class World:
             self._raise(HostsUpdatedInterrupt("members came or went"))
 
     def finish(self) -> None:
-        """The function has returned. A newcomer that has repeated its last calls, without a model, ends."""
-        if self._newcomer:
-            self._end()
+        """The function has returned."""
         assert self._replica is not None
         self._replica.control[_RETURNED] = 1
 
@@ -334,18 +396,23 @@ class World:
         """Was what just ended ``elastic.run``'s function an interruption?"""
         return self.interrupt is not None
 
-    # ---- collectives of arrays ----
+    # ---- collectives ----
+
+    def wait(self) -> None:
+        """Wait until every member has come here."""
+        self.collect(np.zeros(ROOM, np.int64), lambda _job: None)
 
     def reduce(self, values: Sequence[Array], op: str, compress: Optional[str] = None) -> list[Array]:
         """The "mean", "sum", "min", "max" or "product" of each of `values` over the members."""
         groups = _by_type(values, op)
+        said = of_reduction([bucket.flat for bucket, _ in groups], op, compress is not None)
 
         def start(job: Job) -> None:
             for number, (bucket, _) in enumerate(groups):
                 wire = compress if bucket.flat.dtype == np.float32 else None
                 arrays.start(bucket.flat, op, number, job, wire)
 
-        if not self.collect(start):
+        if not self.collect(said, start):
             return [np.array(one) for one in values]
         result: dict[int, Array] = {}
         for bucket, places in groups:
@@ -358,7 +425,6 @@ class World:
         while True:
             sizes = self.reduce([np.array([mine, mine * len(payload)], np.int64)], "sum")[0]
             if not self._known:
-                self.collect(lambda _job: None)
                 return payload
             if sizes[0] == 1:
                 room = np.zeros(int(sizes[1]) + 1, np.uint8)
@@ -376,18 +442,13 @@ class World:
         mine = np.zeros(8 + longest, np.uint8)
         mine[:8] = np.frombuffer(np.int64(len(payload)).tobytes(), np.uint8)
         mine[8 : 8 + len(payload)] = np.frombuffer(payload, np.uint8)
+        rows: list[Array] = []
+        if not self.collect(of_gathering(mine.size), lambda job: rows.append(start_gathering(job, mine))):
+            return [payload] * self.size
         job = self.open().job
         assert job is not None
-        rows = np.zeros((job.members_max, mine.size), np.uint8)
-
-        def start(job: Job) -> None:
-            arguments = (253, mine.ctypes.data, mine.size, Dtype.U8, rows.ctypes.data, len(rows))
-            job.collective_start("spotnik_allgather", (mine, rows), *arguments)
-
-        if not self.collect(start):
-            return [payload] * self.size
-        present = rows[: job.contributor_count]
-        return [row[8 : 8 + int(row[:8].view(np.int64)[0])].tobytes() for row in present]
+        present = [(int(row[:8].view(np.int64)[0]), row[8:]) for row in rows[0][: job.contributor_count]]
+        return [row[:length].tobytes() for length, row in present if length != NOBODYS_ROW]
 
     def leave(self) -> None:
         """Leave the job."""
@@ -405,8 +466,7 @@ def _place(name: str, alone: int) -> Optional[int]:
 
 def _started_elastic() -> bool:
     """Did `spotnik run` get a range of members, as horovodrun's --min-np and --max-np?"""
-    least, most = (int(os.environ.get(name, "1")) for name in ("SPOTNIK_MIN", "SPOTNIK_SLOTS"))
-    return least < most
+    return os.environ.get("SPOTNIK_ELASTIC") == "1"
 
 
 def _says_elastic() -> bool:
@@ -459,7 +519,7 @@ def _unpacked(flat: Array, like: Sequence[Array], length: int) -> Optional[tuple
 
 
 def _acknowledge(replica: Replica) -> None:
-    replica.control[_ACKED], replica.control[_SINCE] = replica.control[_SEEN], 0
+    replica.control[_ACKED] = replica.control[_SEEN]
 
 
 world = World()

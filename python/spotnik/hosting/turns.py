@@ -42,7 +42,7 @@ _TYPES = {
         "U64": np.uint64,
     }.items()
 }
-_CODES = {kind: code for code, kind in _TYPES.items()}
+CODES = {kind: code for code, kind in _TYPES.items()}  #: of types that a newcomer can take part in
 
 
 class Turns:
@@ -69,10 +69,10 @@ class Turns:
         number = int(control[EXTRA])
         if number <= _STEPS:
             row = self._table[number - 1]
-            known = len(vectors) <= _BUCKETS and all(one.dtype in _CODES for one in vectors)
+            known = len(vectors) <= _BUCKETS and all(one.dtype in CODES for one in vectors)
             row[0] = len(vectors) if known else _UNKNOWN
             for place, one in enumerate(vectors if known else ()):
-                row[1 + 3 * place : 4 + 3 * place] = one.size, _CODES[one.dtype], Op[op.upper()]
+                row[1 + 3 * place : 4 + 3 * place] = one.size, CODES[one.dtype], Op[op.upper()]
         return number
 
     def pass_on(self) -> bool:
@@ -93,7 +93,7 @@ class Turns:
         row = self._table[number - 1].tolist()
         for place in range(row[0]):
             size, dtype, op = row[1 + 3 * place : 4 + 3 * place]
-            arrays.start(_nothing(size, Dtype(dtype), Op(op)), Op(op), place, replica.job)
+            arrays.start(nothing(size, Dtype(dtype), Op(op)), Op(op), place, replica.job)
         if replica.commit(totals=_TOTALS_BUCKET) and number < last:
             replica.control[EXTRA] = number + 1
             replica.begin()
@@ -110,7 +110,7 @@ class Turns:
         return self._replica.commit(totals=_TOTALS_BUCKET)
 
 
-def _nothing(size: int, dtype: Dtype, op: Op) -> Any:
+def nothing(size: int, dtype: Dtype, op: Op) -> Any:
     """What changes no result of `op`."""
     made = np.ones(size, _TYPES[dtype]) if op == Op.PRODUCT else np.zeros(size, _TYPES[dtype])
     if op in (Op.MIN, Op.MAX):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's words: the end of the loop under elastic.run, where a newcomer finds nothing to go back to."""
+"""Horovod's words: newcomers to the loop under elastic.run, in the middle of it and at its end."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,3 +61,45 @@ def test_a_newcomer_after_the_loop_ends_and_disturbs_nobody(cluster: Make, tmp_p
     assert not job.members[2].lines, "it went on beyond the loop"
     ends = job.lines("done")
     assert len(ends) == 2 and ends[0] == ends[1]
+
+
+def call_and_commit(tell: Tell, stop: str) -> None:
+    """Under elastic.run, a call of three numbers, and then calls of one with a commit behind each."""
+    hvd.init()
+    torch.manual_seed(os.getpid())
+    model = torch.nn.Linear(4, 2)
+
+    @hvd.elastic.run
+    def loop(state: Any) -> None:
+        greeting = hvd.allreduce(torch.ones(3) * (1 + state.calls), op=hvd.Max)
+        rows = hvd.allgather(torch.ones(1, 2))
+        tell(entered=state.calls, size=hvd.size(), greeting=greeting.tolist(), rows=len(rows))
+        while not float(hvd.allreduce(torch.tensor([float(Path(stop).exists())]), op=hvd.Max)[0]):
+            state.calls += 1
+            tell(call=state.calls)
+            state.commit()
+            time.sleep(0.02)  # a newcomer repeats steps as fast as it can, and catches up with those that train
+
+    state = hvd.elastic.TorchState(model=model, calls=0)
+    loop(state)
+    tell(done=[float(value) for value in model.weight.flatten()], calls=state.calls)
+
+
+def test_a_newcomer_whose_first_call_is_another_one(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(2)
+    for _ in range(2):
+        job.start(call_and_commit, stop=str(stop))
+    for member, line in job.events():
+        if line.get("call") == 5 and len(job.members) == 2:
+            job.start(call_and_commit, stop=str(stop))
+        if member.number == 2 and "entered" in line:
+            stop.touch()
+    assert not job.errors(), job.errors()
+    assert [member.status for member in job.members] == [0, 0, 0]
+    together = [line for line in job.lines("entered") if line["size"] == 3]
+    assert len(together) == 3 and len({line["entered"] for line in together}) == 1, job.lines("entered")
+    assert {line["rows"] for line in together} == {3}
+    assert {tuple(line["greeting"]) for line in together} == {(1.0 + together[0]["entered"],) * 3}
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2], "models differ, which began at random"
