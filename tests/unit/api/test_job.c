@@ -86,36 +86,6 @@ static void test_loop(void **state)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-/* What is registered is a copy of `present`, brought up to date when asked for. */
-static float present, copy;
-
-static void present_copy(void *context)
-{
-    ++*(int *)context;
-    copy = present;
-}
-
-static void test_a_digest_is_of_what_the_program_has_now(void **state)
-{
-    spotnik_job *job = join_one(0, 0, 0);
-    spotnik_step step;
-    int calls = 0;
-
-    (void)state;
-    present = 0;
-    assert_int_equal(spotnik_state_add(job, "copy", &copy, 1, SPOTNIK_F32), 0);
-    assert_int_equal(spotnik_state_refresh_set(job, present_copy, &calls), 0);
-    assert_int_equal(spotnik_step_begin(job, &step), 0);
-    present = 7; /* as an update that is under way: no part of any step yet */
-    calls = 0;
-    spotnik_state_digest(job);
-    assert_int_equal(calls, 0);
-    assert_int_equal(spotnik_step_commit(job), 0);
-    assert_int_equal(spotnik_state_digest(job), spotnik_hash_bytes(&present, sizeof present));
-    assert_int_equal(calls, 1);
-    assert_int_equal(spotnik_leave(job), 0);
-}
-
 static void test_calls_in_the_wrong_place(void **state)
 {
     spotnik_job *job = join_one(0, 0, 0);
@@ -594,7 +564,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_loop, setup),
-        cmocka_unit_test_setup(test_a_digest_is_of_what_the_program_has_now, setup),
         cmocka_unit_test_setup(test_calls_in_the_wrong_place, setup),
         cmocka_unit_test_setup(test_wrong_arguments, setup),
         cmocka_unit_test_setup(test_many_members, setup),
