@@ -497,8 +497,7 @@ SPOTNIK_API void spotnik_batch_status(spotnik_job *job, spotnik_batch_info *ret)
 SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max);
 
 /** XXH3-64 of all registered state, in order of registration: equal on all members between
- * commit+apply and the next commit. Between two steps it calls the refresh of
- * spotnik_state_refresh_set() first. Call from the thread that applies updates. */
+ * commit+apply and the next commit, where it refreshes first. Call where updates are applied. */
 SPOTNIK_API uint64_t spotnik_state_digest(spotnik_job *job);
 
 /** One line: what the code means and what to do next. Static storage. */
