@@ -395,8 +395,36 @@ void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process,
     spotnik_sim_flat_later(world, process);
 }
 
+/* Has a view been installed that leaves this process out, and of which it has not heard? */
+static bool is_left_behind(const struct sim_world *world, const struct sim_process *process)
+{
+    const struct sim_facts *facts = world->facts;
+
+    for (uint64_t epoch = process->epoch + 1; epoch < facts->view_count; epoch++)
+        if (facts->view[epoch].known
+            && spotnik_fact_rank(&facts->view[epoch], process->index) == SPOTNIK_NO_RANK)
+            return true;
+    return false;
+}
+
+/* As the real driver: it looks once, and says so. The memory is as good as before. */
+static void late_missing(struct sim_world *world, struct sim_process *process, uint32_t number,
+                         uint64_t step)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED,
+                                   .failure.error = SPOTNIK_ERR_AGAIN };
+
+    spotnik_sim_story(world, "%u finds nothing of step %llu in memory any more, bucket %u",
+                      process->index, (unsigned long long)step, number);
+    event.failure.at.bucket = number;
+    event.failure.at.epoch = process->epoch;
+    event.failure.at.step = step;
+    spotnik_sim_core_step(world, process, &event);
+}
+
 /* The first bucket of them. It must be there: somebody has committed it. But we may be unable to
- * look. */
+ * look. And the others reuse the place for the step after the next one, which they do not make
+ * without us unless a view leaves us out. */
 static void take_late(struct sim_world *world, struct sim_process *process)
 {
     struct sim_flat *flat = &process->flat;
@@ -414,7 +442,12 @@ static void take_late(struct sim_world *world, struct sim_process *process)
         flat->failed_epoch = process->epoch;
         return;
     }
-    if (!spotnik_flat_stands(flat->work, number, step))
+    bool stands = spotnik_flat_stands(flat->work, number, step);
+    if (!stands && is_left_behind(world, process)) {
+        late_missing(world, process, number, step);
+        return;
+    }
+    if (!stands)
         spotnik_sim_fail(
             world, "P3",
             "%u does not find the result of step %llu, bucket %u, which others have committed",

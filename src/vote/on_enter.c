@@ -8,11 +8,23 @@ void enter_start(struct spotnik_core *core)
         ballot_start(core);
 }
 
+/* It stood in a view after it said this: it was a joiner when it asked, and its word was held up on
+ * the way. Since then it may have committed with others what our view made anew, and it takes no
+ * part in a view that lets it in once more (install.c: fits), while all others wait for it there.
+ * One that never heard of the view that held it is still a joiner. It is told of ours, and asks
+ * again, at our epoch. */
+static bool asked_long_ago(const struct spotnik_core *core, const struct peer *from,
+                           const struct spotnik_message *message)
+{
+    return from->rank != SPOTNIK_NO_RANK && message->epoch < core->view.epoch;
+}
+
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER
         || !spotnik_id_equal(from->member.id, message->enter.member.id)
-        || peer_rank(core, from) != SPOTNIK_NO_RANK || !enter_remember(core, &message->enter))
+        || peer_rank(core, from) != SPOTNIK_NO_RANK || asked_long_ago(core, from, message)
+        || !enter_remember(core, &message->enter))
         return;
     if (core->vote->phase == PHASE_JOINER)
         token_returned(core);

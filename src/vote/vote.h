@@ -35,7 +35,8 @@ struct chain {
 struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
-    /* where it stood in the last view that held it: peer_rank() looks there first */
+    /* where it stood in the last view that held it: peer_rank() looks there first; NO_RANK: no
+     * view has, as long as it has been a peer */
     uint32_t rank;
     /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
     bool active;

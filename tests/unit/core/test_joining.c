@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a joiner stays out: a wait for it that was in vain costs it a rest in proportion to that
- * wait, and to nothing else. */
+ * wait, and to nothing else. And who is no joiner any more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,11 +123,53 @@ static void test_no_rest_for_a_loss(void **state)
     assert_true(is_in());
 }
 
+/* What the joiner said in this epoch reaches member 0 now. */
+static void hear_enter(uint64_t epoch)
+{
+    const struct spotnik_member *member = &pair.node[JOINER].member;
+    uint64_t committed = pair_status(&pair, 0).committed;
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ENTER,
+                                       .epoch = epoch,
+                                       .committed = committed,
+                                       .enter = { .member = *member, .committed = committed } };
+
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { *member, &message } });
+    while (pair_turn(&pair))
+        ;
+}
+
+/* Claim: a member that was left out is not let in once more by what it had asked as a joiner, when
+ * that was held up on the way. One that is a joiner still, because it heard of no view that held
+ * it, is let in when it asks at our epoch. */
+static void test_an_old_wish_lets_nobody_in(void **state)
+{
+    (void)state;
+    assemble();
+    uint64_t asked = pair_status(&pair, 0).epoch;
+    ask();
+    stream();
+    pair_run(&pair, SOON);
+    assert_true(is_in());
+    pair_stop(&pair, JOINER, true);
+    pair_run(&pair, LONG_AGO);
+    uint64_t epoch = pair_status(&pair, 0).epoch;
+    assert_int_equal(pair_status(&pair, 0).size, 3);
+    hear_enter(asked);
+    assert_int_equal(pair_status(&pair, 0).epoch, epoch);
+    assert_int_equal(pair_status(&pair, 0).size, 3);
+    hear_enter(epoch);
+    assert_int_equal(pair_status(&pair, 0).epoch, epoch + 1);
+    assert_int_equal(pair_status(&pair, 0).size, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_a_suspicion_taken_back_is_none, close_pair),
         cmocka_unit_test_teardown(test_no_rest_for_a_loss, close_pair),
+        cmocka_unit_test_teardown(test_an_old_wish_lets_nobody_in, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
