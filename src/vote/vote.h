@@ -329,6 +329,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 /* witness.c */
 bool witness_names_us(struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
+void witness_ask_again(struct spotnik_core *core);
 
 /* on_witness.c */
 void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);
