@@ -222,6 +222,7 @@ void on_assure(struct spotnik_core *core, const struct peer *from,
 
 /* enter.c */
 void enter_meet(struct spotnik_core *core);
+void enter_hear(struct spotnik_core *core, const struct peer *from);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
