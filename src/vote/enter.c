@@ -65,13 +65,28 @@ void enter_send(struct spotnik_core *core)
         peer_dial(core, sponsor);
 }
 
+static void be_patient(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
+    core->vote->sponsor_until_ns =
+        spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
+}
+
+/* A sponsor that holds its ballot back for a joiner answers ENTER with a heartbeat. Were we to turn
+ * to another member now, the one that waits for us would not learn how near we have come. It would
+ * wait in vain, with all members frozen, and so would the next one. */
+void enter_hear(struct spotnik_core *core, const struct peer *from)
+{
+    if (core->role == SPOTNIK_ROLE_JOINER && spotnik_id_equal(core->vote->sponsor, from->member.id))
+        be_patient(core);
+}
+
 static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
     struct peer *peer = peer_want(core, sponsor);
     core->vote->sponsor = sponsor->id;
-    core->vote->sponsor_until_ns =
-        spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
+    be_patient(core);
     core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
     if (peer->linked)
         enter_send(core);

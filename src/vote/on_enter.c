@@ -26,8 +26,11 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
         || peer_rank(core, from) != SPOTNIK_NO_RANK || asked_long_ago(core, from, message)
         || !enter_remember(core, &message->enter))
         return;
-    if (core->vote->phase == PHASE_JOINER)
-        token_returned(core);
-    else
+    if (core->vote->phase != PHASE_JOINER) {
         enter_start(core);
+        return;
+    }
+    token_returned(core);
+    if (core->vote->phase == PHASE_JOINER)
+        send_message(core, from, SPOTNIK_MESSAGE_HEARTBEAT); /* see enter_hear() */
 }

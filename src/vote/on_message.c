@@ -21,6 +21,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
     switch (message->kind) {
     case SPOTNIK_MESSAGE_HEARTBEAT:
         digest_hear(core, from, message);
+        enter_hear(core, from);
         break;
     case SPOTNIK_MESSAGE_RECONCILE:
         on_reconcile(core, from, message);

@@ -64,8 +64,10 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
     core->vote->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
     evidence_learn(core, &core->vote->token);
     token_sign(core);
-    if (token->parked)
+    if (token->parked) {
         redial_silent(core);
+        witness_ask_again(core);
+    }
     core->vote->retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
     /* its initiator cannot know: we learnt it when its ballot, or another, was under way */

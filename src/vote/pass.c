@@ -23,15 +23,14 @@ static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer 
     send_message(core, peer, message_of[pass]);
 }
 
-/* Another ballot has overtaken the hop. Whom it was to reach never learned that we listen for it:
- * it would be taken for silent for ever, and the path to it for broken. */
+/* Another ballot has overtaken the hop. Whom it was to reach has not learnt of us. */
 void pass_cancel(struct spotnik_core *core, enum pass pass)
 {
     struct peer *peer = peer_find(core, core->vote->hop[pass]);
 
     SPOTNIK_ASSERT(pass < PASS_COUNT);
-    if (peer && peer->sought)
-        peer->active = peer->sought = false;
+    if (peer)
+        peer_unseek(peer);
     core->vote->hop[pass] = (struct spotnik_id){ 0 };
 }
 
@@ -45,10 +44,7 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
         return;
     }
     core->vote->hop[pass] = to->id;
-    bool sought = peer->sought || !peer->active;
-    peer_activate(core, peer);
-    peer->sought = sought;
-    peer_dial(core, peer);
+    peer_seek(core, peer);
 }
 
 /* A link came up: whatever waited for it goes out. */

@@ -81,6 +81,26 @@ void peer_activate(struct spotnik_core *core, struct peer *peer)
     spotnik_detector_start(&peer->detector, core->now_ns);
 }
 
+/* It is to get something as soon as the link is up. Until then it does not know that we listen for
+ * it; but a link that does not come up must be noticed. */
+void peer_seek(struct spotnik_core *core, struct peer *peer)
+{
+    SPOTNIK_ASSERT(!peer->linked);
+    bool sought = peer->sought || !peer->active;
+    peer_activate(core, peer);
+    peer->sought = sought;
+    peer_dial(core, peer);
+}
+
+/* It was found, or is not looked for any more, and got nothing that makes it listen for us. Were it
+ * watched on, it would be taken for silent for ever, and the path to it for broken. */
+void peer_unseek(struct peer *peer)
+{
+    SPOTNIK_ASSERT(peer->used);
+    if (peer->sought)
+        peer->active = peer->sought = false;
+}
+
 void peer_dial(struct spotnik_core *core, struct peer *peer)
 {
     SPOTNIK_ASSERT(peer->used);

@@ -85,8 +85,7 @@ static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uin
     if (peer->linked) {
         tell_view(core, peer);
     } else if (peer->told_epoch < tree->proposal->epoch) {
-        peer_activate(core, peer);
-        peer_dial(core, peer);
+        peer_seek(core, peer);
     }
 }
 

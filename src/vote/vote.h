@@ -40,7 +40,7 @@ struct peer {
     uint32_t rank;
     /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
     bool active;
-    /* active for a hop that it has not got yet: it does not know that we listen for it */
+    /* active for a hop or a view that it has not got yet: it does not know that we listen for it */
     bool sought;
     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
     uint8_t ended;
@@ -223,6 +223,7 @@ void on_assure(struct spotnik_core *core, const struct peer *from,
 
 /* enter.c */
 void enter_meet(struct spotnik_core *core);
+void enter_hear(struct spotnik_core *core, const struct peer *from);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
@@ -309,6 +310,8 @@ uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_mem
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
 uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer);
 void peer_activate(struct spotnik_core *core, struct peer *peer);
+void peer_seek(struct spotnik_core *core, struct peer *peer);
+void peer_unseek(struct peer *peer);
 void peers_after_view(struct spotnik_core *core);
 
 /* phase.c */
@@ -328,6 +331,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 /* witness.c */
 bool witness_names_us(struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
+void witness_ask_again(struct spotnik_core *core);
 
 /* on_witness.c */
 void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);

@@ -32,6 +32,18 @@ bool witness_names_us(struct spotnik_core *core)
                || spotnik_lineage_has_smallest(&core->view, core->vote->token.report));
 }
 
+/* Another's ballot found no quorum, and may be one of many: where others bid first every time, we
+ * never end one of our own in a tie. But the witness may name us, and our answer be lost; nobody
+ * else can learn of it. Only who has asked asks again. */
+void witness_ask_again(struct spotnik_core *core)
+{
+    const struct spotnik_witness *witness = &core->vote->witness;
+
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    if (witness->asked_epoch == core->view.epoch && witness->named_epoch != core->view.epoch)
+        queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
+}
+
 /* Every ballot that ends in a tie asks again: an answer may be lost. Only the first one of an epoch
  * waits before it parks. */
 bool witness_is_awaited(struct spotnik_core *core)
