@@ -11,8 +11,8 @@
  *     e2e-closed-each [first=0] [last=99] [how=0..8] [way=0..2] [members=2] [tries=1] [all=0]
  *
  * first and last: of the descriptors, in order; all=1: all at once, and nothing else. Of the three
- * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting. What
- * a child does it does to all at once, unless `how` asks for it. */
+ * ways only TCP has every harm, unless `how` asks for it: the others have closing and shutting.
+ * What a child does it does to all at once, unless `how` asks for it. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
