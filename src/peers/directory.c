@@ -324,7 +324,7 @@ static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
     else
         (void)spotnik_peers_entered_set(peers, false);
     search->quiet = 0;
-    spotnik_peers_say(search, "a member wrote its record again just now");
+    spotnik_peers_say(search, "a member wrote its record again, or founded, just now");
     return SPOTNIK_PEERS_AGAIN;
 }
 
@@ -334,9 +334,12 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
     struct spotnik_peers *peers = search->peers;
     struct spotnik_founding founding, before = founding_make(search, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
+    if (rc == 0 && spotnik_genesis_is_contested(peers->spec.directory, search->watch.generation, 0))
+        rc = -EEXIST;
     if (rc == 0) {
         (void)spotnik_witness_offer(peers, &founding);
         search->tried = founding;
+        search->seen = search->watch.generation;
         rc = spotnik_genesis_make(peers, &founding, search->step);
     }
     if (rc != 0) {
@@ -344,7 +347,7 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
         return found_failed(search, founding.generation, rc);
     }
     if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory,
-                                  peers->times.stale_ns))
+                                  peers->times.stale_ns, founding.generation))
         return take_back(search, &founding);
     spotnik_witness_remove(peers->spec.directory, before.id);
     if (search->again)
@@ -458,6 +461,10 @@ static enum spotnik_peers_round unreadable(struct spotnik_peers_search *search, 
 static enum spotnik_peers_round found_after_all(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
+    if (spotnik_peers_again_is_tried(search)
+        && spotnik_genesis_is_contested(peers->spec.directory, search->seen,
+                                        search->tried.generation))
+        return take_back(search, &search->tried);
     if (spotnik_peers_entered_set(peers, true) != 0)
         return SPOTNIK_PEERS_AGAIN;
     spotnik_genesis_adopt(peers, search->watch.generation, search->watch.genesis.record.founding);
