@@ -269,8 +269,7 @@ static bool records_lack(const struct spotnik_lookout *watch)
 static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
 {
     findings->free = true;
-    findings->at_once = search->watch.generation > (search->again ? search->past.generation - 1 : 0)
-                        || search->heir;
+    findings->at_once = (search->watch.generation > 0 && !search->again) || search->heir;
     for (uint32_t i = 0; i < findings->count; i++)
         record_judge(search, findings, i);
     founder_judge(search, findings);
@@ -383,6 +382,21 @@ static bool has_vanished(struct spotnik_peers_search *search)
     return true;
 }
 
+/* Others were alive when they told us that they had gone on without us. A cleaner may have taken
+ * their records just before we looked, and they may be unable to write: they are gone after T. */
+static bool has_missed_others(struct spotnik_peers_search *search)
+{
+    uint64_t kept_ns = search->watch.kept_ns, stale_ns = search->peers->times.stale_ns;
+    if (!search->again || kept_ns >= stale_ns)
+        return true;
+    spotnik_peers_say(search,
+                      "watching for those that went on without this process, for %.0f of "
+                      "%.0f s",
+                      (double)kept_ns / 1e9, (double)stale_ns / 1e9);
+    hope(search, stale_ns - kept_ns, stale_ns);
+    return false;
+}
+
 /* Members restore what is missing within one refresh, so a process that sees nothing for three has
  * not come in between. The same when a record or a genesis has gone before our eyes: of a member
  * that we cannot reach, a cleaner may have taken it. */
@@ -391,7 +405,7 @@ static bool has_watched(struct spotnik_peers_search *search, const struct findin
     const struct spotnik_lookout *watch = &search->watch;
     uint64_t wanted_ns = SPOTNIK_PEERS_BACK_REFRESHES * search->peers->times.refresh_ns;
     bool gone = watch->settled_ns < watch->watched_ns;
-    if (has_vanished(search))
+    if (has_vanished(search) || !has_missed_others(search))
         return false;
     if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
         return true;
