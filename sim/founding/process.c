@@ -30,6 +30,13 @@ static struct spotnik_engine *who(const struct spotnik_member *member)
     return NULL;
 }
 
+/* A process that comes again is another member, from when it asks to be let in, or is in its view
+ * again. Until then its record and its address name the member that it was. */
+static void rename_self(struct spotnik_engine *self)
+{
+    self->credentials.self.id.low++;
+}
+
 /* Copy the state from the sponsor, be in the folder, ask to be let in. */
 static bool join(struct spotnik_engine *self, const struct spotnik_member *member)
 {
@@ -42,6 +49,8 @@ static bool join(struct spotnik_engine *self, const struct spotnik_member *membe
     if (lineage == NULL || !world_reach(self, sponsor))
         return false;
     self->overwritten = true;
+    if (self->past.id != 0)
+        rename_self(self);
     spotnik_peers_founding_set(self->peers, lineage->founding.id);
     if (spotnik_peers_renew(self->peers) != 0)
         return false;
@@ -57,7 +66,6 @@ static void leave_view(struct spotnik_engine *self)
 {
     lineage_leave(self);
     self->out = false;
-    self->credentials.self.id.low++; /* a process that comes again is another member */
 }
 
 static bool is_noticed(void *context)
@@ -85,6 +93,7 @@ static void refound(struct spotnik_engine *self)
     uint64_t step = self->step;
 
     leave_view(self);
+    rename_self(self);
     lineage_found(self, &founding, step);
     (void)spotnik_peers_renew(self->peers);
     spotnik_peers_refounded(self->peers);

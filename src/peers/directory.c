@@ -269,8 +269,7 @@ static bool records_lack(const struct spotnik_lookout *watch)
 static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
 {
     findings->free = true;
-    findings->at_once = search->watch.generation > (search->again ? search->past.generation - 1 : 0)
-                        || search->heir;
+    findings->at_once = (search->watch.generation > 0 && !search->again) || search->heir;
     for (uint32_t i = 0; i < findings->count; i++)
         record_judge(search, findings, i);
     founder_judge(search, findings);
@@ -324,7 +323,7 @@ static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
     else
         (void)spotnik_peers_entered_set(peers, false);
     search->quiet = 0;
-    spotnik_peers_say(search, "a member wrote its record again just now");
+    spotnik_peers_say(search, "a member wrote its record again, or founded, just now");
     return SPOTNIK_PEERS_AGAIN;
 }
 
@@ -334,9 +333,12 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
     struct spotnik_peers *peers = search->peers;
     struct spotnik_founding founding, before = founding_make(search, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
+    if (rc == 0 && spotnik_genesis_is_contested(peers->spec.directory, search->watch.generation, 0))
+        rc = -EEXIST;
     if (rc == 0) {
         (void)spotnik_witness_offer(peers, &founding);
         search->tried = founding;
+        search->seen = search->watch.generation;
         rc = spotnik_genesis_make(peers, &founding, search->step);
     }
     if (rc != 0) {
@@ -344,7 +346,7 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
         return found_failed(search, founding.generation, rc);
     }
     if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory,
-                                  peers->times.stale_ns))
+                                  peers->times.stale_ns, founding.generation))
         return take_back(search, &founding);
     spotnik_witness_remove(peers->spec.directory, before.id);
     if (search->again)
@@ -380,6 +382,21 @@ static bool has_vanished(struct spotnik_peers_search *search)
     return true;
 }
 
+/* Others were alive when they told us that they had gone on without us. A cleaner may have taken
+ * their records just before we looked, and they may be unable to write: they are gone after T. */
+static bool has_missed_others(struct spotnik_peers_search *search)
+{
+    uint64_t kept_ns = search->watch.kept_ns, stale_ns = search->peers->times.stale_ns;
+    if (!search->again || kept_ns >= stale_ns)
+        return true;
+    spotnik_peers_say(search,
+                      "watching for those that went on without this process, for %.0f of "
+                      "%.0f s",
+                      (double)kept_ns / 1e9, (double)stale_ns / 1e9);
+    hope(search, stale_ns - kept_ns, stale_ns);
+    return false;
+}
+
 /* Members restore what is missing within one refresh, so a process that sees nothing for three has
  * not come in between. The same when a record or a genesis has gone before our eyes: of a member
  * that we cannot reach, a cleaner may have taken it. */
@@ -388,7 +405,7 @@ static bool has_watched(struct spotnik_peers_search *search, const struct findin
     const struct spotnik_lookout *watch = &search->watch;
     uint64_t wanted_ns = SPOTNIK_PEERS_BACK_REFRESHES * search->peers->times.refresh_ns;
     bool gone = watch->settled_ns < watch->watched_ns;
-    if (has_vanished(search))
+    if (has_vanished(search) || !has_missed_others(search))
         return false;
     if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
         return true;
@@ -458,6 +475,10 @@ static enum spotnik_peers_round unreadable(struct spotnik_peers_search *search, 
 static enum spotnik_peers_round found_after_all(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
+    if (spotnik_peers_again_is_tried(search)
+        && spotnik_genesis_is_contested(peers->spec.directory, search->seen,
+                                        search->tried.generation))
+        return take_back(search, &search->tried);
     if (spotnik_peers_entered_set(peers, true) != 0)
         return SPOTNIK_PEERS_AGAIN;
     spotnik_genesis_adopt(peers, search->watch.generation, search->watch.genesis.record.founding);

@@ -104,7 +104,8 @@ struct spotnik_peers_search {
     bool again;                    /* we were in the job, and hold its state after `step` */
     uint64_t step;                 /* 0: we hold none */
     struct spotnik_founding past;  /* again: our lineage */
-    struct spotnik_founding tried; /* again: what we have tried to found last; id 0: nothing */
+    struct spotnik_founding tried; /* what we have tried to found last; id 0: nothing */
+    uint64_t seen;       /* directory: the highest generation of the look that we tried it after */
     uint64_t taken_back; /* directory: the generation that we founded and gave up again; 0: none */
     /* directory: we took the mark of a fresh one, so nobody was there before us */
     bool heir;

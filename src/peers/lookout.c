@@ -27,6 +27,22 @@ void spotnik_genesis_name(uint64_t generation, char name[64])
     snprintf(name, 64, "genesis-%llu", (unsigned long long)generation);
 }
 
+bool spotnik_genesis_is_contested(const char *path, uint64_t seen, uint64_t own)
+{
+    DIR *directory = opendir(path);
+    bool contested = directory == NULL;
+    if (contested)
+        return true;
+    errno = 0;
+    for (const struct dirent *at; (at = readdir(directory)) != NULL; errno = 0) {
+        uint64_t generation = spotnik_genesis_parse(at->d_name);
+        contested |= generation > seen && generation != own;
+    }
+    contested |= errno != 0;
+    closedir(directory);
+    return contested;
+}
+
 int spotnik_genesis_highest(const char *path, uint64_t *ret_generation)
 {
     DIR *directory = opendir(path);
@@ -217,15 +233,17 @@ static bool is_news(const struct spotnik_sighting *before, const struct spotnik_
 
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
                                const struct spotnik_credentials *self, const char *directory,
-                               uint64_t stale_ns)
+                               uint64_t stale_ns, uint64_t own)
 {
     struct spotnik_lookout before = { .count = watch->count,
+                                      .generation = watch->generation,
                                       .entry =
                                           malloc((size_t)watch->count * sizeof *before.entry + 1) };
     bool woken = before.entry == NULL;
     if (!woken)
         memcpy(before.entry, watch->entry, (size_t)before.count * sizeof *before.entry);
-    woken = woken || spotnik_lookout_look(watch, self, directory, 0) != 0;
+    woken = woken || spotnik_genesis_is_contested(directory, before.generation, own)
+            || spotnik_lookout_look(watch, self, directory, 0) != 0;
     for (uint32_t i = 0; i < watch->count && !woken; i++)
         woken = !spotnik_id_equal(watch->entry[i].record.member.id, self->self.id)
                 && is_news(find(&before, before.count, watch->entry[i].name), &watch->entry[i],

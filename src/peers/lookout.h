@@ -54,10 +54,11 @@ const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookou
 
 /* After our founding, look once more. Has a member that we took for stale written since? Has one
  * that we took for dead entered the job? It may not have seen our genesis, though it looks for one
- * after each write; then one of the two sees the other. Blocking. */
+ * after each write; then one of the two sees the other. Has another process founded, under another
+ * number than `own`? Blocking. */
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
                                const struct spotnik_credentials *self, const char *directory,
-                               uint64_t stale_ns);
+                               uint64_t stale_ns, uint64_t own);
 
 /* One more than any generation that a genesis or a record knows of. */
 uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch);
@@ -65,6 +66,11 @@ uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch);
 /* "genesis-<n>": n, 0 for another name. */
 uint64_t spotnik_genesis_parse(const char *name);
 void spotnik_genesis_name(uint64_t generation, char name[64]);
+
+/* Is there a genesis of a number above `seen`, the highest of our last look, other than `own` (0:
+ * none)? Two processes do not always reckon with the same number, and link() lets both succeed
+ * then. True where the directory cannot be read. */
+bool spotnik_genesis_is_contested(const char *directory, uint64_t seen, uint64_t own);
 
 /* The names alone: the highest generation. 0 or -errno. */
 int spotnik_genesis_highest(const char *directory, uint64_t *ret_generation);

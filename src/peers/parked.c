@@ -139,12 +139,13 @@ static void found(struct survey *survey)
     struct spotnik_founding founding;
     next_make(peers, generation, &founding);
     (void)spotnik_witness_offer(peers, &founding);
-    if (spotnik_genesis_make(peers, &founding, survey->status->step_committed) != 0) {
+    if (spotnik_genesis_is_contested(peers->spec.directory, peers->watch.generation, 0)
+        || spotnik_genesis_make(peers, &founding, survey->status->step_committed) != 0) {
         spotnik_witness_remove(peers->spec.directory, founding.id);
         return;
     }
     if (spotnik_lookout_has_woken(&peers->watch, &survey->self, peers->spec.directory,
-                                  peers->times.stale_ns)) {
+                                  peers->times.stale_ns, generation)) {
         spotnik_genesis_take_back(peers, generation, founding.id);
         spotnik_genesis_adopt(peers, survey->generation, survey->founding);
         return;

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from jobs_on_hosts import PORT, STALE_MS, Worker, World, ip
+from neighbours_paths import as_on_a_cable
 
 
 def one_job(world: World, what: str) -> None:
@@ -58,6 +59,8 @@ def deaf(world: World) -> None:
 
 
 def hole_oneway(world: World) -> None:
+    if not as_on_a_cable(world):
+        return
     world.command = [*world.command, "-c", "200000"]
     for to in (0, 1):
         members = [world.start(0), world.start(1)]

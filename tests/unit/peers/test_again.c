@@ -109,9 +109,12 @@ static void it_never_takes_the_number_of_a_life_that_was(void **state)
     struct spotnik_founding founding = spotnik_peers_lineage(outsider.seeker.peers);
     spotnik_engine_found(outsider.seeker.engine, NULL, &founding);
     spotnik_engine_forget(outsider.seeker.engine);
+    uint64_t begun_ns = spotnik_peers_clock_ns();
     outsider_start(&outsider);
     outsider_wait(&outsider);
     assert_true(outsider.seeker.rc == 0 && outsider.seeker.found);
+    /* a cleaner may have taken the records of those that went on without it */
+    assert_true(spotnik_peers_clock_ns() - begun_ns >= STALE_NS);
     assert_true(is_there("genesis-2"));
     spotnik_engine_forget(outsider.seeker.engine);
     snprintf(command, sizeof command, "rm -f -- %s/*", directory);

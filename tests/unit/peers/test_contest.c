@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: of two processes that found under different numbers at the same moment, where link() lets
+ * both succeed, the one that looks last takes its genesis back. Also where the answer of the file
+ * server was lost. link() is this file's own: the other one founds inside of it. */
+#include "meeting.h"
+
+static struct {
+    const char *name; /* of the genesis that the other one makes; NULL: it made it */
+    bool lost;        /* the answer to ours, and what would tell that we made it */
+    struct writer writer;
+} other;
+
+/* As founders do: the record before the genesis, so it names no founding yet. */
+static void other_founds(void)
+{
+    struct spotnik_engine_config config;
+    struct spotnik_record genesis = other.writer.record;
+    const char *name = other.name;
+    other.name = NULL;
+    genesis.founding = genesis.root = 88;
+    genesis.generation = spotnik_genesis_parse(name);
+    cluster_config(&config, 1);
+    writer_start(&other.writer);
+    assert_int_equal(spotnik_record_write(&config.credentials, &genesis, directory, name, true), 0);
+}
+
+int link(const char *from, const char *to)
+{
+    bool ours = other.name != NULL && strstr(to, "/genesis-") != NULL;
+    if (ours)
+        other_founds();
+    if (linkat(AT_FDCWD, from, AT_FDCWD, to, 0) != 0)
+        return -1;
+    if (!ours || !other.lost)
+        return 0;
+    unlink(from);
+    errno = EEXIST;
+    return -1;
+}
+
+static void contest(const char *name, bool lost, struct seeker *seeker)
+{
+    other.name = name;
+    other.lost = lost;
+    other.writer = (struct writer){ .record = stranger_make(50) };
+    seek(seeker, 1, 1);
+    assert_null(other.name);
+    writer_end(&other.writer);
+    assert_int_equal(seeker->rc, SPOTNIK_ERR_PEERS);
+    seeker_close(seeker);
+}
+
+static void under_a_higher_number(void **state)
+{
+    (void)state;
+    struct seeker seeker;
+    contest("genesis-2", false, &seeker);
+    assert_false(is_there("genesis-1"));
+    assert_true(is_there("genesis-2"));
+}
+
+/* A record tells of a life whose genesis a cleaner took: ours is the second. */
+static void under_a_lower_number(void **state, bool lost)
+{
+    (void)state;
+    struct seeker seeker;
+    struct spotnik_record dead = stranger_make(51);
+    dead.founding = 77;
+    dead.generation = 1;
+    record_put(&dead);
+    contest("genesis-1", lost, &seeker);
+    assert_true(is_there("genesis-1"));
+    assert_false(is_there("genesis-2"));
+}
+
+static void lower(void **state)
+{
+    under_a_lower_number(state, false);
+}
+
+static void lower_and_the_answer_is_lost(void **state)
+{
+    under_a_lower_number(state, true);
+}
+
+int main(void)
+{
+    setenv("SPOTNIK_STALE_MS", "2000", 1);
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(under_a_higher_number, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(lower, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(lower_and_the_answer_is_lost, directory_make,
+                                        directory_clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
