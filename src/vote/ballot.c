@@ -281,8 +281,8 @@ static bool joiner_awaited(struct spotnik_core *core)
 }
 
 /* The wait has ended. What the joiner has told others meanwhile only a token tells: it goes round
- * once more, and nobody waits again when it is back. Else a joiner that had come near long ago would
- * be left out, every time anew. */
+ * once more, and nobody waits again when it is back. Else a joiner that had come near long ago
+ * would be left out, every time anew. */
 void joiner_overdue(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->phase == PHASE_JOINER);
