@@ -226,6 +226,11 @@ void ballot_park(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_PARKED);
 }
 
+static bool is_near(const struct spotnik_enter *joiner, uint64_t settled)
+{
+    return spotnik_proposal_admits(joiner, settled) || joiner->committed >= settled;
+}
+
 /* Is a joiner one step too far behind to enter, though it is on its way? */
 static bool worth_waiting(const struct spotnik_core *core)
 {
@@ -234,8 +239,22 @@ static bool worth_waiting(const struct spotnik_core *core)
     if (core->vote->token.accepted_ballot.round)
         return false;
     for (uint32_t i = 0; i < core->vote->token.joiner_count; i++)
-        if (!spotnik_proposal_admits(&core->vote->token.joiner[i], settled)
-            && core->vote->token.joiner[i].committed < settled)
+        if (!is_near(&core->vote->token.joiner[i], settled))
+            return true;
+    return false;
+}
+
+/* May one of them be near by now, as another member has heard? A joiner asks one sponsor, and
+ * another one when the first has done nothing for long, as we while it rested. */
+static bool asks_elsewhere(const struct spotnik_core *core)
+{
+    const struct spotnik_token *token = &core->vote->token;
+    uint64_t settled = spotnik_proposal_settled(token);
+
+    SPOTNIK_ASSERT(is_self(core, token->ballot.initiator));
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        if (!is_near(&token->joiner[i], settled)
+            && !enter_is_heard(core, token->joiner[i].member.id))
             return true;
     return false;
 }
@@ -259,6 +278,18 @@ static bool joiner_awaited(struct spotnik_core *core)
     phase_set(core, PHASE_JOINER);
     core->vote->enter_until_ns = core->vote->enter_limit_ns;
     return true;
+}
+
+/* The wait has ended. What the joiner has told others meanwhile only a token tells: it goes round
+ * once more, and nobody waits again when it is back. Else a joiner that had come near long ago
+ * would be left out, every time anew. */
+void joiner_overdue(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->vote->phase == PHASE_JOINER);
+    if (core->now_ns >= core->vote->enter_limit_ns && worth_waiting(core) && asks_elsewhere(core))
+        ballot_start(core);
+    else
+        token_returned(core);
 }
 
 /* The voter that knows the most joined lagging, and has not been served since: then no voter has

@@ -16,6 +16,7 @@ enum {
     ENTER_PATIENCE = 2,   /* times as long as a step of ours that replaying one may take it */
     ENTER_REST = 8,       /* times as long as the wait for it was, when that was in vain; */
     ENTER_TRIES = 3,      /* doublings of our patience after that */
+    ENTER_HEARD = 2,      /* heartbeats without a word: it asks somebody else */
 };
 
 /* We are about to stand at the end of the ring: will we keep a link to this rank of the view? */
@@ -254,6 +255,21 @@ static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
         if (spotnik_id_equal(core->vote->joiner[i].enter.member.id, id))
             return &core->vote->joiner[i];
     return NULL;
+}
+
+/* Has it asked us, of all members, since we began this ballot, and not long ago? It asks every
+ * heartbeat. */
+bool enter_is_heard(const struct spotnik_core *core, struct spotnik_id id)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->vote->joiner_count <= SPOTNIK_JOINERS_MAX);
+    for (uint32_t i = 0; i < core->vote->joiner_count; i++) {
+        const struct joiner *joiner = &core->vote->joiner[i];
+        if (spotnik_id_equal(joiner->enter.member.id, id))
+            return joiner->heard_ns > core->vote->promised_ns
+                   && core->now_ns - joiner->heard_ns <= ENTER_HEARD * core->limits.heartbeat_ns;
+    }
+    return false;
 }
 
 bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter)

@@ -123,7 +123,7 @@ static void tick_member(struct spotnik_core *core)
     }
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->enter_until_ns
         && core->vote->phase == PHASE_JOINER)
-        token_returned(core);
+        joiner_overdue(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->initiate_ns) {
         core->vote->initiate_ns = SPOTNIK_NEVER;
         ballot_start(core);

@@ -195,6 +195,7 @@ void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
 void token_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void token_returned(struct spotnik_core *core);
+void joiner_overdue(struct spotnik_core *core);
 
 /* digest.c */
 void digest_view(struct spotnik_core *core);
@@ -229,6 +230,7 @@ void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal);
 bool enter_is_due(struct spotnik_core *core);
+bool enter_is_heard(const struct spotnik_core *core, struct spotnik_id id);
 bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter);
 void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
 

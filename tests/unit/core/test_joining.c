@@ -164,12 +164,35 @@ static void test_an_old_wish_lets_nobody_in(void **state)
     assert_int_equal(pair_status(&pair, 0).size, 4);
 }
 
+/* Claim: a joiner that asks another member while the first one has everybody wait for it is let in
+ * when that wait ends, if it has come near. */
+static void test_it_asked_another_meanwhile(void **state)
+{
+    (void)state;
+    assemble();
+    uint32_t frozen = pair.node[2].frozen;
+    uint64_t epoch = pair_status(&pair, 0).epoch;
+    ask();
+    while (pair_turn(&pair))
+        ;
+    assert_int_equal(pair.node[2].frozen, frozen + 1); /* for member 0, which waits */
+    assert_int_equal(pair_status(&pair, 0).epoch, epoch);
+    pair_event(&pair, JOINER,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_ENTER_READY,
+                                       .peer = pair.node[1].member });
+    stream();
+    pair_run(&pair, SPOTNIK_S);
+    assert_true(is_in());
+    assert_int_equal(pair_status(&pair, 0).epoch, epoch + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_a_suspicion_taken_back_is_none, close_pair),
         cmocka_unit_test_teardown(test_no_rest_for_a_loss, close_pair),
         cmocka_unit_test_teardown(test_an_old_wish_lets_nobody_in, close_pair),
+        cmocka_unit_test_teardown(test_it_asked_another_meanwhile, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
