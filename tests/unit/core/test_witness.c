@@ -119,6 +119,31 @@ static void test_halves_of_four(void **state)
     }
 }
 
+/* Claim: who has asked in this epoch asks again, whoever bids: it may be named, and have lost the
+ * answer. Others' ballots make nobody ask that never saw a tie itself. */
+static void test_asks_again(void **state)
+{
+    (void)state;
+    bool asked[8] = { false };
+    uint32_t count = 0;
+
+    assemble(8, 0);
+    for (uint32_t a = 0; a < 4; a++)
+        for (uint32_t b = 4; b < 8; b++)
+            pair_cut(&pair, a, b, true);
+    for (uint32_t round = 0; round < 4; round++) {
+        pair_run(&pair, 2 * SPOTNIK_S);
+        for (uint32_t i = 0; i < 8; i++) {
+            bool asks = pair.node[i].asked_epoch == epoch_of(i);
+            assert_true(asks || !asked[i]);
+            count += asks && !asked[i];
+            asked[i] = asks;
+            pair.node[i].asked_epoch = 0;
+        }
+    }
+    assert_in_range(count, 2, 7);
+}
+
 /* Claim: a majority, and whoever survives proven deaths, ask nobody. */
 static void test_no_tie(void **state)
 {
@@ -159,6 +184,7 @@ int main(void)
         cmocka_unit_test_teardown(test_late, close_pair),
         cmocka_unit_test_teardown(test_of_another_epoch, close_pair),
         cmocka_unit_test_teardown(test_halves_of_four, close_pair),
+        cmocka_unit_test_teardown(test_asks_again, close_pair),
         cmocka_unit_test_teardown(test_no_tie, close_pair),
         cmocka_unit_test_teardown(test_older_version, close_pair),
     };
