@@ -99,7 +99,7 @@ struct spotnik_peers_search {
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
     struct spotnik_founding tried; /* what we have tried to found last; id 0: nothing */
-    uint64_t seen; /* directory: the highest generation of the look that we tried it after */
+    uint64_t seen;       /* directory: the highest generation of the look that we tried it after */
     uint64_t taken_back; /* directory: the generation that we founded and gave up again; 0: none */
     /* directory: we took the mark of a fresh one, so nobody was there before us */
     bool heir;
