@@ -48,7 +48,7 @@ command_of()
     sim) echo "$bin/cli/spotnik sim --seed 1 --seeds 3000" ;;
     brief) echo "$bin/cli/spotnik sim --brief 0 --seed 1 --seeds 3000" ;;
     founding) echo "$bin/sim/founding/founding --seeds 1000" ;;
-    peers_again | peers_contest | peers_keeping | peers_list | peers_vanished) echo "$bin/tests/unit/peers/test_${1#peers_}" ;;
+    peers_contest | peers_keeping | peers_list | peers_vanished) echo "$bin/tests/unit/peers/test_${1#peers_}" ;;
     *_*) echo "$bin/tests/unit/${1%%_*}/test_$1" ;;
     *)
         echo "mutants: nobody is called $1" >&2

@@ -48,7 +48,6 @@ static bool join(struct spotnik_engine *self, const struct spotnik_member *membe
     struct lineage *lineage = sponsor != NULL ? sponsor->lineage : NULL;
     if (lineage == NULL || !world_reach(self, sponsor))
         return false;
-    self->overwritten = true;
     if (self->past.id != 0)
         rename_self(self);
     spotnik_peers_founding_set(self->peers, lineage->founding.id);
@@ -86,46 +85,23 @@ static bool is_over(struct spotnik_engine *self)
     return true;
 }
 
-/* The next life of the job, with the state that it holds. */
-static void refound(struct spotnik_engine *self)
-{
-    struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
-    uint64_t step = self->step;
-
-    leave_view(self);
-    rename_self(self);
-    lineage_found(self, &founding, step);
-    (void)spotnik_peers_renew(self->peers);
-    spotnik_peers_refounded(self->peers);
-    world.refoundings++;
-}
-
-/* A member to join, or the next life of the job. */
-static void look_again(struct spotnik_engine *self, uint64_t timeout_ns)
-{
-    struct spotnik_member sponsor;
-    bool found = false;
-    int rc = self->overwritten ? spotnik_peers_find(self->peers, false, timeout_ns, is_noticed,
-                                                    self, &found, &sponsor)
-                               : spotnik_peers_find_again(self->peers, self->step, timeout_ns,
-                                                          is_noticed, self, &found, &sponsor);
-
-    if (rc == 0 && found) {
-        refound(self);
-        world.outsiders++;
-    } else if (rc == 0) {
-        (void)join(self, &sponsor);
-    }
-}
-
 /* In a job that goes on elsewhere, or alone from memory. */
 static void come_again(struct spotnik_engine *self)
 {
+    uint64_t step = self->step;
+    bool found;
+    struct spotnik_member sponsor;
+
     if (spotnik_peers_refounds(self->peers)) {
-        refound(self);
+        struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
+        leave_view(self);
+        rename_self(self);
+        lineage_found(self, &founding, step);
+        (void)spotnik_peers_renew(self->peers);
+        spotnik_peers_refounded(self->peers);
+        world.refoundings++;
         return;
     }
-    self->overwritten = self->lineage == NULL; /* it was in no view yet: a joiner */
     leave_view(self);
     uint64_t until_ns = task_now_ns() + FIND_NS;
     while (self->lineage == NULL && self->ended == 0) {
@@ -140,7 +116,10 @@ static void come_again(struct spotnik_engine *self)
             self->ended = SPOTNIK_ERR_PEERS;
             return;
         }
-        look_again(self, until_ns - task_now_ns());
+        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self,
+                               &found, &sponsor)
+            == 0)
+            (void)join(self, &sponsor);
         self->joining = false;
         task_sleep(100 * SPOTNIK_MS);
     }

@@ -64,7 +64,6 @@ struct spotnik_engine {
     struct lineage *lineage;  /* that it is a member of; NULL: none */
     uint64_t epoch, step;
     bool parked, joining;
-    bool overwritten;    /* outside: its memory holds the state of others, in part */
     bool out;            /* it was told that its view goes on, or has ended, without it */
     int ended;           /* SPOTNIK_ERR_*: it must not go on */
     uint64_t noticed_ns; /* when it was told to go; 0: it was not */
@@ -96,7 +95,7 @@ struct world {
     uint32_t lineage_count;
     bool healed;
     /* what happened */
-    uint32_t foundings, parkings, refoundings, outsiders, yields, totals, stops, survivors, excused;
+    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused;
     char broken[200]; /* the promise that was broken; "" none */
 };
 

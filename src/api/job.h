@@ -71,7 +71,6 @@ struct spotnik_job {
     bool narrow;
     /* the state of others may be in the registered memory: this process founds nothing */
     bool has_copied;
-    bool overwritten;              /* the same, since it was excluded last */
     uint64_t returned_ns;          /* when it was let in again last; 0: never */
     bool founder;                  /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */

@@ -123,8 +123,6 @@ static int refound(struct spotnik_job *job)
         rc = spotnik_peers_renew(job->peers);
     if (!rc)
         rc = spotnik_job_resume_newer(job, &resumed);
-    if (rc == SPOTNIK_ERR_PEERS)
-        spotnik_engine_forget(job->engine); /* somebody founded meanwhile: outside again */
     if (rc)
         return rc;
     if (!resumed)
@@ -134,15 +132,9 @@ static int refound(struct spotnik_job *job)
     return 0;
 }
 
-/* The state after our last step is whole, in the view that we were excluded from. */
-static bool holds(const struct spotnik_job *job)
-{
-    return job->was_in && job->has_ledger && !job->overwritten;
-}
-
 /* The next member to ask: one of the last view we heard of, each once; then those that the peers
- * name. *ret_found: no member that this process knew of lives, and it may begin the job, or begin
- * it again with what it holds. */
+ * name. *ret_found: no member that this process knew of at its start lives, and it may begin the
+ * job. */
 static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
 {
     *ret_found = false;
@@ -152,9 +144,6 @@ static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
         job->sponsor = job->known[job->known_at++];
         return 0;
     }
-    if (holds(job))
-        return spotnik_peers_find_again(job->peers, job->committed, timeout_ns, stop, job,
-                                        ret_found, &job->sponsor);
     return spotnik_peers_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop, job,
                               ret_found, &job->sponsor);
 }
@@ -177,7 +166,6 @@ static int copy(struct spotnik_job *job)
     int rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
 
     job->has_copied |= spotnik_joiner_has_written(job->joiner);
-    job->overwritten |= spotnik_joiner_has_written(job->joiner);
     if (rc) {
         job->narrow |= spotnik_joiner_was_silent(job->joiner);
         return rc;
@@ -200,7 +188,7 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
     int rc = find(job, timeout_ns, &founds);
 
     if (!rc && founds)
-        return holds(job) ? refound(job) : found(job);
+        return found(job);
     if (!rc)
         rc = spotnik_joiner_new(&config, &job->joiner);
     if (rc)
@@ -312,7 +300,7 @@ void spotnik_job_exclude(struct spotnik_job *job)
     if (job->checkpoint)
         spotnik_checkpoint_reset(job->checkpoint);
     job->outside = true;
-    job->has_sponsor = job->overwritten = false;
+    job->has_sponsor = false;
     job->known_count =
         spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
     job->known_at = 0;

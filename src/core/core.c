@@ -165,9 +165,8 @@ const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core
 
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed)
 {
-    /* a member that was excluded keeps what it had */
-    return (core->role == SPOTNIK_ROLE_MEMBER || core->role == SPOTNIK_ROLE_EXCLUDED)
-           && core->ledger_known && core->step.committed == committed;
+    return core->role == SPOTNIK_ROLE_MEMBER && core->ledger_known
+           && core->step.committed == committed;
 }
 
 bool spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)

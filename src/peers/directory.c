@@ -13,8 +13,7 @@
 #include "link/address.h"
 #include "peers/inside.h"
 
-/* after T, until a member that is parked, or outside with its state, has gone on by itself */
-#define PARKED_NS (10 * SPOTNIK_S)
+#define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
 
 /* What one round has found. */
 struct findings {
@@ -177,14 +176,6 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
         findings->free = false; /* it is about to found */
         return;
     }
-    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && spotnik_peers_goes_first(search, entry)
-        && search->watch.watched_ns < stale_ns + PARKED_NS) {
-        findings->free = false;
-        spotnik_peers_say(search, "%.48s holds the state after step %llu, and goes first",
-                          entry->name, (unsigned long long)entry->record.step);
-        hope(search, stale_ns + PARKED_NS - search->watch.watched_ns, stale_ns + PARKED_NS);
-        return;
-    }
     if (verdict == SPOTNIK_PEERS_VERDICT_WAIT || verdict == SPOTNIK_PEERS_VERDICT_PARKED) {
         findings->free = false;
         search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
@@ -269,7 +260,7 @@ static bool records_lack(const struct spotnik_lookout *watch)
 static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
 {
     findings->free = true;
-    findings->at_once = (search->watch.generation > 0 && !search->again) || search->heir;
+    findings->at_once = search->watch.generation > 0 || search->heir;
     for (uint32_t i = 0; i < findings->count; i++)
         record_judge(search, findings, i);
     founder_judge(search, findings);
@@ -281,9 +272,8 @@ static void judge_all(struct spotnik_peers_search *search, struct findings *find
 static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search,
                                              uint64_t generation, int rc)
 {
-    if (!search->again)
-        (void)spotnik_peers_entered_set(search->peers, false);
-    if (rc == -EEXIST || search->again) /* it goes on looking */
+    (void)spotnik_peers_entered_set(search->peers, false);
+    if (rc == -EEXIST)
         return SPOTNIK_PEERS_AGAIN;
     errno = -rc;
     search->error =
@@ -297,20 +287,6 @@ static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search
     return SPOTNIK_PEERS_ERROR;
 }
 
-/* Returns what comes before. */
-static struct spotnik_founding founding_make(struct spotnik_peers_search *search,
-                                             struct spotnik_founding *ret)
-{
-    struct spotnik_founding before =
-        spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
-    if (search->again) {
-        spotnik_peers_again_make(search, ret);
-        return search->past;
-    }
-    spotnik_peers_founding_make(&before, spotnik_lookout_generation_next(&search->watch), ret);
-    return before;
-}
-
 /* Somebody turned out to be alive. */
 static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
                                           const struct spotnik_founding *founding)
@@ -318,10 +294,7 @@ static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
     struct spotnik_peers *peers = search->peers;
     spotnik_genesis_take_back(peers, founding->generation, founding->id);
     search->taken_back = founding->generation;
-    if (search->again)
-        spotnik_genesis_adopt(peers, search->past.generation, search->past.id);
-    else
-        (void)spotnik_peers_entered_set(peers, false);
+    (void)spotnik_peers_entered_set(peers, false);
     search->quiet = 0;
     spotnik_peers_say(search, "a member wrote its record again, or founded, just now");
     return SPOTNIK_PEERS_AGAIN;
@@ -331,7 +304,11 @@ static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
 static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
-    struct spotnik_founding founding, before = founding_make(search, &founding);
+    uint64_t generation = spotnik_lookout_generation_next(&search->watch);
+    struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis,
+                                                             search->watch.generation),
+                            founding;
+    spotnik_peers_founding_make(&before, generation, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
     if (rc == 0 && spotnik_genesis_is_contested(peers->spec.directory, search->watch.generation, 0))
         rc = -EEXIST;
@@ -339,18 +316,16 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
         (void)spotnik_witness_offer(peers, &founding);
         search->tried = founding;
         search->seen = search->watch.generation;
-        rc = spotnik_genesis_make(peers, &founding, search->step);
+        rc = spotnik_genesis_make(peers, &founding, 0);
     }
     if (rc != 0) {
         spotnik_witness_remove(peers->spec.directory, founding.id);
-        return found_failed(search, founding.generation, rc);
+        return found_failed(search, generation, rc);
     }
     if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory,
-                                  peers->times.stale_ns, founding.generation))
+                                  peers->times.stale_ns, generation))
         return take_back(search, &founding);
     spotnik_witness_remove(peers->spec.directory, before.id);
-    if (search->again)
-        spotnik_peers_again_told(search);
     return SPOTNIK_PEERS_FOUND;
 }
 
@@ -382,21 +357,6 @@ static bool has_vanished(struct spotnik_peers_search *search)
     return true;
 }
 
-/* Others were alive when they told us that they had gone on without us. A cleaner may have taken
- * their records just before we looked, and they may be unable to write: they are gone after T. */
-static bool has_missed_others(struct spotnik_peers_search *search)
-{
-    uint64_t kept_ns = search->watch.kept_ns, stale_ns = search->peers->times.stale_ns;
-    if (!search->again || kept_ns >= stale_ns)
-        return true;
-    spotnik_peers_say(search,
-                      "watching for those that went on without this process, for %.0f of "
-                      "%.0f s",
-                      (double)kept_ns / 1e9, (double)stale_ns / 1e9);
-    hope(search, stale_ns - kept_ns, stale_ns);
-    return false;
-}
-
 /* Members restore what is missing within one refresh, so a process that sees nothing for three has
  * not come in between. The same when a record or a genesis has gone before our eyes: of a member
  * that we cannot reach, a cleaner may have taken it. */
@@ -405,7 +365,7 @@ static bool has_watched(struct spotnik_peers_search *search, const struct findin
     const struct spotnik_lookout *watch = &search->watch;
     uint64_t wanted_ns = SPOTNIK_PEERS_BACK_REFRESHES * search->peers->times.refresh_ns;
     bool gone = watch->settled_ns < watch->watched_ns;
-    if (has_vanished(search) || !has_missed_others(search))
+    if (has_vanished(search))
         return false;
     if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
         return true;
@@ -424,13 +384,13 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search,
 {
     if (sponsor_find(search, findings))
         return SPOTNIK_PEERS_JOIN;
-    if (!search->may_found || (search->again && !spotnik_peers_is_heir(search))) {
+    if (!search->may_found) {
         if (search->said[0] == '\0')
             spotnik_peers_say(
                 search, "no member of the job that this process was in, or was joining, answers");
         return SPOTNIK_PEERS_AGAIN;
     }
-    if (search->watch.generation == 0 && !search->heir && !search->again)
+    if (search->watch.generation == 0 && !search->heir)
         heir_try(search);
     judge_all(search, findings);
     bool quiet = findings->free && has_watched(search, findings);
@@ -475,7 +435,7 @@ static enum spotnik_peers_round unreadable(struct spotnik_peers_search *search, 
 static enum spotnik_peers_round found_after_all(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
-    if (spotnik_peers_again_is_tried(search)
+    if (search->tried.id != 0 && search->watch.genesis.record.founding == search->tried.id
         && spotnik_genesis_is_contested(peers->spec.directory, search->seen,
                                         search->tried.generation))
         return take_back(search, &search->tried);
@@ -502,8 +462,7 @@ enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_sear
     const struct spotnik_sighting *genesis = &search->watch.genesis;
     if (search->may_found && search->watch.generation > 0
         && genesis->reading == SPOTNIK_READING_RECORD && is_own(search, &genesis->record)
-        && search->watch.generation != search->taken_back
-        && (!search->again || spotnik_peers_again_is_tried(search)))
+        && search->watch.generation != search->taken_back)
         return found_after_all(search);
     enum spotnik_peers_round round = SPOTNIK_PEERS_ERROR;
     if (ask_all(search, &findings))

@@ -77,12 +77,9 @@ struct spotnik_peers {
     /* what the record of the member said that we join by */
     uint64_t sponsor_founding, sponsor_generation;
     uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
-    /* we are outside, and look for the job with the state after held_step in our memory */
-    bool holds;
-    uint64_t held_step;
-    char warning[256]; /* what is wrong with the directory */
-    char advice[256];  /* what should be better about it */
-    char waiting[320]; /* what a search waits for */
+    char warning[256];     /* what is wrong with the directory */
+    char advice[256];      /* what should be better about it */
+    char waiting[320];     /* what a search waits for */
     /* List, used by the searching thread only: */
     struct spotnik_member vote; /* ours; id none: not given */
     bool withdrawn;             /* we have voted for us once, and for another later */
@@ -101,9 +98,6 @@ struct spotnik_peers_search {
     struct spotnik_peers *peers;
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
-    bool again;                    /* we were in the job, and hold its state after `step` */
-    uint64_t step;                 /* 0: we hold none */
-    struct spotnik_founding past;  /* again: our lineage */
     struct spotnik_founding tried; /* what we have tried to found last; id 0: nothing */
     uint64_t seen;       /* directory: the highest generation of the look that we tried it after */
     uint64_t taken_back; /* directory: the generation that we founded and gave up again; 0: none */
@@ -197,17 +191,6 @@ void spotnik_witness_remove(const char *directory, uint64_t founding);
 /* The thread that answers the engine. 0 or an errno. */
 int spotnik_witness_start(struct spotnik_peers *peers);
 void spotnik_witness_stop(struct spotnik_peers *peers);
-
-/* again.c: a process that was in the job, and is outside with its state in its memory. */
-/* Is the lineage that it was in the youngest that the directory knows? Only then does it found. */
-bool spotnik_peers_is_heir(const struct spotnik_peers_search *search);
-/* What it founds, and is founding. */
-void spotnik_peers_again_make(struct spotnik_peers_search *search, struct spotnik_founding *ret);
-bool spotnik_peers_again_is_tried(const struct spotnik_peers_search *search);
-void spotnik_peers_again_told(struct spotnik_peers_search *search);
-/* This is another such process, and it goes first. */
-bool spotnik_peers_goes_first(const struct spotnik_peers_search *search,
-                              const struct spotnik_sighting *entry);
 
 /* parked.c: look where new members look, and go on alone when nobody else can be alive.
  * Blocking. */

@@ -80,10 +80,6 @@ static void record_make(struct spotnik_peers *peers, struct spotnik_credentials 
                                        .step = status.step_committed,
                                        .size = status.size,
                                        .standing = standing(&status, peers->entered) };
-    if (peers->holds && status.view_epoch == 0) {
-        record->size = 1; /* spotnik_record_holds() */
-        record->step = peers->held_step;
-    }
     pthread_mutex_unlock(&peers->lock);
 }
 

@@ -294,58 +294,26 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns,
     }
 }
 
-static int find(struct spotnik_peers_search *search, uint64_t timeout_ns,
-                bool (*stop)(void *context), void *context, bool *ret_found,
-                struct spotnik_member *ret_sponsor)
-{
-    uint64_t until_ns = spotnik_time_add(spotnik_peers_clock_ns(), timeout_ns);
-    bool found = false;
-    search->self = search->peers->credentials;
-    search->begun_ns = spotnik_peers_clock_ns();
-    int rc = search_run(search, until_ns, stop, context, &found);
-    waiting_tell(search, true);
-    spotnik_lookout_done(&search->watch);
-    explicit_bzero(search->self.key, sizeof search->self.key);
-    if (rc != 0)
-        return rc;
-    *ret_found = found;
-    if (!found)
-        *ret_sponsor = search->sponsor;
-    return 0;
-}
-
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor)
 {
-    struct spotnik_peers_search search = { .peers = peers,
-                                           .may_found = may_found,
-                                           .opened = !may_found /* we were in it */ };
-    return find(&search, timeout_ns, stop, context, ret_found, ret_sponsor);
-}
-
-static void holds_set(struct spotnik_peers *peers, bool holds, uint64_t step)
-{
-    pthread_mutex_lock(&peers->lock);
-    peers->holds = holds;
-    peers->held_step = step;
-    pthread_mutex_unlock(&peers->lock);
-}
-
-int spotnik_peers_find_again(struct spotnik_peers *peers, uint64_t step, uint64_t timeout_ns,
-                             bool (*stop)(void *context), void *context, bool *ret_found,
-                             struct spotnik_member *ret_sponsor)
-{
-    struct spotnik_peers_search search = { .peers = peers,
-                                           .may_found = peers->spec.is_directory,
-                                           .again = true,
-                                           .step = step,
-                                           .past = spotnik_engine_past(peers->engine),
-                                           .opened = true };
-    holds_set(peers, true, step);
-    int rc = find(&search, timeout_ns, stop, context, ret_found, ret_sponsor);
-    holds_set(peers, false, 0);
-    return rc;
+    struct spotnik_peers_search search = { .peers = peers, .may_found = may_found };
+    uint64_t until_ns = spotnik_time_add(spotnik_peers_clock_ns(), timeout_ns);
+    bool found = false;
+    search.self = peers->credentials;
+    search.begun_ns = spotnik_peers_clock_ns();
+    search.opened = !may_found; /* we were in it */
+    int rc = search_run(&search, until_ns, stop, context, &found);
+    waiting_tell(&search, true);
+    spotnik_lookout_done(&search.watch);
+    explicit_bzero(search.self.key, sizeof search.self.key);
+    if (rc != 0)
+        return rc;
+    *ret_found = found;
+    if (!found)
+        *ret_sponsor = search.sponsor;
+    return 0;
 }
 
 /* ---- for tools ---- */

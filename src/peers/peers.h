@@ -24,20 +24,13 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
                       struct spotnik_peers **ret_peers);
 
 /* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live
- * member in a view. `may_found` false: only look. Blocking, at most timeout_ns; `stop`, if not
- * NULL, is asked now and then and ends the search. Errors: PEERS (no member answered in time: the
- * detail lists those asked and their answers), KEY, JOB, VERSION, SYSTEM. */
+ * member in a view. `may_found` false: only look (a member that was in the job already never founds
+ * it again). Blocking, at most timeout_ns; `stop`, if not NULL, is asked now and then and ends the
+ * search. Errors: PEERS (no member answered in time: the detail lists those asked and their
+ * answers), KEY, JOB, VERSION, SYSTEM. */
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);
-
-/* The same for a process that was in the job, was told that the others went on without it, and
- * holds the state after `step`. Where nobody else can be alive it founds the next generation of its
- * own lineage, by the rules and after the time of newcomers; with a list it never founds. Newcomers
- * wait for it. */
-int spotnik_peers_find_again(struct spotnik_peers *peers, uint64_t step, uint64_t timeout_ns,
-                             bool (*stop)(void *context), void *context, bool *ret_found,
-                             struct spotnik_member *ret_sponsor);
 
 /* We are about to ask to be let in, as the member that the engine says we are. Before it can be in
  * a view it must be in the directory: the file is there when this returns. Accepts NULL. Errors:

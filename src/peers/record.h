@@ -35,13 +35,6 @@ struct spotnik_record {
     enum spotnik_standing standing;
 };
 
-/* Outside of any view, by the last word of it, with the state after `step` in its memory. Versions
- * that do not know this read a process that has asked to enter. */
-static inline bool spotnik_record_holds(const struct spotnik_record *record)
-{
-    return record->standing == SPOTNIK_STANDING_ENTERED && record->epoch == 0 && record->size > 0;
-}
-
 /* What a file turned out to be. */
 enum spotnik_reading {
     SPOTNIK_READING_RECORD,

@@ -83,6 +83,27 @@ static void lower_and_the_answer_is_lost(void **state)
     under_a_lower_number(state, true);
 }
 
+/* A copy of a genesis under the last number that is one: whatever was founded behind it, nobody
+ * would see. */
+static void a_number_that_nobody_would_read_founds_nothing(void **state)
+{
+    (void)state;
+    struct spotnik_record copy = stranger_make(50);
+    struct spotnik_engine_config config;
+    struct seeker newcomer;
+    copy.founding = copy.root = 88;
+    copy.generation = copy.size = 1;
+    cluster_config(&config, 1);
+    assert_int_equal(spotnik_record_write(&config.credentials, &copy, directory,
+                                          "genesis-999999999999999999", true),
+                     0);
+    seek(&newcomer, 1, 60 * SECOND);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "remove it"));
+    assert_false(is_there("genesis-1000000000000000000"));
+    seeker_close(&newcomer);
+}
+
 int main(void)
 {
     setenv("SPOTNIK_STALE_MS", "2000", 1);
@@ -91,6 +112,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(lower, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(lower_and_the_answer_is_lost, directory_make,
                                         directory_clear),
+        cmocka_unit_test_setup_teardown(a_number_that_nobody_would_read_founds_nothing,
+                                        directory_make, directory_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
