@@ -63,7 +63,9 @@ class Applying(Committing):
             settings = self._settings()
             if settings != self._settings_committed:  # between backward() and step(): no joiner can repeat that alone
                 self._settings_late = settings
-            if self.gradients.touched or with_arguments or self._settings_late is not None:
+            late = self._settings_late is not None
+            # A gradient scaler divides the averages in optimizer.step(), and no version tells of that.
+            if self.gradients.touched or with_arguments or late or self.replica.scaled:
                 self._touched = True
         self._scale_lr(optimizer)
 

@@ -31,6 +31,7 @@ _LATE = (
     'backward() each, and parameters in several segments of checkpoint(use_reentrant=True), go with prepare(..., '
     'commit="step")'
 )
+_SAMPLES = 64  # of a bucket that are looked at
 _APPLY = torch.autograd.function.BackwardCFunction.apply.__code__
 
 
@@ -45,6 +46,15 @@ def _outer_node() -> Any:
             node = frame.f_locals["self"]
         frame = frame.f_back  # type: ignore[assignment]
     return node
+
+
+def _sample(bucket: Bucket) -> list[float]:
+    """Some of its elements, where they have been made and are in host memory."""
+    memory = bucket.__dict__.get("flat") if bucket.own is None else bucket.own
+    if memory is None or memory.device.type != "cpu" or not memory.numel():
+        return []
+    every = max(1, memory.numel() // _SAMPLES)
+    return memory.detach().as_strided((memory.numel() // every,), (every,), memory.storage_offset()).tolist()
 
 
 class Gradients:
@@ -72,7 +82,7 @@ class Gradients:
         self._backward_done = backward_done
         self._callback_queued = False
         self._outer: list[Any] = []  # hooks of the backward pass around the one that runs
-        self._versions: list[int] = []
+        self._versions: list[Any] = []
         self._staging: Optional[Staging] = None
         if self.slots and self.slots[0].parameter.device.type != "cpu":
             self._staging = Staging([bucket.flat for bucket in self.buckets])
@@ -264,8 +274,9 @@ class Gradients:
 
     # ---- what the program does with the averages ----
 
-    def _look(self) -> list[int]:
-        seen = []
+    def _look(self) -> list[Any]:
+        """What tells that the program changed an average: `p.grad.data` and a scaler leave versions as they were."""
+        seen: list[Any] = [_sample(bucket) for bucket in self.buckets]
         for slot in self.slots:
             gradient = slot.parameter.grad
             seen.append(0 if gradient is None else id(gradient))

@@ -176,6 +176,44 @@ def test_gradient_scaler_skips_on_all_members_alike(cluster: Make, sharded: bool
     assert len({(line["done"], line["scale"]) for line in job.lines("done")}) == 1
 
 
+def as_most_do(tell: Tell, steps: int) -> None:
+    """Nobody unscales or clips: scaler.step() does what is to be done."""
+    net = network(dtype=torch.float32)
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    net, opt = spotnik.prepare(net, opt, config=Config(steps_max=steps), on_step=told(tell))
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in forever(DataLoader(data(torch.float32), batch_size=16, drop_last=True), steps):
+        opt.zero_grad()
+        scaler.scale(nn.functional.cross_entropy(net(x), y)).backward()
+        scaler.step(opt)
+        scaler.update()
+    tell(done=spotnik.job().digest)
+
+
+def by_data(tell: Tell, steps: int) -> None:
+    """Averages are changed where no version tells of it, as programs of old do."""
+    net = network(dtype=torch.float32)
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    net, opt = spotnik.prepare(net, opt, config=Config(steps_max=steps), on_step=told(tell))
+    for x, y in forever(DataLoader(data(torch.float32), batch_size=16, drop_last=True), steps):
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        for p in net.parameters():
+            assert p.grad is not None
+            p.grad.data.mul_(0.5)
+        opt.step()
+    tell(done=spotnik.job().digest)
+
+
+@pytest.mark.parametrize("program", [as_most_do, by_data])
+def test_averages_that_change_unseen_change_in_joiners_too(cluster: Make, program: Callable[..., None]) -> None:
+    """A joiner repeats such steps by the program's loop: alone it would apply what nobody else did."""
+    job = cluster(minimum=2)
+    disturbed(job, program, kills=3, steps=200)
+    ledger.agreed(job)
+    assert len({line["done"] for line in job.lines("done")}) == 1
+
+
 # ---- models and optimisers of all kinds, against plain PyTorch ----
 
 
