@@ -71,7 +71,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
-from neighbours_hostile import answered, copies, deaf, full, hole_oneway, moved, stranger_owner, swapped
+from neighbours_hostile import HOSTILE
 from neighbours_paths import disjoint, five, five_disjoint, forgotten, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
@@ -560,14 +560,7 @@ SCENARIOS = (
     alone,
     stranded,
     disjoint,
-    answered,
-    deaf,
-    hole_oneway,
-    swapped,
-    stranger_owner,
-    copies,
-    full,
-    moved,
+    *HOSTILE,
     shrinking,
 )
 

@@ -223,3 +223,6 @@ def moved(world: World) -> None:
     print(f"    the others go on after {took:.1f} s; the one that was moved: {members[2].errors[-1:] or 'is back'}")
     ip("-n", space, "addr", "del", f"{new}/24", "dev", "eth0")
     one_job(world, "moved")
+
+
+HOSTILE = (answered, deaf, hole_oneway, swapped, stranger_owner, copies, full, moved)

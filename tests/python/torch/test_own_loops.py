@@ -36,17 +36,8 @@ class Count(logging.Handler):
         self.seen += 1
 
 
-def train(
-    tell: Tell, job_wide: bool, iterations: int = 1 << 30, checkpoint: str = "", until: int = 1 << 30, stop: str = ""
-) -> None:
-    """The loop of many scripts: a counter, a learning rate from it, batches drawn at random.
-
-    It ends after `iterations`, or where one of the members has found the file `stop`.
-    """
-    warnings = Count()
-    logging.getLogger("spotnik.torch").addHandler(warnings)
-    net = network()
-    opt = torch.optim.SGD(net.parameters(), lr=1.0)
+def told(tell: Tell, opt: torch.optim.Optimizer) -> Callable[[spotnik.StepReport], None]:
+    """Tells of each committed step, with the learning rate it was applied with."""
 
     def committed(report: spotnik.StepReport) -> None:
         tell(
@@ -59,7 +50,22 @@ def train(
             lr=opt.param_groups[0]["lr"],
         )
 
-    net, opt = spotnik.prepare(net, opt, on_step=committed, checkpoint=checkpoint or None, metrics=("stop",))
+    return committed
+
+
+def train(
+    tell: Tell, job_wide: bool, iterations: int = 1 << 30, checkpoint: str = "", until: int = 1 << 30, stop: str = ""
+) -> None:
+    """The loop of many scripts: a counter, a learning rate from it, batches drawn at random.
+
+    It ends after `iterations`, or where one of the members has found the file `stop`.
+    """
+    warnings = Count()
+    logging.getLogger("spotnik.torch").addHandler(warnings)
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=1.0)
+
+    net, opt = spotnik.prepare(net, opt, on_step=told(tell, opt), checkpoint=checkpoint or None, metrics=("stop",))
     x, y = data().tensors
     first = iteration = spotnik.step() if job_wide else 0
     ends = False
@@ -83,18 +89,7 @@ def sets_late(tell: Tell, stop: str, job_wide: bool) -> None:
     net = network()
     opt = torch.optim.SGD(net.parameters(), lr=1.0)
 
-    def committed(report: spotnik.StepReport) -> None:
-        tell(
-            step=report.number,
-            samples=report.samples,
-            members=report.members,
-            contributors=report.contributors,
-            digest=spotnik.job().digest,
-            member=spotnik.job().status().member,
-            lr=opt.param_groups[0]["lr"],
-        )
-
-    spotnik.prepare(net, opt, on_step=committed, metrics=("stop",))
+    spotnik.prepare(net, opt, on_step=told(tell, opt), metrics=("stop",))
     x, y = data().tensors
     iteration, ends = 0, False
     while not ends:
@@ -208,17 +203,7 @@ def in_parts(tell: Tell, stop: str) -> None:
     net = Agent()
     opt = torch.optim.Adam(net.parameters(), lr=0.01)
 
-    def committed(report: spotnik.StepReport) -> None:
-        tell(
-            step=report.number,
-            samples=report.samples,
-            members=report.members,
-            contributors=report.contributors,
-            digest=spotnik.job().digest,
-            member=spotnik.job().status().member,
-        )
-
-    net, opt = spotnik.prepare(net, opt, on_step=committed, metrics=("stop",))
+    net, opt = spotnik.prepare(net, opt, on_step=told(tell, opt), metrics=("stop",))
     x, y = data(torch.float32).tensors
     ends = False
     while not ends:
