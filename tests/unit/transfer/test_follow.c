@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner's stream, with the engine and the donor played. Claims: one that replays as slowly as the
- * members step, and so never sees the end of its donor's results, asks to be let in; so does one
- * that sees it. */
+/* A joiner's stream, with the engine and the donor played. Claims: one that replays as slowly as
+ * the members step, and so never sees the end of its donor's results, asks to be let in; so does
+ * one that sees it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
