@@ -58,6 +58,7 @@ import pictures
 from goodput_cluster import WAYS, Cluster, Line, why_not
 
 Event = tuple[float, str, str]  # seconds, add or remove, name
+CALM_STEPS_LEAST = 4  # two at the beginning are not counted, and a time is between two
 
 
 # ---- traces ----
@@ -356,6 +357,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("goodput"), help="without a suffix")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    if options.calm_steps < CALM_STEPS_LEAST:
+        parser.error(f"--calm-steps: at least {CALM_STEPS_LEAST}, because the first ones are not counted")
     return options
 
 
