@@ -405,7 +405,7 @@ SPOTNIK_API int spotnik_weight_set(spotnik_job *job, uint64_t weight);
  * @param data    count elements. The caller leaves them untouched until spotnik_step_commit()
  * returns 0; they then hold the
  *                result. The library keeps the inputs until then, to reduce the step again after a
- *                loss: it does not write @p data before spotnik_step_commit(), and restores @p data
+ *                loss. It does not write @p data before spotnik_step_commit(), and restores @p data
  *                if that call fails.
  * Errors: ARGUMENT, STATE (no step begun, or the bucket was already started in this step), LIMIT,
  * MEMORY.
