@@ -45,9 +45,9 @@ struct result {
 static const char help[] =
     "Usage: spotnik bench recovery [OPTION]...\n"
     "       spotnik bench allreduce [OPTION]...   (--help says more)\n\n"
-    "Start workers that do nothing but all-reduce, SIGKILL some at random instants, and measure "
+    "Start workers that do nothing but all-reduce. SIGKILL some at random instants, and measure "
     "from the kill to the next\n"
-    "commit on ALL survivors; then start replacements, and again.\n\n"
+    "commit on ALL survivors. Then start replacements, and do it again.\n\n"
     "      --workers LIST    how many workers                        [4,8,16,32]\n"
     "      --losses LIST     how many are killed at once             [1,2,3]\n"
     "      --trials N        kills per line of the table             [20]\n"
@@ -55,9 +55,9 @@ static const char help[] =
     "      --resident SIZE   memory each worker has touched beside   [0]\n"
     "      --seed N          which workers, and when                 [1]\n"
     "      --json            one JSON object per line\n\n"
-    "detect ... restart are the time before the step is reduced again (together: these four); "
+    "detect ... restart is the time before the step is reduced again (together: these four). "
     "undisturbed is the median step on\n"
-    "the same ring after the recovery; join is the time from a replacement's start to every "
+    "the same ring after the recovery. join is the time from a replacement's start to every "
     "member's first commit with it.\n"
     "Let nothing else run meanwhile.\n";
 

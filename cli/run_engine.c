@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "peers/dns.h"
-#include "peers/hosts.h"
+#include "peers/host_list.h"
 #include "spotnik/spotnik.h"
 
 /* Below the range from which kernels take ports of their own accord. */
@@ -301,7 +301,7 @@ static bool find_slurm(const char *word, const char *bind, struct run_engine *re
     if (!slurm_nodes(&slurm))
         return false;
     cut_to_whole(slurm.list, sizeof(slurm.list));
-    if (spotnik_hosts_expand(slurm.list, node, NODES_LISTED, &count) || count == 0)
+    if (spotnik_host_list_expand(slurm.list, node, NODES_LISTED, &count) || count == 0)
         return complain("cannot read Slurm's list of nodes \"%s\": %s", slurm.list,
                         spotnik_last_error());
     if (!slurm_list(&slurm, node, count < NODES_LISTED ? count : NODES_LISTED, bind, ret)

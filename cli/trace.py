@@ -5,10 +5,10 @@
   spotnik trace merge DIR|FILE... [-o OUT] [--torch FILE...]   one file for ui.perfetto.dev or chrome://tracing
   spotnik trace why STEP DIR|FILE...                           what made step STEP longer than its neighbours
 
-The files are the *.trace that members write into the folder SPOTNIK_TRACE. No viewer opens one; of one or
-many `merge` makes a file that viewers open. Members of one host share a clock. Between hosts the offset of two
-clocks is bounded by the steps that both took: nobody has the result of a step before everybody has put something in.
-The middle of these bounds is taken, and half of their distance is the error that is printed. --torch puts a trace of
+The files are the *.trace that members write into the folder SPOTNIK_TRACE. No viewer opens one; `merge` makes
+of one or many a file that viewers open. Members of one host share a clock. Between hosts the steps that both took
+bound the offset of their clocks: no member has the result of a step before every member has put something in.
+`merge` takes the middle of these bounds, and prints half of their distance as the error. --torch puts a trace of
 torch.profiler beside them.
 """
 

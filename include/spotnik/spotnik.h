@@ -5,7 +5,7 @@
  *
  * A job is a set of members (processes), each with a full replica of the model. In every step the
  * members all-reduce their gradients. A step commits for every member or for none. When members
- * die, the survivors agree on a new view and finish the very step they were in, from the inputs
+ * die, the survivors agree on a new view. They finish the very step they were in, from the inputs
  * they still hold.
  *
  *     spotnik_config cfg;  spotnik_config_init(&cfg);
@@ -327,7 +327,7 @@ SPOTNIK_API int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job);
  * Register memory of the replica: joiners receive it, checkpoints hold it.
  *
  * Call before the first spotnik_step_begin(), with the same names, counts and types on every
- * member. @p data (count elements) belongs to the caller, must stay valid, and may change only
+ * member. @p data (count elements) belongs to the caller and must stay valid. It may change only
  * between spotnik_step_commit() and the next spotnik_step_begin(). Errors: ARGUMENT (duplicate
  * name), STATE (after the first step), LIMIT.
  */
@@ -356,12 +356,11 @@ SPOTNIK_API int spotnik_state_blob_get(spotnik_job *job, const char *name, void 
                                        size_t capacity, size_t *ret_length);
 
 /**
- * Call @p refresh inside spotnik_step_begin() or spotnik_leave(), on the caller's thread, right
- * before the library copies the state for a joiner or a checkpoint, and inside
- * spotnik_state_digest() between two steps. It updates registered memory
- * and blobs, so that a program need not pack its objects after every step. It may call
- * spotnik_state_blob_set() and spotnik_state_blob_get(), nothing else of this library. NULL ends
- * this. Errors: ARGUMENT.
+ * Call @p refresh right before the library copies the state for a joiner or a checkpoint. That is
+ * inside spotnik_step_begin() or spotnik_leave(), on the caller's thread. Also inside
+ * spotnik_state_digest() between two steps. It updates registered memory and blobs, so that a
+ * program need not pack its objects after every step. It may call spotnik_state_blob_set() and
+ * spotnik_state_blob_get(), nothing else of this library. NULL ends this. Errors: ARGUMENT.
  */
 SPOTNIK_API int spotnik_state_refresh_set(spotnik_job *job, void (*refresh)(void *context),
                                           void *context);
@@ -405,7 +404,7 @@ SPOTNIK_API int spotnik_weight_set(spotnik_job *job, uint64_t weight);
  * @param data    count elements. The caller leaves them untouched until spotnik_step_commit()
  * returns 0; they then hold the
  *                result. The library keeps the inputs until then, to reduce the step again after a
- *                loss: it does not write @p data before spotnik_step_commit(), and restores @p data
+ *                loss. It does not write @p data before spotnik_step_commit(), and restores @p data
  *                if that call fails.
  * Errors: ARGUMENT, STATE (no step begun, or the bucket was already started in this step), LIMIT,
  * MEMORY.
@@ -510,8 +509,8 @@ SPOTNIK_API const char *spotnik_last_error(void);
 /* ---- Collectives ----
  *
  * Collectives are buckets of a step, like those of spotnik_allreduce(). Start them between begin
- * and commit, the same ones with the same arguments on every member. spotnik_step_commit() finishes
- * them for all members or for none, whatever member dies.
+ * and commit: the same ones, with the same arguments, on every member. spotnik_step_commit()
+ * finishes them for all members or for none, whatever member dies.
  *
  * A member is named by its share in the step (step.share of step.shares): its rank, unless the view
  * changed while the step ran. The contributors are the same for all buckets of a step, and every

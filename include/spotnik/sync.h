@@ -110,7 +110,7 @@ SPOTNIK_API int spotnik_sync_state_add(spotnik_sync *sync, const char *name, voi
 SPOTNIK_API int spotnik_sync_begin(spotnik_sync *sync, spotnik_step *ret_step);
 
 /**
- * Finish the step with this member's gradient: exchange what the strategy exchanges, commit, update
+ * Finish the step with this member's gradient. Exchange what the strategy exchanges, commit, update
  * the model.
  *
  * @p gradient, count elements, is the mean over the share's samples; the call overwrites it. It

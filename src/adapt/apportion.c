@@ -5,7 +5,7 @@
 #include "adapt/apportion.h"
 
 #include "base/assert.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 struct division {
     uint64_t total;

@@ -3,7 +3,7 @@
 #include "adapt/async.h"
 
 #include "base/assert.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 /* b / t; the mean time in the rule cancels when candidates are scaled to the global batch. */
 static double speed_of(const struct spotnik_batch_published *member)
@@ -44,15 +44,4 @@ uint64_t spotnik_batch_async(const struct spotnik_batch_config *config,
     double change = (double)wanted - (double)now;
 
     return (change < 0 ? -change : change) > config->dead_band * (double)now ? wanted : now;
-}
-
-double spotnik_batch_async_lambda(const struct spotnik_batch_published *published, uint32_t count,
-                                  uint32_t self)
-{
-    double sum = 0;
-
-    SPOTNIK_ASSERT(self < count);
-    for (uint32_t i = 0; i < count; i++)
-        sum += (double)published[i].samples;
-    return (double)published[self].samples / sum;
 }

@@ -21,8 +21,4 @@ uint64_t spotnik_batch_async(const struct spotnik_batch_config *config,
                              const struct spotnik_batch_published *published, uint32_t count,
                              uint32_t self);
 
-/* Scale of its gradient: b_k / sum b, over those published. */
-double spotnik_batch_async_lambda(const struct spotnik_batch_published *published, uint32_t count,
-                                  uint32_t self);
-
 #endif

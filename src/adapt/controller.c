@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "adapt/async.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 #include "spotnik/spotnik.h"
 
 /* of a sample that an exact share is away from the whole one before that moves alone */
@@ -319,10 +319,4 @@ int spotnik_batch_controller_view(controller_t *c, uint32_t size, const uint32_t
         next.member[i].samples = samples[i];
     memcpy(c, &next, sizeof next - (SPOTNIK_BATCH_MEMBERS_MAX - size) * sizeof next.member[0]);
     return SPOTNIK_OK;
-}
-
-double spotnik_batch_lambda(const controller_t *c, uint32_t member)
-{
-    SPOTNIK_ASSERT(member < c->size);
-    return (double)c->member[member].samples / (double)c->config.batch;
 }

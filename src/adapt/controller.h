@@ -23,8 +23,8 @@
  * leaves a dead-band of 5 % every few windows though nothing has changed. Every step adds data, so
  * real differences show in the end.
  *
- * Pure; times come from a committed all-reduce, so all members decide alike (adapt/agreed.h). The
- * controller is plain data: it is part of the registered state, so joiners get it too. */
+ * Pure; times come from a committed all-reduce, so all members decide alike (adapt/same_bits.h).
+ * The controller is plain data: it is part of the registered state, so joiners get it too. */
 #ifndef SPOTNIK_ADAPT_CONTROLLER_H
 #define SPOTNIK_ADAPT_CONTROLLER_H
 
@@ -98,8 +98,5 @@ bool spotnik_batch_controller_is_whole(const struct spotnik_batch_controller *co
  * global batch is conserved. Errors as init; on SPOTNIK_ERR_LIMIT nothing has changed. */
 int spotnik_batch_controller_view(struct spotnik_batch_controller *controller, uint32_t size,
                                   const uint32_t *from);
-
-/* lambda_k = b_k / B, the weight of its mean gradient. Sums to 1. */
-double spotnik_batch_lambda(const struct spotnik_batch_controller *controller, uint32_t member);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 _Static_assert(sizeof(struct spotnik_sync_judge)
                    == 8 * (14 + 3 * SPOTNIK_SYNC_WINDOW + SPOTNIK_SYNC_MEMORY),

@@ -2,7 +2,7 @@
 /* From the agreed rows of committed steps to the mode that is wished for. A policy (policy.h)
  * judges what is measured over a window of steps. Everything it remembers is plain data without
  * holes, part of the registered state, so a joiner judges like those that were there. Rows are the
- * same bits on every member (adapt/agreed.h). Switches nothing.
+ * same bits on every member (adapt/same_bits.h). Switches nothing.
  *
  * Throughput of a member in a synchronous step, relative to one alone, is mean(busy) / (max(busy) +
  * min(wait)). Busy is compute and update. The member that came last has waited for nothing but the

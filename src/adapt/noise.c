@@ -3,7 +3,7 @@
  * equations for |G|^2 and S. */
 #include "adapt/noise.h"
 
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 #define GAIN_LEAST 0.002 /* about a thousand steps */
 #define ERROR2 0.01      /* the square of what is aimed at: a tenth */
@@ -79,9 +79,4 @@ double spotnik_noise_error2(const struct spotnik_noise *noise)
 
     return noise->signal.known && signal != 0 ? noise->spread2 * noise->weight2 / (signal * signal)
                                               : 0;
-}
-
-double spotnik_noise_deviation2(const struct spotnik_noise *noise, double batch)
-{
-    return spotnik_noise_scale(noise) / batch;
 }

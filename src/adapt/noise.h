@@ -73,8 +73,4 @@ double spotnik_noise_scale(const struct spotnik_noise *noise);
  * trusted where it is well below 1. 0 while unknown. */
 double spotnik_noise_error2(const struct spotnik_noise *noise);
 
-/* (S / batch) / |G|^2: the square of the relative deviation of a gradient over `batch` samples,
- * which itself is proportional to batch^-1/2. */
-double spotnik_noise_deviation2(const struct spotnik_noise *noise, double batch);
-
 #endif

@@ -4,7 +4,7 @@
 #include "adapt/policy.h"
 
 #include "base/assert.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 static void change(struct spotnik_sync_policy *policy, enum spotnik_sync_mode mode,
                    enum spotnik_sync_reason reason, double value, double limit)

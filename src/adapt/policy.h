@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies: synchronous or asynchronous, and why. A policy is a function of agreed metrics and of
  * its own state, which is plain data and agreed as well. So all members answer alike
- * (adapt/agreed.h). Which strategies stand for the two modes is the user's choice; how a switch is
- * made is in switch.h. */
+ * (adapt/same_bits.h). Which strategies stand for the two modes is the user's choice; how a switch
+ * is made is in switch.h. */
 #ifndef SPOTNIK_ADAPT_POLICY_H
 #define SPOTNIK_ADAPT_POLICY_H
 

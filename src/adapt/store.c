@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 void spotnik_store_init(struct spotnik_store *store, float *data, uint64_t count)
 {
@@ -27,11 +27,4 @@ bool spotnik_store_add(struct spotnik_store *store, uint32_t sender, uint64_t nu
         store->data[i] += update[i];
     store->applied[sender] = number;
     return true;
-}
-
-void spotnik_store_copy(struct spotnik_store *to, const struct spotnik_store *from)
-{
-    SPOTNIK_ASSERT(to->count == from->count);
-    memcpy(to->data, from->data, from->count * sizeof *from->data);
-    memcpy(to->applied, from->applied, sizeof from->applied);
 }

@@ -27,7 +27,4 @@ void spotnik_store_init(struct spotnik_store *store, float *data, uint64_t count
 bool spotnik_store_add(struct spotnik_store *store, uint32_t sender, uint64_t number,
                        const float *update, uint64_t *ret_expected);
 
-/* A new copy: everything, the numbers too. Both have the same count. */
-void spotnik_store_copy(struct spotnik_store *to, const struct spotnik_store *from);
-
 #endif

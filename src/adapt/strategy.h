@@ -99,11 +99,6 @@ extern const struct spotnik_sync_strategy spotnik_sync_ssgd, spotnik_sync_sma, s
 /* By name, as in `--sync NAME`; NULL: there is none. */
 const struct spotnik_sync_strategy *spotnik_sync_find(const char *name);
 
-/* All members hold the same model, and from the next step on run this strategy. */
-void spotnik_sync_enter(const struct spotnik_sync_strategy *strategy,
-                        struct spotnik_sync_replica *replica,
-                        const struct spotnik_sync_primitives *use);
-
 /* Helpers of strategies: to = from, and to = (1 - part) to + part from. */
 void spotnik_sync_copy(float *to, const float *from, uint64_t count);
 void spotnik_sync_mix(float *to, const float *from, float part, uint64_t count);

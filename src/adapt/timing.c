@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/assert.h"
-#include "adapt/agreed.h"
+#include "adapt/same_bits.h"
 
 #define NOISE_HEARD 10   /* values that the noise is the mean of: it is followed, slowly */
 #define ASTRAY 4.0       /* deviations of a median */

@@ -5,7 +5,7 @@
  * are averaged. What one block says against all before it waits for a second one. How far medians
  * differ says what their mean is worth. Decides nothing about batches.
  *
- * Pure, on agreed numbers (adapt/agreed.h); plain data. */
+ * Pure, on agreed numbers (adapt/same_bits.h); plain data. */
 #ifndef SPOTNIK_ADAPT_TIMING_H
 #define SPOTNIK_ADAPT_TIMING_H
 

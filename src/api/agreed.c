@@ -96,15 +96,6 @@ static bool is_given(const struct spotnik_agreed_row *row)
     return row->compute_us != 0;
 }
 
-bool spotnik_agreed_read(const void *words, uint64_t count, uint32_t share,
-                         struct spotnik_agreed_row *ret)
-{
-    if (share >= count / ROW_WORDS)
-        return false;
-    memcpy(ret, (const uint64_t *)words + share * ROW_WORDS, sizeof *ret);
-    return is_given(ret);
-}
-
 bool spotnik_agreed_differs(const struct spotnik_agreed *agreed)
 {
     const struct spotnik_agreed_row *first = NULL;

@@ -50,11 +50,6 @@ int spotnik_agreed_on(struct spotnik_job *job);
 /* What the step committed last has said; NULL: not turned on. Valid until the next commit. */
 const struct spotnik_agreed *spotnik_agreed_get(const struct spotnik_job *job);
 
-/* Row `share` of a result of the bucket, `count` words of it. Pure; false: no such row, or nothing
- * was given. */
-bool spotnik_agreed_read(const void *words, uint64_t count, uint32_t share,
-                         struct spotnik_agreed_row *ret);
-
 /* For our row of the begun step. Nothing where it is not on. */
 void spotnik_agreed_noise_set(struct spotnik_job *job, double noise);
 void spotnik_agreed_cost_set(struct spotnik_job *job, uint32_t cost_us);

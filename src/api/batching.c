@@ -227,9 +227,16 @@ static bool is_sane_timing(const struct spotnik_batch_timing *timing)
 
 /* What the controller takes for granted: whole batches that add up, times and settings that are
  * numbers. */
+static bool is_sane_config(const struct spotnik_batch_config *config)
+{
+    return config->batch >= 1 && config->batch <= UINT32_MAX && config->least >= 1
+           && config->window >= 1 && config->smoothing > 0 && config->smoothing <= 1
+           && config->dead_band >= 0 && config->dead_band < 1e6 && config->caution >= 0
+           && config->caution < 1e6 && config->fall_band >= 0 && config->fall_band < 1;
+}
+
 static bool is_sane(const struct spotnik_batch_controller *controller)
 {
-    const struct spotnik_batch_config *config = &controller->config;
     uint64_t sum = 0; /* not the batch, where members run apart */
 
     for (uint32_t i = 0; i < controller->size; i++) {
@@ -239,12 +246,7 @@ static bool is_sane(const struct spotnik_batch_controller *controller)
             return false;
         sum += member->samples;
     }
-    return controller->size == 0
-           || (config->batch >= 1 && config->batch <= UINT32_MAX && sum <= UINT32_MAX
-               && config->least >= 1 && config->window >= 1 && config->smoothing > 0
-               && config->smoothing <= 1 && config->dead_band >= 0 && config->dead_band < 1e6
-               && config->caution >= 0 && config->caution < 1e6 && config->fall_band >= 0
-               && config->fall_band < 1);
+    return controller->size == 0 || (sum <= UINT32_MAX && is_sane_config(&controller->config));
 }
 
 bool spotnik_batching_unpack(struct spotnik_batching *batching, const void *bytes, size_t size)

@@ -139,6 +139,8 @@ static int wrong(const char *field, const char *variable, const char *what)
 
 static int checkpoint_check(const spotnik_config *config)
 {
+    if (!config->checkpoint_dir)
+        return 0;
     if (!*config->checkpoint_dir || strlen(config->checkpoint_dir) > SPOTNIK_CHECKPOINT_DIR_MAX)
         return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT",
                      "must name a directory, in at most 3000 bytes");
@@ -178,10 +180,8 @@ static int batching_check(const spotnik_config *config)
     return 0;
 }
 
-int spotnik_config_check(const spotnik_config *config)
+static int members_check(const spotnik_config *config)
 {
-    if (!config->job_name || !*config->job_name || strlen(config->job_name) > 255)
-        return wrong("job_name", "SPOTNIK_JOB", "must have 1 to 255 bytes");
     if (config->members_max < 1 || config->members_max > MEMBERS_MAX_MAX)
         return wrong("members_max", "SPOTNIK_MAX", "must be a number from 1 to 10000");
     if (config->members_max > SPOTNIK_LEDGER_DEAL_MAX && config->samples)
@@ -189,17 +189,37 @@ int spotnik_config_check(const spotnik_config *config)
                      "must be at most 1024 where samples are shared out");
     if (config->members_min < 1 || config->members_min > config->members_max)
         return wrong("members_min", "SPOTNIK_MIN", "must be a number from 1 to members_max");
+    if (!config->peers && config->members_min > 1)
+        return wrong("members_min", "SPOTNIK_MIN",
+                     "can only be 1 in a job without peers; set SPOTNIK_PEERS");
+    return 0;
+}
+
+static int silence_check(const spotnik_config *config)
+{
     if (config->silence_floor_ns < SPOTNIK_MS || config->silence_floor_ns > 3600 * SPOTNIK_S)
         return wrong("silence_floor_ns", "SPOTNIK_SILENCE_MS", "must be from 1 ms to an hour");
     if (config->silence_ceiling_ns < config->silence_floor_ns)
         return wrong("silence_ceiling_ns", "", "must not be below silence_floor_ns");
     if ((unsigned)config->on_minority > SPOTNIK_MINORITY_STOP)
         return wrong("on_minority", "SPOTNIK_ON_MINORITY", "must be wait, continue or stop");
+    return 0;
+}
+
+static int batch_check(const spotnik_config *config)
+{
     if (config->samples && !config->batch == !config->batch_per_member)
         return wrong("batch", "",
                      "or batch_per_member, one of both, must be 1 or more where samples are given");
     if (config->batch_per_member > SPOTNIK_LEDGER_PER_MEMBER_MAX)
         return wrong("batch_per_member", "", "is larger than any data set");
+    return 0;
+}
+
+static int names_check(const spotnik_config *config)
+{
+    if (!config->job_name || !*config->job_name || strlen(config->job_name) > 255)
+        return wrong("job_name", "SPOTNIK_JOB", "must have 1 to 255 bytes");
     if (config->peers && !*config->peers)
         return wrong("peers", "SPOTNIK_PEERS",
                      "is empty; write host:port,... or file:DIR, or unset it for a job of this "
@@ -207,14 +227,26 @@ int spotnik_config_check(const spotnik_config *config)
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");
-    if (!config->peers && config->members_min > 1)
-        return wrong("members_min", "SPOTNIK_MIN",
-                     "can only be 1 in a job without peers; set SPOTNIK_PEERS");
-    /* Here, because a program that leaves the strategy to the environment asks for it as a member,
-     * and one that does not never asks. */
-    int rc = word("SPOTNIK_SYNC") ? spotnik_sync_name_check(word("SPOTNIK_SYNC")) : 0;
+    return 0;
+}
 
-    if (!rc)
-        rc = batching_check(config);
-    return !rc && config->checkpoint_dir ? checkpoint_check(config) : rc;
+/* Here, because a program that leaves the strategy to the environment asks for it as a member, and
+ * one that does not never asks. */
+static int sync_check(const spotnik_config *config)
+{
+    (void)config;
+    return word("SPOTNIK_SYNC") ? spotnik_sync_name_check(word("SPOTNIK_SYNC")) : 0;
+}
+
+int spotnik_config_check(const spotnik_config *config)
+{
+    static int (*const check[])(const spotnik_config *) = {
+        members_check, silence_check,  batch_check,      names_check,
+        sync_check,    batching_check, checkpoint_check,
+    };
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < sizeof check / sizeof *check; i++)
+        rc = check[i](config);
+    return rc;
 }

@@ -29,6 +29,18 @@ static int check(const struct spotnik_job *job, const char *name, const void *da
     return 0;
 }
 
+/* The same of a call that hands out a request. */
+static int request_check(const struct spotnik_job *job, const char *name, const void *data,
+                         size_t count, enum spotnik_dtype dtype, spotnik_request **ret_request)
+{
+    int rc = check(job, name, data, count, dtype);
+
+    if (!rc && !ret_request)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
+                                  name);
+    return rc;
+}
+
 int spotnik_publish(spotnik_job *job, const char *name, const void *data, size_t count,
                     enum spotnik_dtype dtype, uint64_t version)
 {
@@ -43,11 +55,8 @@ int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank, uint64_t ver
                  void *data, size_t count, enum spotnik_dtype dtype, uint64_t timeout_ns,
                  spotnik_request **ret_request)
 {
-    int rc = check(job, name, data, count, dtype);
+    int rc = request_check(job, name, data, count, dtype, ret_request);
 
-    if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
-                                  name);
     return rc ? rc
               : spotnik_exchange_pull(job->exchange, name, rank, version_min, data, count, dtype,
                                       timeout_ns, ret_request);
@@ -56,11 +65,8 @@ int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank, uint64_t ver
 int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *data, size_t count,
                      uint64_t timeout_ns, spotnik_request **ret_request)
 {
-    int rc = check(job, name, data, count, SPOTNIK_F32);
+    int rc = request_check(job, name, data, count, SPOTNIK_F32, ret_request);
 
-    if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
-                                  name);
     return rc ? rc
               : spotnik_exchange_pair(job->exchange, name, rank, data, count, timeout_ns,
                                       ret_request);
@@ -81,11 +87,8 @@ int spotnik_store_open(spotnik_job *job, const char *name, const float *initial,
 int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t count,
                  uint64_t timeout_ns, spotnik_request **ret_request)
 {
-    int rc = check(job, name, update, count, SPOTNIK_F32);
+    int rc = request_check(job, name, update, count, SPOTNIK_F32, ret_request);
 
-    if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
-                                  name);
     return rc ? rc
               : spotnik_exchange_push(job->exchange, name, update, count, timeout_ns, ret_request);
 }
@@ -93,11 +96,8 @@ int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t
 int spotnik_fetch(spotnik_job *job, const char *name, float *data, size_t count,
                   uint64_t timeout_ns, spotnik_request **ret_request)
 {
-    int rc = check(job, name, data, count, SPOTNIK_F32);
+    int rc = request_check(job, name, data, count, SPOTNIK_F32, ret_request);
 
-    if (!rc && !ret_request)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given",
-                                  name);
     return rc ? rc
               : spotnik_exchange_fetch(job->exchange, name, data, count, timeout_ns, ret_request);
 }

@@ -6,10 +6,10 @@
 
 #include "api/job.h"
 #include "api/key.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/time.h"
-#include "transfer/thread.h"
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
 #define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)
@@ -98,7 +98,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
     snprintf(job->name, sizeof job->name, "%s", config->job_name);
     snprintf(job->checkpoint_dir, sizeof job->checkpoint_dir, "%s",
              config->checkpoint_dir ? config->checkpoint_dir : "");
-    job->born_ns = spotnik_thread_now_ns();
+    job->born_ns = spotnik_clock_ns();
 }
 
 /* Sessions end before the engine they ask, and the donor after the engine that calls it. */
@@ -223,6 +223,30 @@ static int leave_end(struct spotnik_job *job, int rc)
                                 "it has gone without agreement");
 }
 
+static const char *how_it_left(const struct spotnik_job *job, int rc)
+{
+    if (rc)
+        return "left without agreement";
+    return job->config.steps_max && job->committed >= job->config.steps_max
+               ? "done: all steps are committed"
+               : "left in good order";
+}
+
+/* As a member between two steps: with the agreement of the others. */
+static int depart(struct spotnik_job *job, uint64_t patience_ns)
+{
+    if (job->checkpoint && !spotnik_engine_is_noticed(job->engine))
+        spotnik_checkpoint_parting(job->checkpoint, job->committed);
+    return leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
+}
+
+static void departed(struct spotnik_job *job)
+{
+    if (job->checkpoint)
+        save_if_too_few_stay(job);
+    end_if_last(job);
+}
+
 int spotnik_leave(spotnik_job *job)
 {
     int rc = job ? spotnik_job_usable(job) : 0;
@@ -235,26 +259,19 @@ int spotnik_leave(spotnik_job *job)
     spotnik_job_status status;
 
     spotnik_engine_status(job->engine, &status);
-    bool is_member = !job->outside && !status.joining;
+    bool is_member = !job->outside && !status.joining, parts = is_member && !job->begun;
 
-    if (is_member && !job->begun && job->checkpoint && !spotnik_engine_is_noticed(job->engine))
-        spotnik_checkpoint_parting(job->checkpoint, job->committed);
-    if (is_member && !job->begun)
-        rc = leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
+    if (parts)
+        rc = depart(job, patience_ns);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun,
                                   FINISH_TIMEOUT_NS);
-    if (job->checkpoint && is_member && !job->begun && !rc)
-        save_if_too_few_stay(job);
-    if (is_member && !job->begun && !rc)
-        end_if_last(job);
-    job->shown.how = rc ? "left without agreement"
-                     : job->config.steps_max && job->committed >= job->config.steps_max
-                         ? "done: all steps are committed"
-                         : "left in good order";
+    if (parts && !rc)
+        departed(job);
+    job->shown.how = how_it_left(job, rc);
     /* Members that have not agreed to it cannot tell a goodbye from silence, and may wait for us
      * for ever: end as the dead do. */
-    job_free(job, !is_member || (!job->begun && !rc));
+    job_free(job, !is_member || (parts && !rc));
     return rc;
 }
 

@@ -10,11 +10,11 @@
 
 #include "api/job.h"
 #include "api/key.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/time.h"
 #include "link/address.h"
-#include "transfer/thread.h"
 #include "wire/frame.h"
 
 #define STALL_S 60
@@ -219,7 +219,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .congestion = getenv("SPOTNIK_CONGESTION"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),
         .trace = trace && *trace ? trace : NULL,
-        .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_thread_now_ns() / 1000,
+        .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_clock_ns() / 1000,
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,

@@ -7,11 +7,11 @@
 
 #include "api/job.h"
 #include "api/key.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
-#include "transfer/thread.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
@@ -62,11 +62,11 @@ static bool has_last_state(const struct spotnik_job *job)
 static int ended(struct spotnik_job *job)
 {
     uint64_t until_ns =
-        spotnik_time_add(spotnik_thread_now_ns(), job->checkpoint ? LAST_STATE_TIMEOUT_NS : 0);
+        spotnik_time_add(spotnik_clock_ns(), job->checkpoint ? LAST_STATE_TIMEOUT_NS : 0);
     struct spotnik_resume found = { .step = 0 };
     int rc = 0;
 
-    while (!has_last_state(job) && !stop(job) && spotnik_thread_now_ns() < until_ns)
+    while (!has_last_state(job) && !stop(job) && spotnik_clock_ns() < until_ns)
         pause_a_little();
     if (has_last_state(job))
         rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
@@ -231,10 +231,10 @@ uint64_t spotnik_rejoin_pause_ns(uint32_t strikes)
 static void pause_growing(struct spotnik_job *job)
 {
     uint64_t pause_ns = spotnik_rejoin_pause_ns(job->strikes),
-             until_ns = spotnik_time_add(spotnik_thread_now_ns(), pause_ns);
+             until_ns = spotnik_time_add(spotnik_clock_ns(), pause_ns);
 
     pausing_set(job, pause_ns);
-    while (spotnik_thread_now_ns() < until_ns && !stop(job))
+    while (spotnik_clock_ns() < until_ns && !stop(job))
         pause_a_little();
     pausing_set(job, 0);
 }
@@ -242,7 +242,7 @@ static void pause_growing(struct spotnik_job *job)
 static void strike(struct spotnik_job *job)
 {
     bool soon =
-        job->returned_ns && spotnik_time_since(spotnik_thread_now_ns(), job->returned_ns) < FLAP_NS;
+        job->returned_ns && spotnik_time_since(spotnik_clock_ns(), job->returned_ns) < FLAP_NS;
 
     job->strikes = soon ? job->strikes + 1 : 0;
 }
@@ -261,10 +261,10 @@ int spotnik_job_rejoin(struct spotnik_job *job)
     if (spotnik_peers_refounds(job->peers))
         return refound(job);
     pause_growing(job);
-    uint64_t begun_ns = spotnik_thread_now_ns();
+    uint64_t begun_ns = spotnik_clock_ns();
 
     while (!spotnik_peers_is_over(job->peers)) {
-        uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
+        uint64_t spent_ns = spotnik_time_since(spotnik_clock_ns(), begun_ns);
 
         if (spotnik_job_is_noticed(job))
             return spotnik_error_return(SPOTNIK_ERR_LEAVING,
@@ -275,7 +275,7 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 
         if (!rc) {
             job->outside = false;
-            job->returned_ns = job->was_in ? spotnik_thread_now_ns() : 0;
+            job->returned_ns = job->was_in ? spotnik_clock_ns() : 0;
             job->was_in = true;
         }
         if (rc != SPOTNIK_ERR_PEERS)

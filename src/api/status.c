@@ -9,10 +9,10 @@
 
 #include "adapt/policy.h"
 #include "api/job.h"
+#include "base/clock.h"
 #include "base/time.h"
 #include "link/address.h"
 #include "metrics/status.h"
-#include "transfer/thread.h"
 
 #define RATE_WINDOW_NS SPOTNIK_S
 #define MEMBERS_SHOWN 256
@@ -62,7 +62,7 @@ void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step, uint64_t now_n
 double spotnik_rate_per_s(struct spotnik_rate *rate)
 {
     pthread_mutex_lock(&rate->lock);
-    uint64_t to_ns = rate->to_ns, now_ns = spotnik_thread_now_ns();
+    uint64_t to_ns = rate->to_ns, now_ns = spotnik_clock_ns();
     if (spotnik_time_since(now_ns, to_ns) > 3 * RATE_WINDOW_NS)
         to_ns = now_ns;
     uint64_t took_ns = to_ns - rate->from_ns, steps = rate->to_step - rate->from_step;
@@ -92,6 +92,27 @@ static struct spotnik_status_sync sync_status(struct spotnik_job *job,
     };
 }
 
+/* What spotnik_leave() takes away: read under its lock. False: there are no checkpoints. */
+static bool guarded_read(struct spotnik_job *job, char *warning, size_t size,
+                         spotnik_batch_info *ret_batch,
+                         struct spotnik_checkpoint_health *ret_health)
+{
+    warning[0] = '\0';
+    pthread_mutex_lock(&job->rate.lock);
+    if (job->peers)
+        spotnik_peers_warning(job->peers, warning, size);
+    if (!warning[0])
+        snprintf(warning, size, "%s", job->advice);
+    if (job->pausing[0])
+        snprintf(warning, size, "%s", job->pausing);
+    *ret_batch = job->batch_info;
+    bool has_checkpoints = job->checkpoint != NULL;
+    if (has_checkpoints)
+        spotnik_checkpoint_health_get(job->checkpoint, ret_health);
+    pthread_mutex_unlock(&job->rate.lock);
+    return has_checkpoints;
+}
+
 static size_t status_text(struct spotnik_job *job, const char *extra, char *text, size_t size)
 {
     struct spotnik_member member[MEMBERS_SHOWN];
@@ -100,7 +121,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[320] = "", refusal[256] = "", path[200] = "", lineage[400] = "";
+    char warning[320], refusal[256] = "", path[200] = "", lineage[400] = "";
     struct spotnik_presence presence;
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
@@ -109,19 +130,9 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         return 0; /* asked before spotnik_engine_new() has returned */
     spotnik_engine_status(engine, &status);
     spotnik_donor_status(job->donor, &donor);
-    pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` away under it */
-    if (job->peers)
-        spotnik_peers_warning(job->peers, warning, sizeof warning);
-    if (!warning[0])
-        snprintf(warning, sizeof warning, "%s", job->advice);
-    if (job->pausing[0])
-        snprintf(warning, sizeof warning, "%s", job->pausing);
-    spotnik_batch_info batch = job->batch_info;
+    spotnik_batch_info batch;
     struct spotnik_checkpoint_health health;
-    bool has_checkpoints = job->checkpoint != NULL;
-    if (has_checkpoints)
-        spotnik_checkpoint_health_get(job->checkpoint, &health);
-    pthread_mutex_unlock(&job->rate.lock);
+    bool has_checkpoints = guarded_read(job, warning, sizeof warning, &batch, &health);
     spotnik_engine_presence(engine, &presence);
     spotnik_engine_lineage_told(engine, lineage, sizeof lineage);
     struct spotnik_status_more more = {
@@ -139,7 +150,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .job_name = job->name,
         .pid = getpid(),
         .noticed = spotnik_job_is_noticed(job),
-        .now_ns = spotnik_thread_now_ns(),
+        .now_ns = spotnik_clock_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
         .members_needed = spotnik_engine_members_needed(engine),
         .member = member,

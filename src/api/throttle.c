@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
@@ -137,8 +138,7 @@ void spotnik_throttle_end(struct spotnik_throttle *throttle)
                    + throttle->jitter
                          * (2 * (double)(spotnik_prng_next(&throttle->prng) >> 11) / 0x1p53 - 1);
     uint64_t until_ns = throttle->begun_ns + (uint64_t)(took_ns / throttle->speed);
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    struct timespec until = spotnik_clock_timespec(until_ns);
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         continue;

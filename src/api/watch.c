@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "base/clock.h"
 #include "base/error.h"
-#include "transfer/thread.h"
 #include "adapt/policy.h"
 
 #define TOKEN_MAX 256
@@ -32,7 +32,7 @@ void spotnik_job_show(struct spotnik_job *job)
 /* The part that ends belongs to the begun step; what ends with a step's begin, to that step. */
 void spotnik_job_turn(struct spotnik_job *job, enum spotnik_pace_part part)
 {
-    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t now_ns = spotnik_clock_ns();
 
     spotnik_pace_turn(&job->pace, part, now_ns);
     spotnik_engine_turn(job->engine, (int)part, job->step, now_ns);
@@ -58,7 +58,7 @@ static void look(void *context, struct spotnik_watched *ret)
 
     memset(ret, 0, sizeof *ret);
     snprintf(ret->job, sizeof ret->job, "%s", job->name);
-    ret->now_ns = spotnik_thread_now_ns();
+    ret->now_ns = spotnik_clock_ns();
     ret->born_ns = job->born_ns;
     ret->steps_per_s = spotnik_rate_per_s(&job->rate);
     ret->dollars_per_hour = job->shown.dollars_per_hour;

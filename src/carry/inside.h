@@ -23,8 +23,8 @@
 #include "wire/frame.h"
 
 #define SPOTNIK_LANE_FRAMES 8
-/* data connections of a view that we send on: to all others where those are few, else at most to
- * both neighbours in rings and those in the trees of members and of hosts */
+/* data connections of a view that we send on. To all others where those are few; else at most to
+ * neighbours in rings and in the trees of members and of hosts */
 #define SPOTNIK_LANES 24
 
 /* One data frame on its way out. */
@@ -122,7 +122,7 @@ struct spotnik_bucket_memory {
      * NULL: nothing */
     uint8_t *spread[2];
     size_t capacity[2];
-    /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others'
+    /* Of a small bucket, which may not go round the ring. Copies of `in` to send; the others'
      * inputs by rank, or their sums by slot. */
     uint8_t *offer[2], *tray;
     uint64_t tray_weight[SPOTNIK_SMALL_MEMBERS_MAX];

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
@@ -120,20 +121,13 @@ int spotnik_shape_set(const char *text)
     return 0;
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
-}
-
 size_t spotnik_shape_take(size_t wanted, uint64_t *ret_again_ns)
 {
     if (!spotnik_shape_is_on())
         return wanted;
     pthread_mutex_lock(&lock);
-    size_t let = spotnik_shape_let(&spotnik_shape_process, wanted, clock_ns(), ret_again_ns);
+    size_t let =
+        spotnik_shape_let(&spotnik_shape_process, wanted, spotnik_clock_ns(), ret_again_ns);
     pthread_mutex_unlock(&lock);
     return let;
 }
@@ -156,8 +150,7 @@ void spotnik_shape_wait(size_t bytes)
         bytes -= let;
         if (let > 0)
             continue;
-        struct timespec until = { .tv_sec = (time_t)(again_ns / SPOTNIK_S),
-                                  .tv_nsec = (long)(again_ns % SPOTNIK_S) };
+        struct timespec until = spotnik_clock_timespec(again_ns);
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
     }
 }

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/checkpoint_inside.h"
@@ -20,12 +21,7 @@
 
 static void locks_init(struct spotnik_checkpoint *checkpoint)
 {
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&checkpoint->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    spotnik_cond_init(&checkpoint->changed);
     pthread_mutex_init(&checkpoint->lock, NULL);
 }
 
@@ -73,8 +69,7 @@ int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint)
 {
     int rc = parts_make(checkpoint);
 
-    checkpoint->due_next_ns =
-        spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+    checkpoint->due_next_ns = spotnik_time_add(spotnik_clock_ns(), checkpoint->config.interval_ns);
     if (!rc)
         rc = spotnik_thread_start(spotnik_checkpoint_run, checkpoint, &checkpoint->thread);
     checkpoint->started = rc == 0;
@@ -128,7 +123,7 @@ static void release(struct spotnik_checkpoint *checkpoint)
 
 void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step)
 {
-    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t now_ns = spotnik_clock_ns();
 
     pthread_mutex_lock(&checkpoint->lock);
     uint64_t took_ns =
@@ -228,9 +223,9 @@ static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
     int rc = 0;
 
     spotnik_registry_refresh(checkpoint->registry);
-    uint64_t begun_ns = spotnik_thread_now_ns();
+    uint64_t begun_ns = spotnik_clock_ns();
     copy_parts(checkpoint);
-    *ret_copy_ns = spotnik_thread_now_ns() - begun_ns;
+    *ret_copy_ns = spotnik_clock_ns() - begun_ns;
     slot->has_ledger = spotnik_engine_ledger(checkpoint->engine, slot->step, &slot->ledger);
     slot->member = spotnik_engine_credentials(checkpoint->engine)->self.id.high;
     if (slot->rank == 0)
@@ -264,13 +259,11 @@ static void copy(struct spotnik_checkpoint *checkpoint)
 static void wait_while(struct spotnik_checkpoint *checkpoint,
                        bool (*is_true)(const struct spotnik_checkpoint *), uint64_t timeout_ns)
 {
-    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
-    int late = 0;
+    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
+    bool late = false;
 
     while (is_true(checkpoint) && !late)
-        late = pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
+        late = !spotnik_cond_wait(&checkpoint->changed, &checkpoint->lock, until_ns);
 }
 
 /* Why not here and now; NULL: nothing is in the way. After the last step there is time to wait for
@@ -367,13 +360,13 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
 {
     if (!checkpoint->started)
         return;
-    uint64_t begun_ns = spotnik_thread_now_ns();
+    uint64_t begun_ns = spotnik_clock_ns();
 
     pthread_mutex_lock(&checkpoint->lock);
     if (agreed && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
         release(checkpoint);
     wait_while(checkpoint, is_writing, timeout_ns);
-    uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
+    uint64_t spent_ns = spotnik_time_since(spotnik_clock_ns(), begun_ns);
 
     timeout_ns =
         spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));

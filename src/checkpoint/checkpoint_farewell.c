@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "checkpoint/checkpoint_inside.h"
-#include "transfer/thread.h"
 
 void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t committed)
 {
@@ -63,7 +63,7 @@ static int write_state(struct spotnik_checkpoint *checkpoint, bool *ret_complete
 
     free(work->blobs);
     *work = checkpoint->parting;
-    work->begun_ns = spotnik_thread_now_ns();
+    work->begun_ns = spotnik_clock_ns();
     if (!room_for_a_part(checkpoint))
         return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                     "there is no memory for a copy of the state");

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/checkpoint_inside.h"
 #include "transfer/memory.h"
 #include "checkpoint/shelf.h"
-#include "transfer/thread.h"
 
 #define LEAD_MIN_NS (500 * SPOTNIK_MS)
 #define LEAD_MAX_NS (60 * SPOTNIK_S)
@@ -25,10 +25,7 @@
 
 static void wait_until(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
 {
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
-
-    pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
+    spotnik_cond_wait(&checkpoint->changed, &checkpoint->lock, until_ns);
 }
 
 bool spotnik_checkpoint_is_stopping(struct spotnik_checkpoint *checkpoint)
@@ -91,7 +88,7 @@ static uint64_t step_ahead(const struct spotnik_checkpoint *checkpoint)
 /* The interval begins when the one just announced is due. */
 static void count_from_here(struct spotnik_checkpoint *checkpoint)
 {
-    uint64_t due_ns = spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint));
+    uint64_t due_ns = spotnik_time_add(spotnik_clock_ns(), lead_ns(checkpoint));
 
     checkpoint->due_next_ns = spotnik_time_add(due_ns, checkpoint->config.interval_ns);
 }
@@ -136,7 +133,7 @@ static uint64_t due_ns(const struct spotnik_checkpoint *checkpoint)
 
 static void agree(struct spotnik_checkpoint *checkpoint)
 {
-    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t now_ns = spotnik_clock_ns();
 
     checkpoint->agree_ns = spotnik_time_add(now_ns, lead_ns(checkpoint) / 4);
     if (!checkpoint->begun_step)
@@ -161,7 +158,7 @@ static void done(struct spotnik_checkpoint *checkpoint, bool complete, bool brok
         checkpoint->info.complete_count++;
         checkpoint->missed = 0;
         checkpoint->broken = false;
-        checkpoint->info.write_ns = spotnik_thread_now_ns() - work->begun_ns;
+        checkpoint->info.write_ns = spotnik_clock_ns() - work->begun_ns;
     } else {
         spotnik_checkpoint_left_out(checkpoint, work->step, broken, why);
     }
@@ -183,7 +180,7 @@ static void look(struct spotnik_checkpoint *checkpoint, bool given_up)
     else if (given_up && !complete)
         spotnik_checkpoint_missing(checkpoint, why, sizeof why);
     pthread_mutex_lock(&checkpoint->lock);
-    uint64_t now_ns = spotnik_thread_now_ns(), wait_ns = (now_ns - checkpoint->work.begun_ns) / 10;
+    uint64_t now_ns = spotnik_clock_ns(), wait_ns = (now_ns - checkpoint->work.begun_ns) / 10;
 
     wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : spotnik_time_min(wait_ns, LOOK_MAX_NS);
     checkpoint->look_ns = now_ns + wait_ns;
@@ -197,13 +194,13 @@ static void write_slot(struct spotnik_checkpoint *checkpoint)
         look(checkpoint, true);
     checkpoint->work = checkpoint->slot;
     checkpoint->work.phase = SPOTNIK_CHECKPOINT_WRITING;
-    checkpoint->work.begun_ns = spotnik_thread_now_ns();
+    checkpoint->work.begun_ns = spotnik_clock_ns();
     memset(&checkpoint->slot, 0, sizeof checkpoint->slot);
     pthread_mutex_unlock(&checkpoint->lock);
     int rc = spotnik_checkpoint_write(checkpoint);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->work.phase = SPOTNIK_CHECKPOINT_WAITING;
-    checkpoint->work.wrote_ns = spotnik_thread_now_ns() - checkpoint->work.begun_ns;
+    checkpoint->work.wrote_ns = spotnik_clock_ns() - checkpoint->work.begun_ns;
     checkpoint->look_ns = 0;
     if (rc)
         done(checkpoint, false, true, spotnik_last_error());
@@ -227,7 +224,7 @@ void *spotnik_checkpoint_run(void *argument)
     pthread_mutex_lock(&checkpoint->lock);
     while (!checkpoint->stopping) {
         bool waiting = checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING;
-        uint64_t now_ns = spotnik_thread_now_ns(),
+        uint64_t now_ns = spotnik_clock_ns(),
                  look_ns = waiting ? checkpoint->look_ns : SPOTNIK_NEVER;
         uint64_t agree_ns = checkpoint->config.steps ? SPOTNIK_NEVER : checkpoint->agree_ns;
 

@@ -63,12 +63,6 @@ static uint64_t cut(const struct spotnik_registry *registry, uint32_t parts, uin
     return at - inside % spotnik_registry_element_bytes(tensor->dtype);
 }
 
-uint64_t spotnik_layout_part_bytes(const struct spotnik_registry *registry, uint32_t parts,
-                                   uint32_t part)
-{
-    return cut(registry, parts, part + 1) - cut(registry, parts, part);
-}
-
 /* The piece of `tensor` in [begin, end); false: none. An empty tensor is in the part that holds its
  * place. */
 static bool piece_of(const struct spotnik_tensor *tensor, uint64_t begin, uint64_t end, bool last,

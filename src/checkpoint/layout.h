@@ -41,10 +41,6 @@ int spotnik_layout_check(const struct spotnik_registry *registry);
 /* In how many parts this replica is cut: 1 to SPOTNIK_PARTS_MAX. */
 uint32_t spotnik_layout_parts(const struct spotnik_registry *registry);
 
-/* Bytes of tensors in part `part` of `parts`; no memory is needed for that. */
-uint64_t spotnik_layout_part_bytes(const struct spotnik_registry *registry, uint32_t parts,
-                                   uint32_t part);
-
 /* Errors: MEMORY. On success the caller owns it until spotnik_part_done(). */
 int spotnik_part_init(struct spotnik_part *part, const struct spotnik_registry *registry,
                       uint32_t parts, uint32_t number);

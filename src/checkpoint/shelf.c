@@ -147,6 +147,20 @@ void spotnik_shelf_set_aside(const char *dir, const char *entry)
         directory_sync(dir);
 }
 
+/* An empty file. Another member may have made it before: that is success, too. */
+static int empty_make(const char *path, const char *dir, bool *ret_made)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+
+    *ret_made = fd >= 0;
+    if (fd >= 0)
+        close(fd);
+    else if (errno != EEXIST)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot write to the checkpoint directory %s: %m", dir);
+    return 0;
+}
+
 /* ---- when the next is due ---- */
 
 static void due_name(uint64_t founding, uint64_t step, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
@@ -192,18 +206,12 @@ static uint64_t due_walk(const char *dir, uint64_t founding, uint64_t remove_to)
 int spotnik_shelf_due_set(const char *dir, uint64_t founding, uint64_t step)
 {
     char path[PATH_MAX], name[SPOTNIK_SHELF_NAME_MAX + 1];
+    bool made;
 
     due_walk(dir, founding, step - 1);
     due_name(founding, step, name);
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST)
-        return 0;
-    if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "cannot write to the checkpoint directory %s: %m", dir);
-    close(fd);
-    return 0;
+    return empty_make(path, dir, &made);
 }
 
 uint64_t spotnik_shelf_due(const char *dir, uint64_t founding)
@@ -215,15 +223,10 @@ uint64_t spotnik_shelf_due(const char *dir, uint64_t founding)
 
 static int mark_make(const char *path, const char *dir)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool made;
+    int rc = empty_make(path, dir, &made);
 
-    if (fd < 0 && errno == EEXIST)
-        return 0;
-    if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "cannot write to the checkpoint directory %s: %m", dir);
-    close(fd);
-    return directory_sync(dir);
+    return rc == 0 && made ? directory_sync(dir) : rc;
 }
 
 static void root_path(const char *dir, uint64_t founding, uint64_t root, char path[PATH_MAX])

@@ -11,6 +11,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hurry.h"
 #include "base/time.h"
@@ -229,8 +230,7 @@ static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, b
     if (count > 0)
         return count;
     uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
-    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S),
-                             .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    struct timespec wait = spotnik_clock_timespec(wait_ns);
     count = epoll_pwait2(fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/time.h"
@@ -21,9 +21,7 @@
 
 static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
 {
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
-    pthread_cond_timedwait(&engine->changed, &engine->loop.lock, &until);
+    spotnik_cond_wait(&engine->changed, &engine->loop.lock, until_ns);
 }
 
 /* An event of the caller, and as much receiving and sending as is worth doing here: what waited for

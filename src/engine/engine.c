@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/time.h"
@@ -119,12 +119,8 @@ static void drive(void *context, struct spotnik_event *event)
 static void locks_init(struct spotnik_engine *engine)
 {
     spotnik_loop_init(&engine->loop, drive, engine);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&engine->changed, &attributes);
+    spotnik_cond_init(&engine->changed);
     pthread_cond_init(&engine->tie_asked, NULL);
-    pthread_condattr_destroy(&attributes);
 }
 
 /* When this returns, our slot is signed: nobody can learn of us before our death can be

@@ -49,17 +49,17 @@ struct spotnik_engine_hooks {
     void (*step_stable)(void *context, uint64_t step);
     /* progress thread: write the status JSON of this member; returns its length. */
     size_t (*status_text)(void *context, char *text, size_t size);
-    /* caller's thread, inside step_begin at the boundary after `committed`, also repeatedly while
-     * step_begin waits (at least every 5 ms, and at once after spotnik_engine_wake()): take due
-     * snapshots. The registered state is constant. */
+    /* caller's thread, inside step_begin at the boundary after `committed`: take due snapshots.
+     * Again and again while step_begin waits, at least every 5 ms, and at once after
+     * spotnik_engine_wake(). The registered state is constant. */
     void (*boundary)(void *context, uint64_t committed, bool waiting);
-    /* any thread, with the engine's lock, before the commit of a step that was reduced here: set
-     * *ret_weight to the weights of the shares of the next steps and return their number (0: even).
-     * A function of the results alone. NULL: always even; the same on every member. */
+    /* any thread, with the engine's lock, before the commit of a step that was reduced here. Set
+     * *ret_weight to the weights of the shares of the next steps; return their number (0: even). A
+     * function of the results alone. NULL: always even; the same on every member. */
     uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count,
                      const struct spotnik_bucket_result *result, const uint32_t **ret_weight);
-    /* caller's thread, inside step_commit before results are copied out: result of bucket i is
-     * result[i] (bytes[i] bytes, NULL when not used in this step). src/transfer keeps a copy while
+    /* caller's thread, inside step_commit before results are copied out. The result of bucket i is
+     * result[i] (bytes[i] bytes; NULL: not used in this step). src/transfer keeps a copy while
      * joiners are attached. */
     void (*committed)(void *context, uint64_t step, uint32_t bucket_count,
                       const struct spotnik_bucket_result *result);

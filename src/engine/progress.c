@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/hurry.h"
 #include "base/time.h"
 #include "carry/shape.h"
@@ -48,8 +49,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
     if (wait_ns > SLEEP_MAX_NS)
         wait_ns = SLEEP_MAX_NS;
-    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S),
-                             .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    struct timespec wait = spotnik_clock_timespec(wait_ns);
     free_graves(engine);
     spotnik_engine_watch_neighbours(engine);
     engine->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);

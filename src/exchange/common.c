@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "exchange/inside.h"
 #include "shm/common.h"
-#include "transfer/thread.h"
 
 #define PATIENCE_NS (10 * SPOTNIK_S)
 #define PAUSE_NS (2 * SPOTNIK_MS)
@@ -188,7 +188,7 @@ static bool can_share(struct spotnik_exchange *exchange)
 static int obtain(struct spotnik_exchange *exchange, const char *name, const float *initial,
                   uint64_t bytes, void **ret_base)
 {
-    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), PATIENCE_NS);
+    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), PATIENCE_NS);
     struct timespec pause = { .tv_nsec = PAUSE_NS };
     struct host *host = malloc(sizeof *host);
     int rc = host ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for %s", name);
@@ -199,7 +199,7 @@ static int obtain(struct spotnik_exchange *exchange, const char *name, const flo
         rc = take(exchange, host, name, bytes, ret_base);
         if (rc || *ret_base)
             break;
-        if (host->is_first || spotnik_thread_now_ns() >= until_ns)
+        if (host->is_first || spotnik_clock_ns() >= until_ns)
             rc = make(exchange, name, initial, bytes, ret_base);
         else
             nanosleep(&pause, NULL);

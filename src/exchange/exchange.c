@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "base/wake.h"
@@ -21,7 +21,6 @@
 int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exchange)
 {
     struct spotnik_exchange *exchange = calloc(1, sizeof *exchange);
-    pthread_condattr_t attributes;
 
     if (!exchange)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for exchanges");
@@ -29,10 +28,7 @@ int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exch
     exchange->segment.fd = -1;
     pthread_mutex_init(&exchange->lock, NULL);
     pthread_mutex_init(&exchange->lend_lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&exchange->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    spotnik_cond_init(&exchange->changed);
     *ret_exchange = exchange;
     return 0;
 }

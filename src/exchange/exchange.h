@@ -11,7 +11,7 @@
  *     depot.c     the parameter store that all members share: depot.h
  *     published.c     snapshots in memory that members of this host read themselves: lend.c, ours;
  *                     borrow.c, another's
- *     peers.c     the next member to ask; connections kept      pipe.c   bytes over a connection,
+ *     targets.c   the next member to ask; connections kept      pipe.c   bytes over a connection,
  *                 with patience
  *
  * Decides nothing of views and needs no detection of its own. A connection that ends, a member that

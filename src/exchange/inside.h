@@ -196,7 +196,7 @@ void *spotnik_exchange_serve(void *session);
 void spotnik_commons_free(struct spotnik_exchange *exchange);
 void spotnik_depots_free(struct spotnik_exchange *exchange);
 
-/* peers.c; without the lock, but for spotnik_kept_... */
+/* targets.c; without the lock, but for spotnik_kept_... */
 bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer);
 bool spotnik_peer_choose(struct spotnik_request *request);
 int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer);

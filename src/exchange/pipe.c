@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting with poll, moving bytes without blocking. */
+#include "base/clock.h"
 #include "base/wake.h"
 #include "exchange/pipe.h"
 
@@ -16,7 +17,6 @@
 #include "base/time.h"
 #include "carry/shape.h"
 #include "spotnik/spotnik.h"
-#include "transfer/thread.h"
 
 static int broken(void)
 {
@@ -33,10 +33,9 @@ static int wait_once(const struct spotnik_pipe *pipe, short events, uint64_t tim
 {
     struct pollfd entry[2] = { { .fd = pipe->fd, .events = events },
                                { .fd = pipe->wake_fd, .events = POLLIN } };
-    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t now_ns = spotnik_clock_ns();
     uint64_t wait_ns = spotnik_time_min(timeout_ns, spotnik_time_since(pipe->until_ns, now_ns));
-    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S),
-                             .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    struct timespec wait = spotnik_clock_timespec(wait_ns);
     int rc =
         ppoll(entry, 2,
               timeout_ns == SPOTNIK_NEVER && pipe->until_ns == SPOTNIK_NEVER ? NULL : &wait, NULL);
@@ -53,10 +52,10 @@ static int wait_once(const struct spotnik_pipe *pipe, short events, uint64_t tim
 /* Until ready, or nothing has moved for too long. */
 static int ready(const struct spotnik_pipe *pipe, short events)
 {
-    uint64_t limit_ns = spotnik_time_add(spotnik_thread_now_ns(), pipe->silence_ns);
+    uint64_t limit_ns = spotnik_time_add(spotnik_clock_ns(), pipe->silence_ns);
 
     for (;;) {
-        uint64_t now_ns = spotnik_thread_now_ns();
+        uint64_t now_ns = spotnik_clock_ns();
         if (now_ns >= limit_ns)
             return ended("the other side is silent");
         int rc = wait_once(pipe, events, limit_ns - now_ns);
@@ -110,7 +109,7 @@ static int allowed(const struct spotnik_pipe *pipe, size_t wanted, size_t *ret_m
     if (!spotnik_shape_is_on())
         return 0;
     while ((*ret_most = spotnik_shape_take(wanted, &again_ns)) == 0) {
-        int rc = wait_once(pipe, 0, spotnik_time_since(again_ns, spotnik_thread_now_ns()));
+        int rc = wait_once(pipe, 0, spotnik_time_since(again_ns, spotnik_clock_ns()));
         if (rc != 0)
             return SPOTNIK_ERR_PEERS; /* not even asked for bytes, so it is the end */
     }

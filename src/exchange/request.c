@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -30,8 +31,7 @@ static bool is_cancelled(struct spotnik_request *request)
 
 bool spotnik_request_is_over(struct spotnik_request *request)
 {
-    return is_cancelled(request)
-           || (!request->decided && spotnik_thread_now_ns() >= request->until_ns);
+    return is_cancelled(request) || (!request->decided && spotnik_clock_ns() >= request->until_ns);
 }
 
 bool spotnik_request_goes_on(void *context)
@@ -220,7 +220,7 @@ static int start(struct spotnik_exchange *exchange, const struct spotnik_request
     request->generation = spotnik_fork_generation();
     request->exchange = exchange;
     request->until_ns =
-        timeout_ns ? spotnik_time_add(spotnik_thread_now_ns(), timeout_ns) : SPOTNIK_NEVER;
+        timeout_ns ? spotnik_time_add(spotnik_clock_ns(), timeout_ns) : SPOTNIK_NEVER;
     request->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = request->wake_fd < 0
                  ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make an eventfd: %m")
@@ -372,16 +372,12 @@ int spotnik_request_wait(spotnik_request *request, uint64_t timeout_ns, spotnik_
                                     "for %s; wait for it there",
                                     request->name);
     struct spotnik_exchange *exchange = request->exchange;
-    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
-    if (until_ns > INT64_MAX)
-        until_ns = INT64_MAX;
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
     bool late = timeout_ns == 0;
 
     pthread_mutex_lock(&exchange->lock);
     while (!request->ended && !late)
-        late = pthread_cond_timedwait(&exchange->changed, &exchange->lock, &until) != 0;
+        late = !spotnik_cond_wait(&exchange->changed, &exchange->lock, until_ns);
     bool ended = request->ended;
     pthread_mutex_unlock(&exchange->lock);
     if (!ended)

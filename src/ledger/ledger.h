@@ -9,7 +9,7 @@
  * are left for them there are more, a whole batch at most. So an epoch has ceil(samples / batch)
  * steps, whatever member dies before the last of them. Samples that return in that one take steps
  * of their own. With a batch per member the pool holds `batch` for each share. The pool is cut in
- * `shares` nearly equal pieces: share i gets the positions [T*i/shares, T*(i+1)/shares) of the
+ * `shares` nearly equal pieces. Share i gets the positions [T*i/shares, T*(i+1)/shares) of the
  * concatenated pool of T samples. With a deal of weights w, uneven shares, share i begins at
  * T*(w[0] + ... + w[i-1])/(sum of w). When the step commits, shares whose member is in the view are
  * consumed, the others return. No allocation, no floats. */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hurry.h"
 #include "base/time.h"
@@ -146,11 +147,7 @@ static void *watcher_main(void *context)
     while (__atomic_load_n(&death->stopping, __ATOMIC_SEQ_CST) == 0) {
         leave_request_look(death);
         uint32_t count = waiters_build(death, waiter);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        uint64_t ns = (uint64_t)until.tv_nsec + WATCH_AGAIN_NS;
-        until.tv_sec += (time_t)(ns / SPOTNIK_S);
-        until.tv_nsec = (long)(ns % SPOTNIK_S);
+        struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + WATCH_AGAIN_NS);
         syscall(SYS_futex_waitv, waiter, count, 0, &until, CLOCK_MONOTONIC);
     }
     return NULL;

@@ -176,7 +176,7 @@ void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
 void spotnik_voice_look(struct spotnik_voice *voice);
-/* Somebody else has closed it, or shut it down: what we say does not arrive, and the peer has read
+/* Somebody else has closed it, or shut it down. What we say does not arrive, and the peer has read
  * an end that looks like our death. */
 bool spotnik_voice_is_lost(struct spotnik_voice *voice);
 bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);

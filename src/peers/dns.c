@@ -41,7 +41,8 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
     if (!cut_number(names, '/', SPOTNIK_PEERS_LISTED_MAX, &count)
         || !cut_number(names, ':', UINT16_MAX, &port))
         return refuse(text);
-    int rc = spotnik_hosts_expand(names, spec->name, SPOTNIK_PEERS_LISTED_MAX, &spec->name_count);
+    int rc =
+        spotnik_host_list_expand(names, spec->name, SPOTNIK_PEERS_LISTED_MAX, &spec->name_count);
     if (rc != 0)
         return rc;
     if (spec->name_count > SPOTNIK_PEERS_LISTED_MAX)
@@ -102,7 +103,7 @@ static int names_read(FILE *file, char (*names)[SPOTNIK_HOST_NAME], uint32_t *re
     while (count < SPOTNIK_PEERS_LISTED_MAX && fgets(line, sizeof line, file) != NULL) {
         uint32_t more = 0, room = SPOTNIK_PEERS_LISTED_MAX - count;
         const char *host = host_cut(line);
-        int rc = host != NULL ? spotnik_hosts_expand(host, names + count, room, &more) : 0;
+        int rc = host != NULL ? spotnik_host_list_expand(host, names + count, room, &more) : 0;
         if (rc != 0)
             return rc;
         count += each_once(names, count, more < room ? more : room);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "peers/inside.h"
@@ -22,24 +22,12 @@
 
 uint64_t spotnik_peers_clock_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
-}
-
-/* Goes on while the machine is suspended. */
-static uint64_t clock_boot_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+    return spotnik_clock_ns();
 }
 
 void spotnik_peers_wait(struct spotnik_peers *peers, uint64_t until_ns)
 {
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
-    pthread_cond_timedwait(&peers->changed, &peers->lock, &until);
+    spotnik_cond_wait(&peers->changed, &peers->lock, until_ns);
 }
 
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers)
@@ -401,7 +389,7 @@ static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool goo
  * (lookout.h). */
 static void keep_directory(struct spotnik_peers *peers)
 {
-    uint64_t begun_ns = clock_boot_ns();
+    uint64_t begun_ns = spotnik_clock_boot_ns();
     spotnik_job_status status;
     struct spotnik_record by;
     int rc = spotnik_peers_record_refresh(peers);
@@ -469,7 +457,7 @@ static void advise(struct spotnik_peers *peers)
 
 int spotnik_peers_keeper_start(struct spotnik_peers *peers)
 {
-    uint64_t begun_ns = clock_boot_ns();
+    uint64_t begun_ns = spotnik_clock_boot_ns();
     int rc = peers->spec.is_directory ? spotnik_peers_record_refresh(peers) : 0;
     if (rc != 0) {
         errno = -rc;

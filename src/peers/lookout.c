@@ -84,12 +84,6 @@ const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout
     return find(watch, watch->count, name);
 }
 
-const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch,
-                                                     const char *name)
-{
-    return find(watch, watch->count, name);
-}
-
 static int add(struct spotnik_lookout *watch, const char *name)
 {
     if (watch->count == watch->capacity) {

@@ -49,8 +49,6 @@ void spotnik_lookout_done(struct spotnik_lookout *watch);
 /* The record of this member; NULL: there is none. */
 const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch,
                                                     struct spotnik_id id);
-const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch,
-                                                     const char *name);
 
 /* After our founding, look once more. Has a member that we took for stale written since? Has one
  * that we took for dead entered the job? It may not have seen our genesis, though it looks for one

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "peers/dns.h"
@@ -29,11 +30,7 @@
 
 static void locks_init(struct spotnik_peers *peers)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&peers->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    spotnik_cond_init(&peers->changed);
     pthread_mutex_init(&peers->lock, NULL);
     pthread_mutex_init(&peers->writing, NULL);
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "member/view.h"
-#include "peers/hosts.h"
+#include "peers/host_list.h"
 
 #define SPOTNIK_PEERS_LISTED_MAX 64
 

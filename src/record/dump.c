@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
+#include "base/time.h"
 #include "record/inside.h"
 #include "spotnik/spotnik.h"
 
@@ -152,10 +154,8 @@ static struct copy *copy_make(const struct spotnik_recorder *recorder, const cha
  * its own. */
 void spotnik_recorder_join(struct spotnik_recorder *recorder)
 {
-    struct timespec until;
+    struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + PATIENCE_S * SPOTNIK_S);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += PATIENCE_S;
     if (recorder->writing
         && pthread_clockjoin_np(recorder->writer, NULL, CLOCK_MONOTONIC, &until) != 0)
         pthread_detach(recorder->writer);

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -157,15 +156,11 @@ static void ring_write(struct spotnik_trace_file *file, struct ring *ring)
 
 static bool wait_for_more(struct spotnik_trace_file *file)
 {
-    struct timespec until;
+    uint64_t until_ns = spotnik_clock_ns() + FLUSH_MS * SPOTNIK_MS;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += FLUSH_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
     pthread_mutex_lock(&file->lock);
     if (!file->stopping)
-        pthread_cond_timedwait(&file->over, &file->lock, &until);
+        spotnik_cond_wait(&file->over, &file->lock, until_ns);
     bool goes_on = !file->stopping;
     pthread_mutex_unlock(&file->lock);
     return goes_on;
@@ -232,13 +227,8 @@ static void release(struct spotnik_trace_file *file)
 static int begin(struct spotnik_trace_file *file, const char *dir,
                  const struct spotnik_member *self, uint64_t epoch_us)
 {
-    pthread_condattr_t attributes;
-
     file->file = -1;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&file->over, &attributes);
-    pthread_condattr_destroy(&attributes);
+    spotnik_cond_init(&file->over);
     pthread_mutex_init(&file->lock, NULL);
     int rc = file_open(file, dir, self, epoch_us);
     if (rc != 0)

@@ -24,8 +24,8 @@ static inline u8_v u8_joined(struct byte_pair mean)
     return (u8_v)(mean.even | mean.odd << 8);
 }
 
-/* A signed byte and 128 more: so is its mean, as the weights add up to D, and 128 is even, so ties
- * stay ties to even. */
+/* A signed byte plus 128. Its mean is 128 more, too, since the weights add up to D. 128 is even, so
+ * ties stay ties to even. */
 static inline struct byte_pair i8_split(i8_v bytes)
 {
     return u8_split((u8_v)((u16_v)bytes ^ 0x8080));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MEAN of integers up to 32 bits: computed in F64, rounded to nearest (ties to even); 64 bits stand
- * in wide_mean.h. With weights as they usually are the same numbers are found faster: 8 and 16 bits
- * in F32, small sums of weights without a division, bytes in whole numbers (byte_mean.h), 2^k equal
+ * in wide_mean.h. With usual weights there are faster ways to the same numbers. 8 and 16 bits in
+ * F32; small sums of weights without a division; bytes in whole numbers (byte_mean.h); 2^k equal
  * weights without products (power_mean.h). */
 #ifndef SPOTNIK_REDUCE_INTEGER_MEAN_H
 #define SPOTNIK_REDUCE_INTEGER_MEAN_H
@@ -19,12 +19,12 @@
 #define WHOLE(mean, type) CONVERTED(BITS_OF_F64((mean) + 0x1.8p52), type)
 
 /* Without a division: the sum times 1/D, rounded to a multiple of 2^-j by adding 1.5 * 2^(52-j),
- * then to a whole number. With b bits the product is off by e = 2^(b-52) at most (F32: 2^(b-23)), a
- * half is a multiple of 2^-j and the others are 1/(2D) away from it: so the first rounding makes a
- * half of what should be one if e < 2^-(j+1); and of nothing else if also e + 2^-(j+1) < 1/(2D). 32
- * bits: j = 18, D <= 2^17. 16 bits in F32: j = 5, D <= 16. The second sum takes away what the first
- * had added, and adds what leaves the whole number in the lowest bits. Its constant has few bits,
- * so it is exact. */
+ * then to a whole number. With b bits the product is off by e = 2^(b-52) at most (F32: 2^(b-23)). A
+ * half is a multiple of 2^-j, and other values are 1/(2D) away from it. So the first rounding makes
+ * a half of what should be one if e < 2^-(j+1). It makes one of nothing else if also e + 2^-(j+1) <
+ * 1/(2D). 32 bits: j = 18, D <= 2^17. 16 bits in F32: j = 5, D <= 16. The second sum takes away
+ * what the first had added, and adds what leaves the whole number in the lowest bits. Its constant
+ * has few bits, so it is exact. */
 #define SNAP64 0x1.8p34
 #define SNAP32 0x1.8p18f
 enum { SNAPPED64 = 1 << 17, SNAPPED32 = 16 };

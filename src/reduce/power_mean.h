@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MEAN of 2^k integers that weigh the same, as of 2, 4 or 8 members, for tiers with vectors:
- * without products, divisions or wider lanes. Decides no bit: the result is the exact mean, rounded
- * to nearest (ties to even), as in integer_mean.h. With x = 2^k h + l, l = 0 ... 2^k - 1, the sum
- * is 2^k H + L. So its mean is H + (L + 2^(k-1) - 1 + odd) / 2^k, rounded down. There `odd` is 1 if
- * H + L / 2^k, rounded down, is odd: then a tie goes up. H is within the type; L and what is added
- * to it are less than 2^2k: 2^k may be up to 16 in lanes of 8 bits without sign, 128 in others. */
+/* MEAN of 2^k integers that weigh the same, as of 2, 4 or 8 members, for tiers with vectors. It
+ * needs no products, divisions or wider lanes. Decides no bit: the result is the exact mean,
+ * rounded to nearest (ties to even), as in integer_mean.h. With x = 2^k h + l, l = 0 ... 2^k - 1,
+ * the sum is 2^k H + L. So its mean is H + (L + 2^(k-1) - 1 + odd) / 2^k, rounded down. There `odd`
+ * is 1 if H + L / 2^k, rounded down, is odd: then a tie goes up. H is within the type; L and what
+ * is added to it are less than 2^2k: 2^k may be up to 16 in lanes of 8 bits without sign, 128 in
+ * others. */
 #ifndef SPOTNIK_REDUCE_POWER_MEAN_H
 #define SPOTNIK_REDUCE_POWER_MEAN_H
 

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/time.h"
 
 #ifndef SYS_futex_waitv
@@ -20,13 +21,6 @@
 #define GLANCE 64
 /* without futex_waitv: how long one bell may keep us from hearing the others */
 #define SLEEP_BLIND_NS SPOTNIK_MS
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
-}
 
 static void listen_to(struct spotnik_bells *bells, const uint32_t *bell)
 {
@@ -112,11 +106,11 @@ bool spotnik_watch_glance(const struct spotnik_watch *watch)
 bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value,
                         uint64_t spin_ns)
 {
-    uint64_t until_ns = clock_ns() + spin_ns;
+    uint64_t until_ns = spotnik_clock_ns() + spin_ns;
     do {
         if (spotnik_watch_glance(watch) || __atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
             return true;
-    } while (clock_ns() < until_ns);
+    } while (spotnik_clock_ns() < until_ns);
     return false;
 }
 
@@ -124,7 +118,7 @@ bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word,
 static bool look(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value,
                  uint64_t spin_ns)
 {
-    uint64_t until_ns = spin_ns > 0 ? clock_ns() + spin_ns : 0;
+    uint64_t until_ns = spin_ns > 0 ? spotnik_clock_ns() + spin_ns : 0;
     do {
         for (int i = 0; i < 64; i++) {
             if (spotnik_bells_rang(bells, word, value))
@@ -133,7 +127,7 @@ static bool look(const struct spotnik_bells *bells, const uint32_t *word, uint32
                 return false;
             pause_briefly();
         }
-    } while (clock_ns() < until_ns);
+    } while (spotnik_clock_ns() < until_ns);
     return false;
 }
 

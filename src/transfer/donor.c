@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "transfer/donor_inside.h"
@@ -24,7 +25,6 @@ int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_by
                       struct spotnik_donor **ret_donor)
 {
     struct spotnik_donor *donor = calloc(1, sizeof *donor);
-    pthread_condattr_t attributes;
 
     if (!donor)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the state transfer");
@@ -32,10 +32,7 @@ int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_by
     donor->chunk_bytes = chunk_bytes;
     pthread_mutex_init(&donor->lock, NULL);
     pthread_cond_init(&donor->ended, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&donor->nearer, &attributes);
-    pthread_condattr_destroy(&attributes);
+    spotnik_cond_init(&donor->nearer);
     *ret_donor = donor;
     return 0;
 }
@@ -342,7 +339,7 @@ static void limit(struct spotnik_donor *donor)
 
 static void measure_step(struct spotnik_donor *donor)
 {
-    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t now_ns = spotnik_clock_ns();
     uint64_t took_ns = donor->committed_ns ? spotnik_time_since(now_ns, donor->committed_ns) : 0;
 
     donor->committed_ns = now_ns;

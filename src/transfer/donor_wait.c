@@ -4,11 +4,10 @@
  * up all of them, until it is near: once, for about as long as replaying takes; then rarely. What
  * becomes of one that is near is the core's (src/vote/enter.c), which does the same for the last
  * steps (docs/design/0003-state-transfer.md, catching up). */
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/time.h"
 #include "transfer/donor_inside.h"
-#include "transfer/thread.h"
 
 #define FAR_STEPS 64 /* behind; fewer are the core's */
 #define NEAR_STEPS 2
@@ -62,12 +61,10 @@ static void await(struct spotnik_donor *donor, struct spotnik_session *session, 
     uint64_t patience_ns = (behind(donor, session) * donor->step_ns)
                            << (PATIENCE_SHIFT + session->waits);
     uint64_t until_ns = begun_ns + spotnik_time_min(patience_ns, WAIT_MAX_NS);
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
-                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     bool there, late = false;
 
     while ((there = is_there(donor, session)) && behind(donor, session) > NEAR_STEPS && !late)
-        late = pthread_cond_timedwait(&donor->nearer, &donor->lock, &until) != 0;
+        late = !spotnik_cond_wait(&donor->nearer, &donor->lock, until_ns);
     if (!there || !late)
         return;
     session->waits += session->waits < WAITS_MAX;
@@ -77,7 +74,7 @@ static void await(struct spotnik_donor *donor, struct spotnik_session *session, 
 void spotnik_donor_await(struct spotnik_donor *donor)
 {
     for (struct spotnik_session *session = donor->session; session; session = session->next) {
-        uint64_t now_ns = spotnik_thread_now_ns();
+        uint64_t now_ns = spotnik_clock_ns();
 
         if (!is_far(donor, session)) {
             session->window_ns = 0;

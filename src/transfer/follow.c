@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/time.h"
@@ -101,7 +102,7 @@ static int on_packet(struct spotnik_joiner *joiner, struct spotnik_giver *source
 /* Take the stream of one donor. True: we are in, or have to stop; false: the donor is lost. */
 static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
 {
-    uint64_t heard_ns = spotnik_thread_now_ns();
+    uint64_t heard_ns = spotnik_clock_ns();
 
     if (spotnik_packet_send_u64(source->fd, SPOTNIK_PACKET_STREAM, joiner->next_step))
         return false;
@@ -112,9 +113,8 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
         if (ready > 0) {
             if (on_packet(joiner, source))
                 return is_stopping(joiner) || is_in(joiner);
-            heard_ns = spotnik_thread_now_ns();
-        } else if (spotnik_time_since(spotnik_thread_now_ns(), heard_ns)
-                   > SPOTNIK_DONOR_PATIENCE_NS) {
+            heard_ns = spotnik_clock_ns();
+        } else if (spotnik_time_since(spotnik_clock_ns(), heard_ns) > SPOTNIK_DONOR_PATIENCE_NS) {
             return false;
         }
     }
@@ -127,11 +127,11 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
  * starts over. */
 static bool comes_in(struct spotnik_joiner *joiner)
 {
-    uint64_t lost_ns = spotnik_thread_now_ns();
+    uint64_t lost_ns = spotnik_clock_ns();
 
     while (joiner->entered_by != 0 && !is_in(joiner)) {
         if (is_stopping(joiner)
-            || spotnik_time_since(spotnik_thread_now_ns(), lost_ns) > joiner->config.patience_ns)
+            || spotnik_time_since(spotnik_clock_ns(), lost_ns) > joiner->config.patience_ns)
             return false;
         poll(NULL, 0, LOOK_MS);
     }

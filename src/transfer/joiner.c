@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 #include "transfer/joiner_inside.h"
-#include "transfer/thread.h"
 
 #define DIAL_TIMEOUT_NS (2 * SPOTNIK_S)
 /* how far ahead of the members' steps the common boundary is chosen */

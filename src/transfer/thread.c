@@ -4,10 +4,8 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 
 #include "base/error.h"
-#include "base/time.h"
 #include "spotnik/spotnik.h"
 
 #define STACK_BYTES (512u << 10)
@@ -34,12 +32,4 @@ int spotnik_thread_start(void *(*run)(void *), void *argument, pthread_t *ret_th
     if (ret_thread)
         *ret_thread = thread;
     return 0;
-}
-
-uint64_t spotnik_thread_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }

@@ -6,12 +6,8 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 /* Start a thread, detached when ret_thread is NULL. 0 or SPOTNIK_ERR_SYSTEM. */
 int spotnik_thread_start(void *(*run)(void *), void *argument, pthread_t *ret_thread);
-
-/* CLOCK_MONOTONIC. */
-uint64_t spotnik_thread_now_ns(void);
 
 #endif

@@ -124,19 +124,23 @@ bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const cha
 /* changes.c: what has happened since the last look. */
 void spotnik_watch_compare(struct spotnik_watch *watch, const struct spotnik_watched *of);
 
-/* file.c */
-int spotnik_watch_file_open(const char *dir, const char *member, int *ret_fd);
-bool spotnik_watch_file_write(int fd, const char *line, bool lasting);
+/* log_file.c */
+int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd);
+bool spotnik_watch_log_write(int fd, const char *line, bool lasting);
 
 /* others.c: the thread that asks other members. */
 void *spotnik_watch_ask(void *watch);
+
+/* Until there is news, or that time has passed. What happened since the wake-up before counts once,
+ * however often it was told. */
+void spotnik_watch_pause(sem_t *news, uint64_t timeout_ns);
 
 /* story.c: the whole job as this member knows it, as JSON for the page; malloc. With the lock.
  * NULL: no memory. */
 char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size);
 char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size);
 
-/* serve.c */
+/* pages.c */
 bool spotnik_watch_get(void *watch, const char *path, bool open, struct spotnik_http_reply *ret);
 
 #endif

@@ -7,11 +7,10 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/time.h"
-#include "transfer/thread.h"
 #include "watch/inside.h"
 
 #define TURN_NS SPOTNIK_S
@@ -195,7 +194,7 @@ static json_t *question(struct spotnik_watch *watch, const struct spotnik_member
 /* The lock is not held while another member is waited for. */
 static bool ask_one(struct spotnik_watch *watch)
 {
-    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t now_ns = spotnik_clock_ns();
 
     pthread_mutex_lock(&watch->lock);
     take_view(watch);
@@ -210,21 +209,19 @@ static bool ask_one(struct spotnik_watch *watch)
     pthread_mutex_lock(&watch->lock);
     other = find(watch, member.id);
     if (answer && other)
-        adopt(watch, other, answer, spotnik_thread_now_ns());
+        adopt(watch, other, answer, spotnik_clock_ns());
     pthread_mutex_unlock(&watch->lock);
     json_decref(answer);
     return true;
 }
 
-static void pause_a_turn(struct spotnik_watch *watch)
+void spotnik_watch_pause(sem_t *news, uint64_t timeout_ns)
 {
-    struct timespec until;
+    struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + timeout_ns);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(TURN_NS / SPOTNIK_S);
-    while (sem_clockwait(&watch->ask, CLOCK_MONOTONIC, &until) && errno == EINTR)
+    while (sem_clockwait(news, CLOCK_MONOTONIC, &until) && errno == EINTR)
         continue;
-    while (!sem_trywait(&watch->ask))
+    while (!sem_trywait(news))
         continue;
 }
 
@@ -238,7 +235,7 @@ void *spotnik_watch_ask(void *context)
              i++)
             if (!ask_one(watch))
                 break;
-        pause_a_turn(watch);
+        spotnik_watch_pause(&watch->ask, TURN_NS);
     }
     return NULL;
 }

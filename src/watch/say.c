@@ -120,7 +120,7 @@ static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of,
         return;
     bool was_broken = watch->file_broken;
 
-    watch->file_broken = !spotnik_watch_file_write(watch->file, line, kind != SPOTNIK_SAID_SAMPLE);
+    watch->file_broken = !spotnik_watch_log_write(watch->file, line, kind != SPOTNIK_SAID_SAMPLE);
     if (watch->file_broken && !was_broken)
         spotnik_watch_say(watch, of, SPOTNIK_SAID_EVENTS_TROUBLE, "",
                           "the event log cannot be written: %m");

@@ -2,10 +2,8 @@
 /* The life of the watcher, and its looking. */
 #include "watch/watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -20,21 +18,6 @@
 static bool is_stopping(const struct spotnik_watch *watch)
 {
     return __atomic_load_n(&watch->stopping, __ATOMIC_ACQUIRE);
-}
-
-/* What happened since the wake-up before counts once, however often it was told. */
-static void wait_for_news(sem_t *news, uint64_t timeout_ns)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t at_ns = (uint64_t)until.tv_sec * SPOTNIK_S + (uint64_t)until.tv_nsec + timeout_ns;
-    until = (struct timespec){ .tv_sec = (time_t)(at_ns / SPOTNIK_S),
-                               .tv_nsec = (long)(at_ns % SPOTNIK_S) };
-    while (sem_clockwait(news, CLOCK_MONOTONIC, &until) && errno == EINTR)
-        continue;
-    while (!sem_trywait(news))
-        continue;
 }
 
 static const double *loss_of(const struct spotnik_watched *of)
@@ -124,7 +107,7 @@ static void *run(void *context)
         if (watch->asking && watch->before.members_epoch != asked_epoch)
             sem_post(&watch->ask); /* newcomers */
         asked_epoch = watch->before.members_epoch;
-        wait_for_news(&watch->wake, LOOK_NS);
+        spotnik_watch_pause(&watch->wake, LOOK_NS);
     }
     return NULL;
 }
@@ -185,7 +168,7 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
     config->look(config->context, watch->fresh);
     memcpy(watch->now, watch->fresh, sizeof *watch->now);
     if (config->events_dir)
-        rc = spotnik_watch_file_open(config->events_dir, watch->fresh->status.member, &watch->file);
+        rc = spotnik_watch_log_open(config->events_dir, watch->fresh->status.member, &watch->file);
     bool without_log = rc && !config->events_asked_for;
     char why[400] = "";
 

@@ -165,29 +165,6 @@ void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES],
     ret_places->remote_port = spotnik_reader_u16(&reader);
 }
 
-const char *spotnik_goodbye_text(enum spotnik_goodbye reason)
-{
-    switch (reason) {
-    case SPOTNIK_GOODBYE_LEAVING:
-        return "has left the job";
-    case SPOTNIK_GOODBYE_EXCLUDED:
-        return "parted from us: one of the two is not in the view any more";
-    case SPOTNIK_GOODBYE_DUPLICATE:
-        return "uses another connection to us";
-    case SPOTNIK_GOODBYE_SHUTDOWN:
-        return "closed a connection it does not need any more";
-    case SPOTNIK_GOODBYE_PROTOCOL:
-        return "did not understand what we sent";
-    case SPOTNIK_GOODBYE_VERSION:
-        return "speaks another wire version";
-    case SPOTNIK_GOODBYE_OVER:
-        return "has ended for good";
-    case SPOTNIK_GOODBYE_COUNT:
-        break;
-    }
-    return "closed the connection for an unknown reason";
-}
-
 bool spotnik_wire_equal(const uint8_t *a, const uint8_t *b, uint32_t size)
 {
     volatile uint8_t differs = 0;

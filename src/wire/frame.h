@@ -102,9 +102,6 @@ void spotnik_places_encode(const struct spotnik_places *places,
 void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES],
                            struct spotnik_places *ret_places);
 
-/* "has left the job", ...: to put after the name of a peer. */
-const char *spotnik_goodbye_text(enum spotnik_goodbye reason);
-
 /* Equal, in a time that does not depend on where the first difference lies. */
 bool spotnik_wire_equal(const uint8_t *a, const uint8_t *b, uint32_t size);
 

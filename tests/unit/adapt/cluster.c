@@ -118,6 +118,17 @@ static void node_start(struct cluster *cluster, uint32_t rank, uint64_t seed)
         node->model[i] = -10;
 }
 
+void cluster_enter(struct cluster *cluster, const struct spotnik_sync_strategy *strategy)
+{
+    for (uint32_t r = 0; r < cluster->size; r++) {
+        struct node *node = &cluster->node[r];
+        node->replica.options = strategy->options;
+        spotnik_sync_copy(node->centre, node->model, DIMENSIONS);
+        if (strategy->enter)
+            strategy->enter(&node->replica, &node->use);
+    }
+}
+
 void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *strategy,
                    uint32_t size, uint64_t seed)
 {
@@ -128,10 +139,9 @@ void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *
     spotnik_prng_seed(&cluster->prng, seed);
     for (int i = 0; i < DIMENSIONS; i++)
         cluster->store[i] = -10;
-    for (uint32_t r = 0; r < size; r++) {
+    for (uint32_t r = 0; r < size; r++)
         node_start(cluster, r, seed);
-        spotnik_sync_enter(strategy, &cluster->node[r].replica, &cluster->node[r].use);
-    }
+    cluster_enter(cluster, strategy);
 }
 
 /* Member k's own optimum: +spread, -spread, ..., and none for the last of an odd number. */

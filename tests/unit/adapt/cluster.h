@@ -44,6 +44,9 @@ struct cluster {
 void cluster_start(struct cluster *cluster, const struct spotnik_sync_strategy *strategy,
                    uint32_t size, uint64_t seed);
 
+/* All run this strategy from the next step on; their models are equal. */
+void cluster_enter(struct cluster *cluster, const struct spotnik_sync_strategy *strategy);
+
 /* One step of everybody together. */
 void cluster_step(struct cluster *cluster);
 

@@ -170,7 +170,7 @@ static void test_deviation_slope(void **state)
     for (double b = 1; b <= 64; b *= 64) {
         double samples[4] = { b, b, b, b };
         struct spotnik_noise noise = estimate(4, samples);
-        *(b == 1 ? &first : &last) = sqrt(spotnik_noise_deviation2(&noise, 4 * b));
+        *(b == 1 ? &first : &last) = sqrt(spotnik_noise_scale(&noise) / (4 * b));
     }
     double slope = log(last / first) / log(64);
     assert_true(slope > -0.53 && slope < -0.47);

@@ -46,7 +46,8 @@ static void fail_over(uint32_t *primary)
     memset(data[*primary], 0x7f, sizeof data[0]);
     memset(store[*primary].applied, 0x7f, sizeof store[0].applied);
     *primary = 1 - *primary;
-    spotnik_store_copy(&store[1 - *primary], &store[*primary]);
+    memcpy(store[1 - *primary].data, store[*primary].data, sizeof data[0]);
+    memcpy(store[1 - *primary].applied, store[*primary].applied, sizeof store[0].applied);
 }
 
 /* One update, repeated until it is acknowledged; the primary may die before it has added, before it

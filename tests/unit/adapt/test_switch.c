@@ -77,10 +77,9 @@ static void average_models(void)
 static void run(const struct spotnik_sync_strategy *strategy, int steps)
 {
     cluster.strategy = strategy;
-    for (uint32_t r = 0; r < cluster.size; r++) {
-        spotnik_sync_enter(strategy, &cluster.node[r].replica, &cluster.node[r].use);
+    cluster_enter(&cluster, strategy);
+    for (uint32_t r = 0; r < cluster.size; r++)
         memset(cluster.node[r].pending, 0, sizeof cluster.node[r].pending);
-    }
     for (int n = 0; n < steps; n++) {
         if (strategy->synchronous)
             cluster_step(&cluster);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "base/time.h"
 #include "carry/shape.h"
 #include "transfer/donor_inside.h"
@@ -132,7 +133,7 @@ static void fall_behind(uint64_t step_ns, uint64_t gain)
     pthread_mutex_lock(&donor->lock);
     donor->committed = STEPS;
     donor->step_ns = step_ns;
-    donor->session->window_ns = spotnik_thread_now_ns() - 2 * SPOTNIK_DONOR_WINDOW_NS;
+    donor->session->window_ns = spotnik_clock_ns() - 2 * SPOTNIK_DONOR_WINDOW_NS;
     donor->session->window_step = STEPS - WINDOW;
     donor->session->window_behind = STEPS - donor->session->needed + gain;
     pthread_mutex_unlock(&donor->lock);
@@ -141,10 +142,10 @@ static void fall_behind(uint64_t step_ns, uint64_t gain)
 /* How long the boundary takes. */
 static uint64_t boundary(void)
 {
-    uint64_t begun_ns = spotnik_thread_now_ns();
+    uint64_t begun_ns = spotnik_clock_ns();
 
     spotnik_donor_boundary(donor, STEPS, false);
-    return spotnik_thread_now_ns() - begun_ns;
+    return spotnik_clock_ns() - begun_ns;
 }
 
 static void replay_a_while(void)
@@ -196,7 +197,7 @@ static void test_in_vain(void **state)
     (void)state;
     fall_behind(SPOTNIK_MS / 10, 0);
     /* 0.1 ms a step, twice */
-    uint64_t begun_ns = spotnik_thread_now_ns(), patience_ns = (STEPS - 2) * SPOTNIK_MS / 5;
+    uint64_t begun_ns = spotnik_clock_ns(), patience_ns = (STEPS - 2) * SPOTNIK_MS / 5;
     assert_in_range(boundary(), patience_ns, 60 * SPOTNIK_S);
     assert_int_equal(waits(), 1);
     pthread_mutex_lock(&donor->lock);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "spotnik/spotnik.h"
 #include "transfer/thread.h"
@@ -56,7 +57,7 @@ static void asked_again(void **state)
 
     (void)state;
     assert_true(watch && now);
-    now->now_ns = spotnik_thread_now_ns();
+    now->now_ns = spotnik_clock_ns();
     now->member_count = 2;
     now->member[1] = (struct spotnik_member){ .id = { 1, 2 }, .port = 21210 };
     watch->now = now;

@@ -199,7 +199,6 @@ static void goodbyes_have_known_reasons(void **state)
         assert_int_equal(reason, value);
         spotnik_goodbye_encode(reason, again);
         assert_memory_equal(payload, again, sizeof again);
-        assert_true(strlen(spotnik_goodbye_text(reason)) > 10);
     }
     payload[0] = 1;
     payload[7] = 1;

@@ -15,7 +15,7 @@
 
 #include "link/address.h"
 #include "peers/dns.h"
-#include "peers/hosts.h"
+#include "peers/host_list.h"
 #include "spotnik/spotnik.h"
 
 static char name[64][SPOTNIK_HOST_NAME];
@@ -28,20 +28,21 @@ static void lists(void **state)
     uint32_t count = 0;
 
     (void)state;
-    assert_int_equal(spotnik_hosts_expand("n[01-03,7],gpu0-a,gpu0-b[1-2],m", name, 64, &count), 0);
+    assert_int_equal(spotnik_host_list_expand("n[01-03,7],gpu0-a,gpu0-b[1-2],m", name, 64, &count),
+                     0);
     assert_int_equal(count, 8);
     for (int i = 0; i < 8; i++)
         assert_string_equal(name[i], wanted[i]);
-    assert_int_equal(spotnik_hosts_expand("r[0-1]n[08-10].x", name, 64, &count), 0);
+    assert_int_equal(spotnik_host_list_expand("r[0-1]n[08-10].x", name, 64, &count), 0);
     assert_int_equal(count, 6);
     assert_string_equal(name[0], "r0n08.x");
     assert_string_equal(name[5], "r1n10.x");
-    assert_int_equal(spotnik_hosts_expand("a[1-2]b[03-04],c", name, 64, &count), 0);
+    assert_int_equal(spotnik_host_list_expand("a[1-2]b[03-04],c", name, 64, &count), 0);
     assert_int_equal(count, 5);
     assert_string_equal(name[1], "a1b04");
     assert_string_equal(name[2], "a2b03");
     assert_string_equal(name[4], "c");
-    assert_int_equal(spotnik_hosts_expand("n[1-5000]", name, 64, &count), 0);
+    assert_int_equal(spotnik_host_list_expand("n[1-5000]", name, 64, &count), 0);
     assert_int_equal(count, 5000); /* 64 of them were written */
     assert_string_equal(name[63], "n64");
 }
@@ -54,8 +55,10 @@ static void refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(spotnik_hosts_expand(wrong[i], name, 64, &count), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_hosts_expand("n[0-99999999]", name, 64, &count), SPOTNIK_ERR_LIMIT);
+        assert_int_equal(spotnik_host_list_expand(wrong[i], name, 64, &count),
+                         SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_host_list_expand("n[0-99999999]", name, 64, &count),
+                     SPOTNIK_ERR_LIMIT);
 }
 
 static void names(void **state)

@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/time.h"
 #include "exchange/inside.h"
-#include "transfer/thread.h"
 
 #define DOUBT_NS (600 * SPOTNIK_S) /* as long as a lane stays narrow */
 #define KEPT_MAX 64
@@ -159,8 +159,7 @@ void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id pee
     struct spotnik_doubted *doubted = doubted_find(exchange, peer);
     if (!doubted)
         doubted = &exchange->doubted[exchange->doubted_next++ % SPOTNIK_DOUBTED];
-    *doubted =
-        (struct spotnik_doubted){ peer, spotnik_time_add(spotnik_thread_now_ns(), DOUBT_NS) };
+    *doubted = (struct spotnik_doubted){ peer, spotnik_time_add(spotnik_clock_ns(), DOUBT_NS) };
     pthread_mutex_unlock(&exchange->lock);
 }
 
@@ -170,7 +169,7 @@ int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_me
     pthread_mutex_lock(&exchange->lock);
     spotnik_kept_prune(exchange);
     const struct spotnik_doubted *doubted = doubted_find(exchange, peer->id);
-    bool narrow = doubted && spotnik_thread_now_ns() < doubted->until_ns;
+    bool narrow = doubted && spotnik_clock_ns() < doubted->until_ns;
     pthread_mutex_unlock(&exchange->lock);
     return spotnik_engine_dial(engine_of(exchange), peer, narrow, exchange->silence_ns, stop_fd,
                                ret_fd);

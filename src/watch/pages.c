@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/time.h"
-#include "transfer/thread.h"
 #include "watch/inside.h"
 #include "watch/page.h"
 
@@ -94,7 +94,7 @@ static bool get_stream(struct spotnik_watch *watch, struct spotnik_http_reply *r
 static bool get_health(struct spotnik_watch *watch, struct spotnik_http_reply *ret)
 {
     pthread_mutex_lock(&watch->lock);
-    uint64_t since_ns = spotnik_time_since(spotnik_thread_now_ns(), watch->now->now_ns);
+    uint64_t since_ns = spotnik_time_since(spotnik_clock_ns(), watch->now->now_ns);
     pthread_mutex_unlock(&watch->lock);
     return since_ns < ALIVE_NS ? give_words(ret, 200, "ok\n")
                                : give_words(ret, 503, "the watcher is stuck\n");

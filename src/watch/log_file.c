@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "watch/inside.h"
 
-int spotnik_watch_file_open(const char *dir, const char *member, int *ret_fd)
+int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd)
 {
     char path[4096];
 
@@ -30,7 +30,7 @@ int spotnik_watch_file_open(const char *dir, const char *member, int *ret_fd)
     return 0;
 }
 
-bool spotnik_watch_file_write(int fd, const char *line, bool lasting)
+bool spotnik_watch_log_write(int fd, const char *line, bool lasting)
 {
     char text[EVENT_MAX + 1];
     size_t size = strlen(line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host lists. See hosts.h. */
-#include "peers/hosts.h"
+/* Host lists. See host_list.h. */
+#include "peers/host_list.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -94,8 +94,8 @@ static int expand(struct output *output, const char *done, const char *rest)
     return rc;
 }
 
-int spotnik_hosts_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max,
-                         uint32_t *ret_count)
+int spotnik_host_list_expand(const char *list, char (*ret)[SPOTNIK_HOST_NAME], uint32_t max,
+                             uint32_t *ret_count)
 {
     struct output output = { .name = ret, .max = max };
     int rc = 0;

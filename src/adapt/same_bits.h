@@ -6,8 +6,8 @@
  * them only + - * / and comparisons are used, which IEEE 754 rounds in one way, in the order that
  * is written. The build forbids contraction (-ffp-contract=off) and reordering. The assertion below
  * forbids excess precision. No function of libm takes part: those differ between versions. */
-#ifndef SPOTNIK_ADAPT_AGREED_H
-#define SPOTNIK_ADAPT_AGREED_H
+#ifndef SPOTNIK_ADAPT_SAME_BITS_H
+#define SPOTNIK_ADAPT_SAME_BITS_H
 
 _Static_assert(__FLT_EVAL_METHOD__ == 0,
                "agreed decisions need doubles without excess precision (-mfpmath=sse)");
