@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data connections from the predecessor, and in a small view from all others: header in, ask the
  * core where it belongs, payload straight to its place (or through a scratch chunk where it is
- * reduced). One read takes the rest of a payload, its stamp, and the next header together. A payload
- * counts once its stamp is right: where bytes were taken out of the stream it is not.
+ * reduced). One read takes the rest of a payload, its stamp, and the next header together. A
+ * payload counts once its stamp is right: where bytes were taken out of the stream it is not.
  *
  * A lane may be several connections (widen.c). Each frame says which turn it has among those of its
  * epoch. The core sees them in that order, as if they had come on one: one before its turn is read

@@ -90,8 +90,8 @@ int spotnik_data_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], const struct s
     return SPOTNIK_OK;
 }
 
-/* The name is random, so that no data look like a stamp but by chance; the product spreads epochs so
- * far that no count of turns leads from one to another. */
+/* The name is random, so that no data look like a stamp but by chance; the product spreads epochs
+ * so far that no count of turns leads from one to another. */
 void spotnik_stamp_encode(const uint8_t name[SPOTNIK_STAMP_BYTES], uint64_t epoch, uint64_t turn,
                           uint8_t ret_stamp[SPOTNIK_STAMP_BYTES])
 {

@@ -192,7 +192,7 @@ static void only_data_frames_are_data(void **state)
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_ERR_ARGUMENT);
 }
 
-/* Two frames of a lane never have one stamp: not within an epoch, and not across two that follow. */
+/* Two frames of a lane never have one stamp: neither in an epoch, nor across two. */
 static void test_stamps_differ(void **context)
 {
     static const uint8_t name[SPOTNIK_STAMP_BYTES] = { 1, 2, 3, 4, 5, 6, 7, 0xff };
