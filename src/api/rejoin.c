@@ -247,6 +247,22 @@ static void strike(struct spotnik_job *job)
     job->strikes = soon ? job->strikes + 1 : 0;
 }
 
+/* All others are gone, or out of reach. What it holds may be the newest state, or miss steps that
+ * they made: only its user can tell. */
+static int left_alone(const struct spotnik_job *job)
+{
+    char last[200];
+
+    snprintf(last, sizeof last, "%s", spotnik_last_error());
+    return spotnik_error_return(
+        SPOTNIK_ERR_PEERS,
+        "the others went on without this member after its step %llu, and none of them was found in "
+        "%llu s (%s); start this program again, to go on from the newest checkpoint; if its state "
+        "is newer, save it first",
+        (unsigned long long)job->committed, (unsigned long long)(REJOIN_TIMEOUT_NS / SPOTNIK_S),
+        last);
+}
+
 int spotnik_job_rejoin(struct spotnik_job *job)
 {
 
@@ -269,8 +285,8 @@ int spotnik_job_rejoin(struct spotnik_job *job)
         if (spotnik_job_is_noticed(job))
             return spotnik_error_return(SPOTNIK_ERR_LEAVING,
                                         "a notice came before this member was in the job");
-        if (spent_ns >= REJOIN_TIMEOUT_NS)
-            return SPOTNIK_ERR_PEERS; /* the detail of the last attempt stands */
+        if (spent_ns >= REJOIN_TIMEOUT_NS) /* the detail of the last attempt stands */
+            return job->was_in ? left_alone(job) : SPOTNIK_ERR_PEERS;
         int rc = try_once(job, REJOIN_TIMEOUT_NS - spent_ns);
 
         if (!rc) {

@@ -32,7 +32,9 @@ struct spotnik_outgoing {
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
     /* NULL: zeros; the frame is of an older epoch, and its receiver drops it */
     const uint8_t *payload;
-    size_t bytes, sent; /* of prefix and payload together */
+    uint8_t stamp[SPOTNIK_STAMP_BYTES];
+    size_t payload_bytes, stamp_bytes; /* no stamp: its reader speaks an older version */
+    size_t sent;                       /* of prefix, payload and stamp together */
 };
 
 /* One connection of a lane. */
@@ -104,8 +106,9 @@ struct spotnik_stream {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* head: of the connection; */
     uint32_t width;                         /* how many there are, */
     uint64_t epoch, turn;                   /* and which frame is next on whichever of them */
-    uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
-    size_t prefix_have;
+    /* the stamp of the frame under way, if it has one, and the prefix of the next */
+    uint8_t ahead[SPOTNIK_STAMP_BYTES + SPOTNIK_DATA_PREFIX_BYTES];
+    size_t ahead_have, stamp_bytes;
     uint64_t frame_turn; /* of the header below */
     struct spotnik_chunk_header header;
     struct spotnik_placement placement;

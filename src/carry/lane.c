@@ -26,6 +26,11 @@
 
 static const uint8_t zeros[65536];
 
+static size_t frame_bytes(const struct spotnik_outgoing *frame)
+{
+    return sizeof frame->prefix + frame->payload_bytes + frame->stamp_bytes;
+}
+
 static void close_sockets(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
     struct spotnik_track *first = &lane->first;
@@ -230,8 +235,15 @@ static uint64_t turn_next(struct spotnik_lane *lane, uint64_t epoch)
     return lane->turn++;
 }
 
-static void frame_make(struct spotnik_carriage *carriage, const struct spotnik_transfer *transfer,
-                       uint64_t turn, struct spotnik_outgoing *frame)
+static void frame_stamp(const struct spotnik_lane *lane, uint64_t epoch, uint64_t turn,
+                        struct spotnik_outgoing *frame)
+{
+    frame->stamp_bytes = lane->speech >= SPOTNIK_SPEECH_STAMPS ? SPOTNIK_STAMP_BYTES : 0;
+    spotnik_stamp_encode(lane->name, epoch, turn, frame->stamp);
+}
+
+static void frame_make(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
+                       const struct spotnik_transfer *transfer, struct spotnik_outgoing *frame)
 {
     const struct spotnik_chunk_header *header = &transfer->header;
     const struct spotnik_bucket_memory *bucket = &carriage->bucket[header->bucket];
@@ -247,9 +259,12 @@ static void frame_make(struct spotnik_carriage *carriage, const struct spotnik_t
         source = shared;
     SPOTNIK_ASSERT(bytes <= carriage->limits->chunk_bytes);
     SPOTNIK_ASSERT(bytes == 0 || source != NULL);
+    uint64_t turn = turn_next(lane, header->epoch);
     spotnik_data_encode(header, turn, (uint32_t)bytes, frame->prefix);
+    spotnik_frame_version_set(frame->prefix, lane->speech);
+    frame_stamp(lane, header->epoch, turn, frame);
     frame->payload = bytes > 0 ? source + transfer->offset * one : NULL;
-    frame->bytes = sizeof frame->prefix + bytes;
+    frame->payload_bytes = bytes;
     frame->sent = 0;
 }
 
@@ -262,37 +277,52 @@ static void queue_fill(struct spotnik_carriage *carriage, struct spotnik_lane *l
     uint32_t most = lane->used > 1 ? 1 : SPOTNIK_LANE_FRAMES;
     size_t queued = 0;
     for (uint32_t i = 0; i < track->count; i++)
-        queued += track->frame[i].bytes - track->frame[i].sent;
+        queued += frame_bytes(&track->frame[i]) - track->frame[i].sent;
     while (track->count < most && queued < QUEUE_BYTES
            && spotnik_core_send_next(carriage->core, lane->peer.id, &transfer)) {
         spotnik_recorder_sent(carriage->recorder, lane->peer.id);
-        frame_make(carriage, &transfer, turn_next(lane, transfer.header.epoch),
-                   &track->frame[track->count]);
-        spotnik_frame_version_set(track->frame[track->count].prefix, lane->speech);
-        queued += track->frame[track->count++].bytes;
+        frame_make(carriage, lane, &transfer, &track->frame[track->count]);
+        queued += frame_bytes(&track->frame[track->count++]);
     }
 }
 
-/* The rest of one frame; zeros come in pieces, as many as fit in this call. */
-static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piece, int room)
+/* What is left of a part of a frame that begins at `begin`. Returns the number of pieces. */
+static int part_piece(const struct spotnik_outgoing *frame, size_t begin, const uint8_t *part,
+                      size_t bytes, struct iovec *piece)
+{
+    size_t gone = frame->sent > begin ? frame->sent - begin : 0;
+    if (gone >= bytes)
+        return 0;
+    *piece = (struct iovec){ .iov_base = (void *)(part + gone), .iov_len = bytes - gone };
+    return 1;
+}
+
+/* In pieces, as many as fit in this call. */
+static int zero_pieces(const struct spotnik_outgoing *frame, struct iovec *piece, int room)
 {
     int count = 0;
-    size_t at = frame->sent, prefix = sizeof frame->prefix;
-    if (at < prefix) {
-        piece[count++] =
-            (struct iovec){ .iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at };
-        at = prefix;
-    }
-    if (frame->payload != NULL && at < frame->bytes && count < room) {
-        piece[count++] = (struct iovec){ .iov_base = (void *)(frame->payload + (at - prefix)),
-                                         .iov_len = frame->bytes - at };
-        return count;
-    }
-    while (frame->payload == NULL && at < frame->bytes && count < room) {
-        size_t some = frame->bytes - at < sizeof zeros ? frame->bytes - at : sizeof zeros;
+    size_t at = frame->sent > sizeof frame->prefix ? frame->sent : sizeof frame->prefix,
+           end = sizeof frame->prefix + frame->payload_bytes;
+    while (at < end && count < room) {
+        size_t some = end - at < sizeof zeros ? end - at : sizeof zeros;
         piece[count++] = (struct iovec){ .iov_base = (void *)zeros, .iov_len = some };
         at += some;
     }
+    return count;
+}
+
+/* The rest of one frame; room for two pieces at least, beside those of zeros. */
+static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piece, int room)
+{
+    size_t prefix = sizeof frame->prefix, payload = frame->payload_bytes;
+    int count = part_piece(frame, 0, frame->prefix, prefix, piece);
+    if (frame->payload != NULL)
+        count += part_piece(frame, prefix, frame->payload, payload, piece + count);
+    else
+        count += zero_pieces(frame, piece + count, room - count);
+    if (count < room)
+        count +=
+            part_piece(frame, prefix + payload, frame->stamp, frame->stamp_bytes, piece + count);
     return count;
 }
 
@@ -301,7 +331,7 @@ static bool is_whole(const struct spotnik_outgoing *frame, const struct iovec *p
     size_t bytes = frame->sent;
     for (int i = 0; i < count; i++)
         bytes += piece[i].iov_len;
-    return bytes == frame->bytes;
+    return bytes == frame_bytes(frame);
 }
 
 static int queue_pieces(const struct spotnik_track *track, struct iovec *piece)
@@ -322,10 +352,10 @@ static void queue_advance(struct spotnik_track *track, size_t sent)
     uint32_t done = 0;
     while (sent > 0 && done < track->count) {
         struct spotnik_outgoing *frame = &track->frame[done];
-        size_t left = frame->bytes - frame->sent, some = sent < left ? sent : left;
+        size_t left = frame_bytes(frame) - frame->sent, some = sent < left ? sent : left;
         frame->sent += some;
         sent -= some;
-        if (frame->sent < frame->bytes)
+        if (frame->sent < frame_bytes(frame))
             break;
         done++;
     }
@@ -388,8 +418,7 @@ static bool is_held(const struct spotnik_carriage *carriage, const struct spotni
                     const struct spotnik_track *track)
 {
     const struct spotnik_outgoing *first = &track->frame[0];
-    bool zeros_next =
-        track->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
+    bool zeros_next = track->count > 0 && first->payload == NULL && first->payload_bytes > 0;
     return zeros_next && (carriage->stand->frozen || !lane->expected);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data connections from the predecessor, and in a small view from all others: header in, ask the
  * core where it belongs, payload straight to its place (or through a scratch chunk where it is
- * reduced). One read takes the rest of a payload and the next header together.
+ * reduced). One read takes the rest of a payload, its stamp, and the next header together. A
+ * payload counts once its stamp is right: where bytes were taken out of the stream it is not.
  *
  * A lane may be several connections (widen.c). Each frame says which turn it has among those of its
  * epoch. The core sees them in that order, as if they had come on one: one before its turn is read
@@ -213,12 +214,12 @@ static bool prefix_take(struct spotnik_carriage *carriage, struct spotnik_stream
 {
     struct spotnik_frame frame;
     uint32_t bytes;
-    stream->prefix_have = 0;
-    if (spotnik_frame_decode(stream->prefix, carriage->limits, &frame) != 0
-        || spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header,
-                               &bytes)
-               != 0)
+    const uint8_t *prefix = stream->ahead + stream->stamp_bytes;
+    stream->ahead_have = 0;
+    if (spotnik_frame_decode(prefix, carriage->limits, &frame) != 0
+        || spotnik_data_decode(prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
         return false;
+    stream->stamp_bytes = frame.version >= SPOTNIK_SPEECH_STAMPS ? SPOTNIK_STAMP_BYTES : 0;
     stream->bytes = bytes;
     stream->have = 0;
     stream->frame_turn = frame.turn;
@@ -247,8 +248,13 @@ static void body_done(struct spotnik_carriage *carriage, struct spotnik_stream *
     spotnik_loop_drive(carriage->loop, &event);
 }
 
-/* One read: what is missing of the payload, and the next header behind it. Returns recvmsg's
- * result. */
+static size_t ahead_bytes(const struct spotnik_stream *stream)
+{
+    return stream->stamp_bytes + SPOTNIK_DATA_PREFIX_BYTES;
+}
+
+/* One read: what is missing of the payload, and its stamp and the next header behind it. Returns
+ * recvmsg's result. */
 static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_stream *stream)
 {
     struct iovec piece[2];
@@ -259,8 +265,8 @@ static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_strea
         uint8_t *to = place != NULL ? place + stream->have : carriage->sink;
         piece[count++] = (struct iovec){ .iov_base = to, .iov_len = left };
     }
-    piece[count++] = (struct iovec){ .iov_base = stream->prefix + stream->prefix_have,
-                                     .iov_len = sizeof stream->prefix - stream->prefix_have };
+    piece[count++] = (struct iovec){ .iov_base = stream->ahead + stream->ahead_have,
+                                     .iov_len = ahead_bytes(stream) - stream->ahead_have };
     size_t asked = left + piece[count - 1].iov_len;
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = count };
     ssize_t got = recvmsg(stream->socket.fd, &message, MSG_DONTWAIT);
@@ -268,20 +274,37 @@ static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_strea
         return got;
     size_t payload = (size_t)got < left ? (size_t)got : left;
     stream->have += payload;
-    stream->prefix_have += (size_t)got - payload;
+    stream->ahead_have += (size_t)got - payload;
     if ((size_t)got < asked)
         spotnik_socket_drained(&stream->socket);
     carriage->counts.bytes_received += (size_t)got;
     return got;
 }
 
-/* Everything that can be done without reading. False: the peer breaks the protocol. */
+static bool is_whole(const struct spotnik_stream *stream)
+{
+    return stream->state == SPOTNIK_STREAM_BODY && stream->have == stream->bytes
+           && stream->ahead_have >= stream->stamp_bytes;
+}
+
+static bool stamp_is_right(const struct spotnik_stream *stream)
+{
+    uint8_t stamp[SPOTNIK_STAMP_BYTES];
+    spotnik_stamp_encode(stream->head->name, stream->header.epoch, stream->frame_turn, stamp);
+    return memcmp(stamp, stream->ahead, stream->stamp_bytes) == 0;
+}
+
+/* Everything that can be done without reading. False: the peer breaks the protocol, or somebody has
+ * had his hands in the stream. */
 static bool advance(struct spotnik_carriage *carriage, struct spotnik_stream *stream)
 {
     for (;;) {
-        if (stream->state == SPOTNIK_STREAM_BODY && stream->have == stream->bytes)
+        if (is_whole(stream)) {
+            if (!stamp_is_right(stream))
+                return false;
             body_done(carriage, stream);
-        if (stream->state != SPOTNIK_STREAM_PREFIX || stream->prefix_have < sizeof stream->prefix)
+        }
+        if (stream->state != SPOTNIK_STREAM_PREFIX || stream->ahead_have < ahead_bytes(stream))
             return true;
         if (!prefix_take(carriage, stream))
             return false;

@@ -44,7 +44,8 @@
 #define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
 #define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, and witnesses of ties, */
 #define SPOTNIK_SPEECH_BRIEF 8   /* brief tokens and proposals, */
-#define SPOTNIK_SPEECH_NEWEST 8  /* of a link that says none, */
+#define SPOTNIK_SPEECH_STAMPS 9  /* stamps behind chunks of data, */
+#define SPOTNIK_SPEECH_NEWEST 9  /* of a link that says none, */
 #define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258  /* 0..255 are the caller's */
 /* the library's own: numbers that all members decide by (src/api/agreed.h) */

@@ -281,7 +281,8 @@ static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search
             ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                    "%s/%s leaves no number for another founding; no founding made "
                                    "it: remove it",
-                                   search->peers->spec.directory, search->watch.genesis.name)
+                                   search->peers->spec.directory,
+                                   spotnik_lookout_highest(&search->watch))
             : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
                                    search->peers->spec.directory, (unsigned long long)generation);
     return SPOTNIK_PEERS_ERROR;

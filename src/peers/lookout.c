@@ -246,14 +246,30 @@ bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
     return woken;
 }
 
-uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch)
+/* The record that knows of the highest generation, if that is above the genesis; else NULL. */
+static const struct spotnik_sighting *higher(const struct spotnik_lookout *watch)
 {
+    const struct spotnik_sighting *found = NULL;
     uint64_t highest = watch->generation;
     for (uint32_t i = 0; i < watch->count; i++)
         if (watch->entry[i].reading == SPOTNIK_READING_RECORD
-            && watch->entry[i].record.generation > highest)
-            highest = watch->entry[i].record.generation;
-    return highest + 1;
+            && watch->entry[i].record.generation > highest) {
+            found = &watch->entry[i];
+            highest = found->record.generation;
+        }
+    return found;
+}
+
+uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch)
+{
+    const struct spotnik_sighting *record = higher(watch);
+    return (record != NULL ? record->record.generation : watch->generation) + 1;
+}
+
+const char *spotnik_lookout_highest(const struct spotnik_lookout *watch)
+{
+    const struct spotnik_sighting *record = higher(watch);
+    return record != NULL ? record->name : watch->genesis.name;
 }
 
 void spotnik_lookout_done(struct spotnik_lookout *watch)

@@ -61,6 +61,9 @@ bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
 /* One more than any generation that a genesis or a record knows of. */
 uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch);
 
+/* The file that knows of the highest one. */
+const char *spotnik_lookout_highest(const struct spotnik_lookout *watch);
+
 /* "genesis-<n>": n, 0 for another name. */
 uint64_t spotnik_genesis_parse(const char *name);
 void spotnik_genesis_name(uint64_t generation, char name[64]);

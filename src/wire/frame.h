@@ -5,7 +5,7 @@
  *
  *     0      1        2     3      4              8                24
  *     | 'S'  version  kind  zero | payload bytes | tag (16)       | payload ...
- *                                DATA:           | turn (8)  zero |
+ *                                DATA:           | turn (8)  zero | elements ... stamp (8)
  *
  * Every frame but DATA carries a tag: the first 16 bytes of HMAC-SHA-256, under the sender's key of
  * this connection (spotnik_handshake_keys()), over the input that spotnik_frame_tag_input() begins
@@ -20,8 +20,8 @@
 #include "core/core.h"
 
 /* ours, the newest; 6: CLAIM, PLACES, digests in HEARTBEAT, GOODBYE OVER; 7: lineages; 8: brief
- * messages */
-#define SPOTNIK_WIRE_VERSION 8
+ * messages; 9: stamps */
+#define SPOTNIK_WIRE_VERSION 9
 #define SPOTNIK_WIRE_OLDEST 5 /* that we speak with members that have not been upgraded yet */
 #define SPOTNIK_FRAME_BYTES 24
 #define SPOTNIK_FRAME_TAG_BYTES 16

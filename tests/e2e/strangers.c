@@ -38,7 +38,7 @@ enum {
     SILENT = 200,
     SCANS = 200,
     TALKERS = 8,
-    OTHER_VERSION = 9
+    OTHER_VERSION = SPOTNIK_WIRE_VERSION + 1
 };
 
 static char door[MEMBERS + 1][32];

@@ -44,9 +44,9 @@ static int half_sent(struct spotnik_engine *engine, struct spotnik_lane *lane)
     engine->carriage->lane_count = 1;
     lane->wanted = lane->expected = lane->first.up = lane->first.socket.writable = true;
     lane->peer = (struct spotnik_member){ .id = cluster_id(2) };
-    lane->first.frame[0] = (struct spotnik_outgoing){
-        .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES, .sent = SENT_BYTES
-    };
+    lane->first.frame[0] = (struct spotnik_outgoing){ .payload = payload,
+                                                      .payload_bytes = PAYLOAD_BYTES,
+                                                      .sent = SENT_BYTES };
     lane->first.count = 1;
     return fd[1];
 }

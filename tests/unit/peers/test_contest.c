@@ -104,6 +104,29 @@ static void a_number_that_nobody_would_read_founds_nothing(void **state)
     seeker_close(&newcomer);
 }
 
+/* Members that had taken that number for theirs died with it, and the copy is gone: the record is
+ * named, and without it the job is founded. */
+static void a_record_of_such_a_number_is_named(void **state)
+{
+    (void)state;
+    struct spotnik_record dead = stranger_make(52);
+    struct seeker newcomer;
+    char path[256];
+    dead.founding = 88;
+    dead.generation = 999999999999999999;
+    record_put(&dead);
+    seek(&newcomer, 1, 60 * SECOND);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
+    const char *name = strstr(spotnik_last_error(), "/member-");
+    assert_non_null(name);
+    snprintf(path, sizeof path, "%s%.*s", directory, (int)strcspn(name, " "), name);
+    assert_int_equal(unlink(path), 0);
+    seeker_close(&newcomer);
+    seek(&newcomer, 2, 60 * SECOND);
+    assert_int_equal(newcomer.rc, 0);
+    seeker_close(&newcomer);
+}
+
 int main(void)
 {
     setenv("SPOTNIK_STALE_MS", "2000", 1);
@@ -114,6 +137,8 @@ int main(void)
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_number_that_nobody_would_read_founds_nothing,
                                         directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_record_of_such_a_number_is_named, directory_make,
+                                        directory_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
