@@ -33,6 +33,7 @@ from .torch._session import Session, current
 try:
     from transformers import (  # type: ignore[import-not-found, unused-ignore]
         EarlyStoppingCallback,
+        ProgressCallback,
         Trainer,
         TrainerCallback,
     )
@@ -61,6 +62,7 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._loader: Any = None
         self._kind: Any = None
         self._feed: Optional[_Feed] = None
+        self._bars: list[Any] = []
         #: Is this the member that writes files? Another one when it is lost.
         self.senior = True
 
@@ -73,15 +75,16 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             )
         optimizer, self._loader = given["optimizer"], given["train_dataloader"]
         optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's, around the one that trains
-        accumulate = int(args.gradient_accumulation_steps)
+        accumulate, trainer = int(args.gradient_accumulation_steps), _trainer()
         objects = (given["lr_scheduler"], _Stopping(state, self))
         prepare(given["model"], optimizer, *objects, accumulate=accumulate, **self._settings)
-        self._feed = _Feed(current(), self._loader, args, state, _Items(_trainer()))
+        self._feed = _Feed(current(), self._loader, args, state, _Items(trainer))
         self._kind = type(self._loader)
         self._loader.spotnik_feed = self._feed
         _become(self._loader, type("SharedLoader", (self._kind,), {"__iter__": _iterate}))
         self._feed.join()
         self._look(args, state, control)
+        self._bars = [one for one in trainer.callback_handler.callbacks if isinstance(one, ProgressCallback)]
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A step begins."""
@@ -122,6 +125,16 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             args.distributed_state.process_index = args.distributed_state.local_process_index = step.rank
         state.is_world_process_zero = state.is_local_process_zero = self.senior
         control.should_save = control.should_save and self.senior
+        self._show(args, state, control)
+
+    def _show(self, args: Any, state: Any, control: Any) -> None:
+        """One member shows progress. A bar is made only where its process is the first one when the training begins."""
+        for one in self._bars:
+            if self.senior and one.training_bar is None:
+                one.on_train_begin(args, state, control)
+            elif not self.senior and one.training_bar is not None:
+                one.training_bar.close()
+                one.training_bar = None
 
 
 def _best(args: Any, state: Any) -> Optional[str]:

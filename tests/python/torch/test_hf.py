@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import EPOCHS_MOST, KILLS, agreed, disturb
+from disturb import EPOCHS_MOST, KILLS, agreed, disturb, kill_the_one_that_shows
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -90,6 +91,7 @@ def train(
     epochs: int = EPOCHS,
     stop: str = "none",
     bf16: bool = False,
+    bars: bool = False,
     **settings: Any,
 ) -> None:
     transformers.logging.set_verbosity_error()
@@ -106,10 +108,12 @@ def train(
         save_strategy="epoch",
         save_total_limit=1,
         report_to="none",
-        disable_tqdm=True,
+        disable_tqdm=not bars,
         logging_strategy="no",
         dataloader_pin_memory=False,
     )
+    if bars:
+        transformers.trainer_callback.tqdm = functools.partial(Bar, tell)
     model = Classifier()
     callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop), "pauses" in settings)]
     trainer = Trainer(
@@ -209,6 +213,39 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert ends[0] == ends[1] == ends[2]
     assert ends[0]["done"] == last
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+
+
+class Bar:
+    """In place of tqdm's: tells how far the bar of the training is."""
+
+    def __init__(self, tell: Tell, total: int, leave: bool = True, **_: Any) -> None:
+        self.tell, self.shown = tell if leave else (lambda **_: None), 0  # that of an evaluation does not stay
+        self.tell(bar=0)
+
+    def update(self, more: int) -> None:
+        self.shown += more
+        self.tell(bar=self.shown)
+
+    def write(self, _: str) -> None:
+        pass
+
+    def close(self) -> None:
+        self.tell(bar=-1)
+
+
+def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), epochs=EPOCHS_MOST, stop=str(stop), bars=True)
+    lost = kill_the_one_that_shows(job, stop)
+    assert not job.errors()
+    bars = [[line["bar"] for line in member.lines if "bar" in line] for member in job.members]
+    assert sum(map(bool, bars)) == 2, "one shows, then another"
+    (after,) = (bar for bar, member in zip(bars, job.members) if bar and member is not lost)
+    last = int(stop.read_text())
+    assert after[0] == 0 and after[1] > 1, "it goes on where the first was"
+    assert after[2:] == [*range(after[1] + 1, last + 1), -1]
 
 
 def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path, long_run: bool) -> None:
