@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import EPOCHS_MOST, KILLS, agreed, disturb, kill_the_one_that_shows
+from disturb import EPOCHS_MOST, KILLS, agreed, disturb, kill_the_one_that_shows, tell_to_stop
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -451,40 +450,42 @@ def test_all_end_with_the_best_model_and_the_job_with_the_last(cluster: Make, tm
 
 # ---- early stopping ----
 
-PATIENCE, PLATEAU = 20, 3
+PATIENCE = 3
 
 
 class Meets(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
-    """Those that came first wait at an evaluation until the late one is on its way into the job."""
+    """A late member tells in which step it takes its part; patience ends some evaluations after that one.
 
-    def __init__(self, tell: Tell, arrived: Path, is_late: bool) -> None:
-        self.tell, self.arrived, self.is_late = tell, arrived, is_late
+    It writes that before it gives its share of the step, so others find it in every evaluation after the step.
+    """
+
+    def __init__(self, tell: Tell, part: Path, is_late: bool, stopping: Any) -> None:
+        self.tell, self.part, self.is_late, self.stopping = tell, part, is_late, stopping
         self.evaluations = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.is_late:
-            self.arrived.touch()
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        step = spotnik.job().running
+        assert step is not None
+        if self.is_late and not step.replay and not self.part.exists():
+            tell_to_stop(self.part, step.number)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.evaluations += 1
-        if not self.is_late and self.evaluations == PLATEAU:
-            self.tell(waits=state.global_step)
-            while not self.arrived.exists():
-                time.sleep(0.01)
-        if self.evaluations >= PLATEAU and spotnik.size() < 3:
-            time.sleep(0.5)  # so that the late one comes in before the last epoch
+        self.tell(evaluated=state.global_step)
+        if self.part.exists() and state.global_step >= int(self.part.read_text()):
+            self.stopping.early_stopping_patience = int(self.part.read_text()) // steps_of(1) + PATIENCE
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.tell(evaluations=self.evaluations)
 
 
-def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
+def stops_early(tell: Tell, folder: str, part: str, late: bool) -> None:
     """The metric never gets better after the first evaluation."""
     transformers.logging.set_verbosity_error()
     arguments = TrainingArguments(
         output_dir=folder,
         use_cpu=True,
-        num_train_epochs=2000,
+        num_train_epochs=EPOCHS_MOST,
         per_device_train_batch_size=BATCH,
         eval_strategy="epoch",
         save_strategy="no",
@@ -495,17 +496,13 @@ def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
         logging_strategy="no",
         dataloader_pin_memory=False,
     )
-    callbacks = [
-        Meets(tell, Path(arrived), late),
-        transformers.EarlyStoppingCallback(early_stopping_patience=PATIENCE),
-        Callback(seed=7),
-    ]
+    stopping = transformers.EarlyStoppingCallback(early_stopping_patience=EPOCHS_MOST)
     trainer = Trainer(
         Classifier(),
         arguments,
         train_dataset=samples(),
         eval_dataset=samples()[:4],
-        callbacks=callbacks,
+        callbacks=[Meets(tell, Path(part), late, stopping), stopping, Callback(seed=7)],
         compute_metrics=lambda _: {"same": 1.0},
     )
     trainer.train()
@@ -513,19 +510,21 @@ def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
 
 
 def test_all_stop_early_after_the_same_step(cluster: Make, tmp_path: Path) -> None:
-    job = cluster()
+    """One that joins has the best metric and the count of the others."""
+    job, part = cluster(), tmp_path / "part"
     job.gather(2)
 
     def start(number: int, late: bool) -> None:
-        job.start(stops_early, folder=str(job.folder / f"out{number}"), arrived=str(tmp_path / "arrived"), late=late)
+        job.start(stops_early, folder=str(job.folder / f"out{number}"), part=str(part), late=late)
 
     for number in range(2):
         start(number, late=False)
     for _, line in job.events():
-        if "waits" in line and len(job.members) == 2:
+        if "evaluated" in line and len(job.members) == 2:
             start(2, late=True)
     assert not job.errors()
-    assert [end["done"] for end in job.lines("done")] == [(1 + PATIENCE) * steps_of(1)] * 3
+    patience = int(part.read_text()) // steps_of(1) + PATIENCE
+    assert [end["done"] for end in job.lines("done")] == [(1 + patience) * steps_of(1)] * 3
     *_, late = job.members
     (line,) = (line for line in late.lines if "evaluations" in line)
-    assert line["evaluations"] < 1 + PATIENCE - PLATEAU + 1, "it was not late"
+    assert line["evaluations"] < 1 + patience, "it was not late"
