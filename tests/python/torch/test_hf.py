@@ -108,11 +108,13 @@ def train(
         save_total_limit=1,
         report_to="none",
         disable_tqdm=not bars,
-        logging_strategy="no",
+        logging_strategy="steps" if bars else "no",
+        logging_steps=1,
         dataloader_pin_memory=False,
     )
     if bars:
         transformers.trainer_callback.tqdm = functools.partial(Bar, tell)
+        transformers.trainer.get_reporting_integration_callbacks = lambda _: [Reporter(tell)]
     model = Classifier()
     callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop), "pauses" in settings)]
     trainer = Trainer(
@@ -232,6 +234,33 @@ class Bar:
         self.tell(bar=-1)
 
 
+class Reporter(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """As that of W&B: one that was not the first process when it was set up has no run."""
+
+    __module__ = "transformers.integrations.test"
+    _initialized = False
+    run: Any = None
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        assert model is not None
+        if not self._initialized:
+            self._initialized = True
+            if state.is_world_process_zero:
+                self.run = []
+                self.tell(runs=state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        if state.is_world_process_zero:
+            self.run.append(state.global_step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.is_world_process_zero:
+            self.tell(run=self.run)
+
+
 def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tmp_path: Path) -> None:
     job, stop = cluster(), tmp_path / "stop"
     job.gather(3)
@@ -245,6 +274,9 @@ def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tm
     last = int(stop.read_text())
     assert after[0] == 0 and after[1] > 1, "it goes on where the first was"
     assert after[2:] == [*range(after[1] + 1, last + 1), -1]
+    assert len(job.lines("runs")) == 2, "one reports, then another"
+    (line,) = job.lines("run")
+    assert sorted(set(line["run"])) == [*range(line["run"][0], last + 1)]
 
 
 def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path, long_run: bool) -> None:
