@@ -155,6 +155,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         self._shows = is_zero
         if not is_zero:
             bar.on_train_end(module.trainer, module)
+            bar.teardown(module.trainer, module, "fit")
             bar.disable()
             return
         bar.enable()

@@ -243,6 +243,48 @@ def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tm
     assert all((line["n"], line["of"]) == ((line["bar"] - 1) % steps_of(1) + 1, steps_of(1)) for line in after)
 
 
+class Moves(Strategy):
+    """The first one of the view at first, not in some steps, and then again: as one that was excluded may be."""
+
+    @property
+    def is_global_zero(self) -> bool:
+        step = self._feed.session.last_step if self._feed is not None else None
+        return step is None or not 3 <= step.number <= 6
+
+
+class Rich(lightning.pytorch.callbacks.RichProgressBar):  # type: ignore[misc, unused-ignore]
+    def __init__(self, tell: Tell) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
+        super().on_train_batch_end(trainer, *others)
+        if self.progress is not None and self.progress.live.is_started:
+            self.tell(bar=trainer.global_step, n=self.train_progress_bar.completed)
+
+
+def moves(tell: Tell, kind: type) -> None:
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        strategy=Moves(),
+        max_epochs=2,
+        callbacks=[kind(tell)],
+        logger=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(Task(tell, Path("none")), DataLoader(data(torch.float32), batch_size=BATCH))
+
+
+@pytest.mark.parametrize("kind", [Bar, Rich])
+def test_a_bar_goes_and_comes_again(tmp_path: Path, kind: type) -> None:
+    if kind is Rich:
+        pytest.importorskip("rich", reason="rich is not installed")
+    lines = [line for line in alone(moves, tmp_path, kind=kind) if "bar" in line]
+    steps = [1, 2, *range(7, 2 * steps_of(1) + 1)]
+    assert [(line["bar"], line["n"]) for line in lines] == [(at, (at - 1) % steps_of(1) + 1) for at in steps]
+
+
 def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path) -> None:
     job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
 
