@@ -293,8 +293,8 @@ static void off_where_the_descriptor_is_no_table(void **state)
     slots->version--;
 }
 
-/* A process that a launcher has started has the environment, and asks the agent for the table; where
- * the agent has none at this place it does without. */
+/* A process that a launcher has started has the environment, and asks the agent for the table;
+ * where the agent has none at this place it does without. */
 static void found_at_the_agent(void **state)
 {
     (void)state;
