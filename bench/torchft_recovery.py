@@ -5,8 +5,9 @@
 
 It needs torchft. N processes train one small model with torchft's DDP and Optimizer. The parent kills one, and each
 survivor tells of its commits, with the clock of the host. What counts is the first commit of N - 1 members. A step that a
-survivor did not commit is one dropped. torchft 0.2.0's DDP raises an AssertionError when its all-reduce fails; a program
-would end there, and here it makes a new DDP. torchft's lighthouse is never lost; --lighthouse holds its settings.
+survivor did not commit is one dropped. torchft 0.2.0's DDP raises an AssertionError or AttributeError when its all-reduce
+fails; a program would end there, and here it makes a new DDP. torchft's lighthouse is never lost; --lighthouse holds
+its settings.
 
 Members have the table that `spotnik run` gives them (host_table.py). A group that is not whole within --gather-s seconds, before
 the kill or after it, does not count; how often that was is printed.
@@ -34,6 +35,7 @@ from pathlib import Path
 from typing import Any, Optional, TextIO
 
 import torch
+import torch._dynamo  # optimizers import it, which takes seconds: once here, not in every member
 import torchft
 from host_table import table_open, table_take
 from torch.distributed import TCPStore
@@ -44,12 +46,12 @@ from spotnik.torch.torchft import Manager
 WARM = 10  # commits of all members before a kill
 
 
-def managed(way: str, number: int, state: dict[str, Any]) -> Any:
+def managed(way: str, number: int, timeout_s: float, state: dict[str, Any]) -> Any:
     """The manager of one member."""
     if way == "spotnik":
         return Manager(None, **state)
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    limit = timedelta(seconds=60)
+    limit = timedelta(seconds=timeout_s)
     manager = LighthouseManager(
         pg=torchft.ProcessGroupGloo(timeout=limit),
         min_replica_size=1,
@@ -72,7 +74,8 @@ def member(way: str, number: int, arguments: argparse.Namespace, pipe: int) -> N
     torch.set_num_threads(1)
     net = torch.nn.Linear(elements, 1)
     inner = torch.optim.SGD(net.parameters(), lr=0.001)
-    manager = managed(way, number, {"load_state_dict": net.load_state_dict, "state_dict": net.state_dict})
+    state = {"load_state_dict": net.load_state_dict, "state_dict": net.state_dict}
+    manager = managed(way, number, arguments.timeout_s, state)
     model = torchft.DistributedDataParallel(manager, net)
     optimizer = torchft.Optimizer(manager, inner)
     inputs = torch.ones(4, elements)
@@ -82,7 +85,7 @@ def member(way: str, number: int, arguments: argparse.Namespace, pipe: int) -> N
         time.sleep(arguments.compute_ms / 1000)
         try:
             model(inputs).square().mean().backward()
-        except AssertionError:  # torchft 0.2.0's DDP, where Gloo fails under it: the error is reported; a new DDP goes on
+        except (AssertionError, AttributeError):  # torchft 0.2.0's DDP, where Gloo fails: it is reported; a new DDP goes on
             model = torchft.DistributedDataParallel(manager, net)
         optimizer.step()
         done = {"at": time.monotonic(), "committed": manager.current_step() > before}
@@ -156,7 +159,7 @@ def trial(way: str, size: int, arguments: argparse.Namespace) -> Optional[tuple[
         (folder / "key").touch(mode=0o600)
         (folder / "key").write_text(secrets.token_hex(32) + "\n")
         os.environ.update(SPOTNIK_PEERS=f"file:{folder / 'peers'}", SPOTNIK_KEY_FILE=str(folder / "key"))
-        lighthouse = open_lighthouse(arguments.lighthouse) if way == "torchft" else None
+        lighthouse = open_lighthouse(arguments, size) if way == "torchft" else None
         table = table_open(size)
         read, write = os.pipe()
         pids = begin(way, size, arguments, write)
@@ -174,15 +177,16 @@ def trial(way: str, size: int, arguments: argparse.Namespace) -> Optional[tuple[
                 lighthouse.wait()
 
 
-def open_lighthouse(settings: str) -> subprocess.Popen[bytes]:
+def open_lighthouse(arguments: argparse.Namespace, size: int) -> subprocess.Popen[bytes]:
     """Start a lighthouse, and wait until it listens."""
+    settings = arguments.lighthouse.format(least=size - 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     lighthouse = Path(__file__).with_name("torchft_lighthouse.py")
     command = [sys.executable, str(lighthouse), "--bind", f"127.0.0.1:{port}"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen([*command, *shlex.split(settings)], **quiet)
+    with open(arguments.log, "ab") as log:
+        server = subprocess.Popen([*command, *shlex.split(settings)], stdout=log, stderr=log)
     os.environ["TORCHFT_LIGHTHOUSE"] = f"http://127.0.0.1:{port}"
     while server.poll() is None:
         try:
@@ -203,8 +207,10 @@ def main() -> None:
     parser.add_argument("--gather-s", type=float, default=30.0, help="how long a group may take until all step together")
     parser.add_argument("--signal", default="SIGKILL", choices=["SIGKILL", "SIGSTOP"])
     parser.add_argument("--ways", nargs="+", default=["spotnik", "torchft"])
-    tuned = "--min_replicas 1 --quorum_tick_ms 10 --join_timeout_ms 100"
-    parser.add_argument("--lighthouse", default=tuned, help=f"its settings (default: {tuned})")
+    parser.add_argument("--timeout-s", type=float, default=60.0, help="torchft's, of its Gloo, too (its default: 60)")
+    tuned = "--min_replicas {least} --quorum_tick_ms 10 --join_timeout_ms 100"
+    parser.add_argument("--lighthouse", default=tuned, help=f"its settings; {{least}} is N - 1 (default: {tuned})")
+    parser.add_argument("--log", default=os.devnull, help="where the lighthouse writes; RUST_LOG=info: why a quorum waits")
     arguments = parser.parse_args()
     print(f"{arguments.kills} x {arguments.signal}, {os.cpu_count()} cores; lighthouse: {arguments.lighthouse}")
     for size in arguments.members:

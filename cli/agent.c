@@ -103,6 +103,7 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     fcntl(agent->slots_fd, F_SETFD, 0);
     snprintf(text, sizeof(text), "%d", agent->slots_fd);
     setenv("SPOTNIK_SLOTS_FD", text, 1);
+    variable_set("SPOTNIK_SLOTS_PID", (uint32_t)getppid());
     variable_set("SPOTNIK_SLOT", (uint32_t)(worker - agent->worker));
     variable_set("SPOTNIK_WORKER", worker->number);
     if (agent->torchrun)

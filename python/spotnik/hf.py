@@ -33,6 +33,7 @@ from .torch._session import Session, current
 try:
     from transformers import (  # type: ignore[import-not-found, unused-ignore]
         EarlyStoppingCallback,
+        ProgressCallback,
         Trainer,
         TrainerCallback,
     )
@@ -61,8 +62,19 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._loader: Any = None
         self._kind: Any = None
         self._feed: Optional[_Feed] = None
+        self._bars: list[Any] = []
+        self._reporters: list[Any] = []  # that are not set up here
+        self._given: dict[str, Any] = {}
         #: Is this the member that writes files? Another one when it is lost.
         self.senior = True
+
+    def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Stand before the Trainer's reporters: they ask which process is the first one when the training begins."""
+        handler = _trainer().callback_handler
+        mine = handler.callbacks.index(self) + 1
+        before = [one for one in handler.callbacks[:mine] if _is_reporter(one)]
+        others = [one for one in handler.callbacks[:mine] if one not in before]
+        handler.callbacks = [*others, *before, *handler.callbacks[mine:]]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Join the job, or found it."""
@@ -73,15 +85,18 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             )
         optimizer, self._loader = given["optimizer"], given["train_dataloader"]
         optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's, around the one that trains
-        accumulate = int(args.gradient_accumulation_steps)
+        accumulate, trainer = int(args.gradient_accumulation_steps), _trainer()
         objects = (given["lr_scheduler"], _Stopping(state, self))
         prepare(given["model"], optimizer, *objects, accumulate=accumulate, **self._settings)
-        self._feed = _Feed(current(), self._loader, args, state, _Items(_trainer()))
+        self._feed = _Feed(current(), self._loader, args, state, _Items(trainer))
         self._kind = type(self._loader)
         self._loader.spotnik_feed = self._feed
         _become(self._loader, type("SharedLoader", (self._kind,), {"__iter__": _iterate}))
         self._feed.join()
         self._look(args, state, control)
+        callbacks, self._given = trainer.callback_handler.callbacks, given
+        self._bars = [one for one in callbacks if isinstance(one, ProgressCallback)]
+        self._reporters = [] if self.senior else [one for one in callbacks if _is_reporter(one)]
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A step begins."""
@@ -110,6 +125,7 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         _become(self._loader, self._kind)
         self._feed.session.close()
         self._feed = None
+        self._given = {}
         if args.load_best_model_at_end and state.best_global_step not in (None, 0, state.global_step):
             state.best_model_checkpoint = _best(args, state)
 
@@ -122,6 +138,26 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             args.distributed_state.process_index = args.distributed_state.local_process_index = step.rank
         state.is_world_process_zero = state.is_local_process_zero = self.senior
         control.should_save = control.should_save and self.senior
+        self._show(args, state, control)
+
+    def _show(self, args: Any, state: Any, control: Any) -> None:
+        """One member shows progress and reports: what is made at the beginning, and in the first process only."""
+        if self.senior:
+            for one in self._reporters:
+                one._initialized = False
+                one.on_train_begin(args, state, control, **self._given)
+            self._reporters = []
+        for one in self._bars:
+            if self.senior and one.training_bar is None:
+                one.on_train_begin(args, state, control)
+            elif not self.senior and one.training_bar is not None:
+                one.training_bar.close()
+                one.training_bar = None
+
+
+def _is_reporter(callback: Any) -> bool:
+    """Is it of those that `report_to` names, or made from one?"""
+    return any(kind.__module__.startswith("transformers.integrations") for kind in type(callback).__mro__)
 
 
 def _best(args: Any, state: Any) -> Optional[str]:

@@ -25,6 +25,7 @@ from .torch._loader import Shard, shard
 from .torch._session import Session, current
 
 try:
+    from lightning.pytorch.callbacks import RichProgressBar, TQDMProgressBar
     from lightning.pytorch.strategies import SingleDeviceStrategy
     from lightning.pytorch.trainer.states import TrainerFn
     from lightning.pytorch.utilities.rank_zero import rank_zero_only  # type: ignore[attr-defined, unused-ignore]
@@ -59,6 +60,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         self._settings = settings
         self._feed: Optional[_Feed] = None
         self._slot = int(os.environ.get("SPOTNIK_SLOT", "0") or 0)
+        self._shows = self._slot == 0  # what Lightning asks before there is a job
         _zero.rank = self._slot
 
     # ---- where it runs ----
@@ -119,10 +121,12 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
             raise ArgumentError("fit() was given no training loader")
         self._feed.join()
         self._look()
+        self._show(in_epoch=False)
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """A step begins, perhaps."""
         self._look()
+        self._show(in_epoch=True)
 
     def on_train_end(self) -> None:
         """Leave the job: the module is an ordinary one again."""
@@ -140,6 +144,24 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
     def _look(self) -> None:
         """One member writes, whichever is first in the view."""
         _zero.rank = 0 if self.is_global_zero else max(1, self._slot)
+
+    def _show(self, in_epoch: bool) -> None:
+        """The member that writes shows progress. Of other bars than Lightning's own nobody knows how to move them."""
+        module, is_zero = self.lightning_module, self.is_global_zero
+        assert module is not None
+        bar = module.trainer.progress_bar_callback
+        if is_zero == self._shows or not isinstance(bar, (RichProgressBar, TQDMProgressBar)):
+            return
+        self._shows = is_zero
+        if not is_zero:
+            bar.on_train_end(module.trainer, module)
+            bar.teardown(module.trainer, module, "fit")
+            bar.disable()
+            return
+        bar.enable()
+        bar.on_train_start(module.trainer, module)
+        if in_epoch:
+            bar.on_train_epoch_start(module.trainer, module)
 
 
 class _Stopping:

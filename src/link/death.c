@@ -4,9 +4,11 @@
 #include "link/death.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -167,6 +169,24 @@ static bool number_from_environment(const char *name, uint32_t *ret)
     return true;
 }
 
+/* A launcher between the agent and this process (accelerate launch, multiprocessing) closes
+ * descriptors and leaves the environment: the agent has the table open, and is of the same user. */
+static int table_map(uint32_t fd, struct spotnik_slots **ret_slots)
+{
+    char path[48];
+    uint32_t agent;
+    int rc = spotnik_slots_map((int)fd, ret_slots);
+    if (rc != 0 || *ret_slots != NULL || !number_from_environment("SPOTNIK_SLOTS_PID", &agent))
+        return rc;
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", agent, fd);
+    int again = open(path, O_RDWR | O_CLOEXEC);
+    if (again < 0)
+        return 0;
+    rc = spotnik_slots_map(again, ret_slots);
+    close(again);
+    return rc;
+}
+
 /* A kernel without the call says ENOSYS; one that has it objects to an empty list with EINVAL. */
 static bool kernel_can(void)
 {
@@ -194,7 +214,7 @@ int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death)
     struct spotnik_death *death = calloc(1, sizeof *death);
     if (death == NULL)
         return SPOTNIK_ERR_MEMORY;
-    int rc = spotnik_slots_map((int)fd, &death->slots);
+    int rc = table_map(fd, &death->slots);
     if (rc == 0 && death->slots == NULL) {
         free(death);
         return 0;

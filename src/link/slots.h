@@ -5,7 +5,8 @@
  *
  *     agent:  spotnik_slots_new() -> memfd; per start of a member: spotnik_slots_assign(), then in
  *     the child
- *             SPOTNIK_SLOTS_FD=<fd> SPOTNIK_SLOT=<index> with close-on-exec cleared on the fd
+ *             SPOTNIK_SLOTS_FD=<fd> SPOTNIK_SLOT=<index> with close-on-exec cleared on the fd;
+ *             SPOTNIK_SLOTS_PID=<agent>, for a process that has inherited only the environment
  *     member: its progress thread owns `word` (TID | FUTEX_WAITERS); the kernel makes it
  *     FUTEX_OWNER_DIED
  *

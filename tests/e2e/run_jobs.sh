@@ -5,7 +5,7 @@
 #   2. -n N waits for N before the first step and needs one afterwards; members that wait are told of, by run and by status;
 #      where nobody can come who would end the wait, run ends;
 #   3. kills begin with the first commit and hit members only; programs that fail before a commit are not started for ever;
-#   4. torchrun's variables are there on demand only; a process that a worker started joins without its table.
+#   4. torchrun's variables are there on demand only; a process that a worker started joins without a table, if it finds none.
 #
 #     run_jobs.sh SPOTNIK WORKER
 set -u
@@ -69,12 +69,12 @@ echo "an early end, and then a loss of the rest: 75, not done"
 status_is 0 $? "run of programs that just end"
 echo "programs that just end: done"
 
-# 2. Nobody begins alone. A job that waits says so to whoever asks.
+# 2. Nobody begins alone. A job that waits says so to whoever asks. A launcher (accelerate launch) has closed descriptors.
 mkdir "$dir/peers"
 "$spotnik" key "$dir/key" >"$dir/out" 2>&1 || fail "spotnik key"
 ask="$spotnik status --peers file:$dir/peers --key-file $dir/key"
 begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- sh -c '
-    [ "$SPOTNIK_WORKER" = 2 ] && until [ -e "$dir/go" ]; do sleep 0.1; done; '"$program"' -s 2000 -u 1000'
+    [ "$SPOTNIK_WORKER" = 2 ] && until [ -e "$dir/go" ]; do sleep 0.1; done; eval "exec $SPOTNIK_SLOTS_FD>&-"; '"$program"' -s 2000 -u 1000'
 timeout 60 sh -c 'until $0 | grep -q "^2 of 3 needed are here: steps wait"; do sleep 0.2; done' "$ask" 2>/dev/null || fail "status of a job that waits"
 grep -q ' commit ' "$dir/out" && fail "a step was committed with two of three"
 touch "$dir/go"
@@ -156,7 +156,7 @@ env -u RANK -u WORLD_SIZE -u MASTER_ADDR "$spotnik" run -q -n 1 -- sh -c 'echo "
 grep -q '^\[w0\] none none none$' "$dir/out" || fail "torchrun's variables came unasked: $(cat "$dir/out")"
 # A worker's child that has the environment and not the descriptor, as multiprocessing makes it; or another file in its place.
 for closes in '>&-' '<"$worker"'; do
-    "$spotnik" run -n 1 -- sh -c 'eval "exec $SPOTNIK_SLOTS_FD'"$closes"'"; exec "$worker" -s 20' >"$dir/out" 2>"$dir/err"
+    "$spotnik" run -n 1 -- sh -c 'unset SPOTNIK_SLOTS_PID; eval "exec $SPOTNIK_SLOTS_FD'"$closes"'"; exec "$worker" -s 20' >"$dir/out" 2>"$dir/err"
     status_is 0 $? "run of a worker without its table"
 done
 echo "environment: torchrun's on demand; a table that is not there is done without"

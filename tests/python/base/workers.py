@@ -22,7 +22,8 @@ import pytest
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 LIMIT_S = 120  # of silence: ends a test that hangs
-KEPT_OUT = ("SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB", "SPOTNIK_BIND", "SPOTNIK_SLOT", "SPOTNIK_SLOTS_FD")
+PLACE = ("SPOTNIK_SLOT", "SPOTNIK_SLOTS_FD", "SPOTNIK_SLOTS_PID")
+KEPT_OUT = ("SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB", "SPOTNIK_BIND", *PLACE)
 
 
 def command(program: str, **settings: Any) -> list[str]:

@@ -74,3 +74,16 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
     assert not job.errors(), job.errors()
     assert kills == 0
     return int(stop.read_text())
+
+
+def kill_the_one_that_shows(job: Cluster, stop: Path) -> Member:
+    """Kill the one that has told of three steps of its bar; the others are to end a hundred steps later."""
+    lost = None
+    for member, line in job.events():
+        if lost is None and line.get("bar", 0) >= 3:
+            lost = member
+            job.kill(lost)
+        elif lost is not None and not stop.exists() and line.get("members") == 2:
+            tell_to_stop(stop, line["step"] + 100)
+    assert lost is not None, "no member shows"
+    return lost

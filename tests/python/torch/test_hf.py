@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import EPOCHS_MOST, KILLS, agreed, disturb
+from disturb import EPOCHS_MOST, KILLS, agreed, disturb, kill_the_one_that_shows, tell_to_stop
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -90,6 +90,7 @@ def train(
     epochs: int = EPOCHS,
     stop: str = "none",
     bf16: bool = False,
+    bars: bool = False,
     **settings: Any,
 ) -> None:
     transformers.logging.set_verbosity_error()
@@ -106,10 +107,14 @@ def train(
         save_strategy="epoch",
         save_total_limit=1,
         report_to="none",
-        disable_tqdm=True,
-        logging_strategy="no",
+        disable_tqdm=not bars,
+        logging_strategy="steps" if bars else "no",
+        logging_steps=1,
         dataloader_pin_memory=False,
     )
+    if bars:
+        transformers.trainer_callback.tqdm = functools.partial(Bar, tell)
+        transformers.trainer.get_reporting_integration_callbacks = lambda _: [Reporter(tell)]
     model = Classifier()
     callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop), "pauses" in settings)]
     trainer = Trainer(
@@ -209,6 +214,69 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert ends[0] == ends[1] == ends[2]
     assert ends[0]["done"] == last
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+
+
+class Bar:
+    """In place of tqdm's: tells how far the bar of the training is."""
+
+    def __init__(self, tell: Tell, total: int, leave: bool = True, **_: Any) -> None:
+        self.tell, self.shown = tell if leave else (lambda **_: None), 0  # that of an evaluation does not stay
+        self.tell(bar=0)
+
+    def update(self, more: int) -> None:
+        self.shown += more
+        self.tell(bar=self.shown)
+
+    def write(self, _: str) -> None:
+        pass
+
+    def close(self) -> None:
+        self.tell(bar=-1)
+
+
+class Reporter(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """As that of W&B: one that was not the first process when it was set up has no run."""
+
+    __module__ = "transformers.integrations.test"
+    _initialized = False
+    run: Any = None
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        assert model is not None
+        if not self._initialized:
+            self._initialized = True
+            if state.is_world_process_zero:
+                self.run = []
+                self.tell(runs=state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        if state.is_world_process_zero:
+            self.run.append(state.global_step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.is_world_process_zero:
+            self.tell(run=self.run)
+
+
+def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), epochs=EPOCHS_MOST, stop=str(stop), bars=True)
+    lost = kill_the_one_that_shows(job, stop)
+    assert not job.errors()
+    bars = [[line["bar"] for line in member.lines if "bar" in line] for member in job.members]
+    assert sum(map(bool, bars)) == 2, "one shows, then another"
+    (after,) = (bar for bar, member in zip(bars, job.members) if bar and member is not lost)
+    last = int(stop.read_text())
+    assert after[0] == 0 and after[1] > 1, "it goes on where the first was"
+    assert after[2:] == [*range(after[1] + 1, last + 1), -1]
+    assert len(job.lines("runs")) == 2, "one reports, then another"
+    (line,) = job.lines("run")
+    assert sorted(set(line["run"])) == [*range(line["run"][0], last + 1)]
 
 
 def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path, long_run: bool) -> None:
@@ -414,40 +482,42 @@ def test_all_end_with_the_best_model_and_the_job_with_the_last(cluster: Make, tm
 
 # ---- early stopping ----
 
-PATIENCE, PLATEAU = 20, 3
+PATIENCE = 3
 
 
 class Meets(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
-    """Those that came first wait at an evaluation until the late one is on its way into the job."""
+    """A late member tells in which step it takes its part; patience ends some evaluations after that one.
 
-    def __init__(self, tell: Tell, arrived: Path, is_late: bool) -> None:
-        self.tell, self.arrived, self.is_late = tell, arrived, is_late
+    It writes that before it gives its share of the step, so others find it in every evaluation after the step.
+    """
+
+    def __init__(self, tell: Tell, part: Path, is_late: bool, stopping: Any) -> None:
+        self.tell, self.part, self.is_late, self.stopping = tell, part, is_late, stopping
         self.evaluations = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.is_late:
-            self.arrived.touch()
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        step = spotnik.job().running
+        assert step is not None
+        if self.is_late and not step.replay and not self.part.exists():
+            tell_to_stop(self.part, step.number)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.evaluations += 1
-        if not self.is_late and self.evaluations == PLATEAU:
-            self.tell(waits=state.global_step)
-            while not self.arrived.exists():
-                time.sleep(0.01)
-        if self.evaluations >= PLATEAU and spotnik.size() < 3:
-            time.sleep(0.5)  # so that the late one comes in before the last epoch
+        self.tell(evaluated=state.global_step)
+        if self.part.exists() and state.global_step >= int(self.part.read_text()):
+            self.stopping.early_stopping_patience = int(self.part.read_text()) // steps_of(1) + PATIENCE
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.tell(evaluations=self.evaluations)
 
 
-def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
+def stops_early(tell: Tell, folder: str, part: str, late: bool) -> None:
     """The metric never gets better after the first evaluation."""
     transformers.logging.set_verbosity_error()
     arguments = TrainingArguments(
         output_dir=folder,
         use_cpu=True,
-        num_train_epochs=2000,
+        num_train_epochs=EPOCHS_MOST,
         per_device_train_batch_size=BATCH,
         eval_strategy="epoch",
         save_strategy="no",
@@ -458,17 +528,13 @@ def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
         logging_strategy="no",
         dataloader_pin_memory=False,
     )
-    callbacks = [
-        Meets(tell, Path(arrived), late),
-        transformers.EarlyStoppingCallback(early_stopping_patience=PATIENCE),
-        Callback(seed=7),
-    ]
+    stopping = transformers.EarlyStoppingCallback(early_stopping_patience=EPOCHS_MOST)
     trainer = Trainer(
         Classifier(),
         arguments,
         train_dataset=samples(),
         eval_dataset=samples()[:4],
-        callbacks=callbacks,
+        callbacks=[Meets(tell, Path(part), late, stopping), stopping, Callback(seed=7)],
         compute_metrics=lambda _: {"same": 1.0},
     )
     trainer.train()
@@ -476,19 +542,21 @@ def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
 
 
 def test_all_stop_early_after_the_same_step(cluster: Make, tmp_path: Path) -> None:
-    job = cluster()
+    """One that joins has the best metric and the count of the others."""
+    job, part = cluster(), tmp_path / "part"
     job.gather(2)
 
     def start(number: int, late: bool) -> None:
-        job.start(stops_early, folder=str(job.folder / f"out{number}"), arrived=str(tmp_path / "arrived"), late=late)
+        job.start(stops_early, folder=str(job.folder / f"out{number}"), part=str(part), late=late)
 
     for number in range(2):
         start(number, late=False)
     for _, line in job.events():
-        if "waits" in line and len(job.members) == 2:
+        if "evaluated" in line and len(job.members) == 2:
             start(2, late=True)
     assert not job.errors()
-    assert [end["done"] for end in job.lines("done")] == [(1 + PATIENCE) * steps_of(1)] * 3
+    patience = int(part.read_text()) // steps_of(1) + PATIENCE
+    assert [end["done"] for end in job.lines("done")] == [(1 + patience) * steps_of(1)] * 3
     *_, late = job.members
     (line,) = (line for line in late.lines if "evaluations" in line)
-    assert line["evaluations"] < 1 + PATIENCE - PLATEAU + 1, "it was not late"
+    assert line["evaluations"] < 1 + patience, "it was not late"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import EPOCHS_MOST, KILLS, agreed, disturb
+from disturb import EPOCHS_MOST, KILLS, agreed, disturb, kill_the_one_that_shows, tell_to_stop
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -83,8 +82,28 @@ class Task(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
             self.tell(saved=checkpoint["global_step"])
 
 
+class Bar(lightning.pytorch.callbacks.TQDMProgressBar):  # type: ignore[misc, unused-ignore]
+    """Tells where the bar of the training stands, on members that show it."""
+
+    def __init__(self, tell: Tell) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
+        super().on_train_batch_end(trainer, *others)
+        if not self.train_progress_bar.disable:
+            self.tell(bar=trainer.global_step, n=self.train_progress_bar.n, of=self.train_progress_bar.total)
+
+
 def train(
-    tell: Tell, folder: str, accumulate: int = 1, epochs: int = EPOCHS, stop: str = "none", **settings: Any
+    tell: Tell,
+    folder: str,
+    accumulate: int = 1,
+    epochs: int = EPOCHS,
+    stop: str = "none",
+    precision: Any = 32,
+    bars: bool = False,
+    **settings: Any,
 ) -> None:
     task = Task(tell, Path(stop), "pauses" in settings)
     trainer = lightning.Trainer(
@@ -93,9 +112,11 @@ def train(
         max_epochs=epochs,
         accumulate_grad_batches=accumulate,
         gradient_clip_val=0.3,
+        precision=precision,
         default_root_dir=folder,
         logger=False,
-        enable_progress_bar=False,
+        callbacks=[Bar(tell)] if bars else [],
+        enable_progress_bar=bars,
         enable_model_summary=False,
     )
     loader = DataLoader(data(torch.float32), batch_size=BATCH, shuffle=True)
@@ -131,6 +152,24 @@ def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: i
     assert saved == [steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]
     assert len(list(job.folder.glob("out*/**/*.ckpt"))) == 1
     assert ledger.check_every_sample_once(ledger.contributions(job), SAMPLES) == EPOCHS - 1
+
+
+def test_mixed_precision(cluster: Make, tmp_path: Path) -> None:
+    """What one process computes with it, but for its rounding."""
+    job = cluster()
+    job.gather(2)
+    for number in range(2):
+        job.start(train, folder=str(job.folder / f"out{number}"), precision="bf16-mixed")
+    job.wait()
+    assert not job.errors()
+    ends = []
+    for name in ("bf16-mixed", "32"):
+        (tmp_path / name).mkdir()
+        ends.append(alone(train, tmp_path / name, folder=str(tmp_path / name / "out"), precision=name)[-1]["sum"])
+    one, other = job.lines("done")
+    assert one == other and one["done"] == EPOCHS * steps_of(1)
+    assert one["sum"] == pytest.approx(ends[0], abs=0.05)
+    assert ends[0] != ends[1], "it was not on"
 
 
 @pytest.mark.parametrize("settings", [{"accumulate": 2}, {"batch": "per_member"}, {"sync": "sma"}, {"commit": "step"}])
@@ -189,6 +228,63 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert evaluated and all(line["evaluated"] == (line["at"] + 1) * steps_of(1) for line in evaluated)
 
 
+def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), epochs=EPOCHS_MOST, stop=str(stop), bars=True)
+    lost = kill_the_one_that_shows(job, stop)
+    assert not job.errors()
+    bars = [[line for line in member.lines if "bar" in line] for member in job.members]
+    assert sum(map(bool, bars)) == 2, "one shows, then another"
+    (after,) = (lines for lines, member in zip(bars, job.members) if lines and member is not lost)
+    assert [line["bar"] for line in after] == [*range(after[0]["bar"], int(stop.read_text()) + 1)]
+    assert after[0]["bar"] >= 3, "it goes on where the first was"
+    assert all((line["n"], line["of"]) == ((line["bar"] - 1) % steps_of(1) + 1, steps_of(1)) for line in after)
+
+
+class Moves(Strategy):
+    """The first one of the view at first, not in some steps, and then again: as one that was excluded may be."""
+
+    @property
+    def is_global_zero(self) -> bool:
+        step = self._feed.session.last_step if self._feed is not None else None
+        return step is None or not 3 <= step.number <= 6
+
+
+class Rich(lightning.pytorch.callbacks.RichProgressBar):  # type: ignore[misc, unused-ignore]
+    def __init__(self, tell: Tell) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
+        super().on_train_batch_end(trainer, *others)
+        if self.progress is not None and self.progress.live.is_started:
+            self.tell(bar=trainer.global_step, n=self.train_progress_bar.completed)
+
+
+def moves(tell: Tell, kind: type) -> None:
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        strategy=Moves(),
+        max_epochs=2,
+        callbacks=[kind(tell)],
+        logger=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(Task(tell, Path("none")), DataLoader(data(torch.float32), batch_size=BATCH))
+
+
+@pytest.mark.parametrize("kind", [Bar, Rich])
+def test_a_bar_goes_and_comes_again(tmp_path: Path, kind: type) -> None:
+    if kind is Rich:
+        pytest.importorskip("rich", reason="rich is not installed")
+    lines = [line for line in alone(moves, tmp_path, kind=kind) if "bar" in line]
+    steps = [1, 2, *range(7, 2 * steps_of(1) + 1)]
+    assert [(line["bar"], line["n"]) for line in lines] == [(at, (at - 1) % steps_of(1) + 1) for at in steps]
+
+
 def test_numbers_over_all_members_survive_kills(cluster: Make, tmp_path: Path) -> None:
     job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
 
@@ -231,30 +327,31 @@ def test_three_members_go_on_at_the_very_sample(cluster: Make, tmp_path: Path) -
 
 # ---- early stopping ----
 
-PATIENCE, PLATEAU = 20, 3
+PATIENCE = 3
 
 
 class Meets(lightning.Callback):  # type: ignore[misc, unused-ignore]
-    """Those that came first wait at a validation until the late one is on its way into the job."""
+    """A late member tells in which step it takes its part; patience ends some validations after that one.
 
-    def __init__(self, tell: Tell, arrived: Path, is_late: bool) -> None:
-        self.tell, self.arrived, self.is_late = tell, arrived, is_late
+    It writes that before it gives its share of the step, so others find it in every validation after the step.
+    """
+
+    def __init__(self, tell: Tell, part: Path, is_late: bool, stopping: Any) -> None:
+        self.tell, self.part, self.is_late, self.stopping = tell, part, is_late, stopping
         self.validations = 0
 
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.is_late:
-            self.arrived.touch()
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        step = spotnik.job().running
+        if self.is_late and not step.replay and not self.part.exists():
+            tell_to_stop(self.part, step.number)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if trainer.sanity_checking:
             return
         self.validations += 1
-        if not self.is_late and self.validations == PLATEAU:
-            self.tell(waits=trainer.global_step)
-            while not self.arrived.exists():
-                time.sleep(0.01)
-        if self.validations >= PLATEAU and spotnik.size() < 3:
-            time.sleep(0.5)  # so that the late one comes in before the last epoch
+        self.tell(validated=trainer.global_step)
+        if self.part.exists() and trainer.global_step >= int(self.part.read_text()):
+            self.stopping.patience = int(self.part.read_text()) // steps_of(1) + PATIENCE
 
 
 class Flat(Task):
@@ -264,13 +361,14 @@ class Flat(Task):
         self.log("score", 1.0)
 
 
-def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
-    meets = Meets(tell, Path(arrived), late)
+def stops_early(tell: Tell, folder: str, part: str, late: bool) -> None:
+    stopping = lightning.pytorch.callbacks.EarlyStopping("score", mode="max", patience=EPOCHS_MOST)
+    meets = Meets(tell, Path(part), late, stopping)
     trainer = lightning.Trainer(
         accelerator="cpu",
         strategy=Strategy(seed=7),
-        max_epochs=2000,
-        callbacks=[meets, lightning.pytorch.callbacks.EarlyStopping("score", mode="max", patience=PATIENCE)],
+        max_epochs=EPOCHS_MOST,
+        callbacks=[meets, stopping],
         default_root_dir=folder,
         logger=False,
         enable_checkpointing=False,
@@ -283,17 +381,19 @@ def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
 
 
 def test_all_stop_early_after_the_same_step(cluster: Make, tmp_path: Path) -> None:
-    job = cluster()
+    """One that joins has the best score and the count of the others."""
+    job, part = cluster(), tmp_path / "part"
     job.gather(2)
 
     def start(number: int, late: bool) -> None:
-        job.start(stops_early, folder=str(job.folder / f"out{number}"), arrived=str(tmp_path / "arrived"), late=late)
+        job.start(stops_early, folder=str(job.folder / f"out{number}"), part=str(part), late=late)
 
     for number in range(2):
         start(number, late=False)
     for _, line in job.events():
-        if "waits" in line and len(job.members) == 2:
+        if "validated" in line and len(job.members) == 2:
             start(2, late=True)
     assert not job.errors()
-    assert [end["done"] for end in job.lines("done")] == [(1 + PATIENCE) * steps_of(1)] * 3
-    assert job.members[-1].lines[-1]["validations"] < 1 + PATIENCE - PLATEAU + 1, "it was not late"
+    patience = int(part.read_text()) // steps_of(1) + PATIENCE
+    assert [end["done"] for end in job.lines("done")] == [(1 + patience) * steps_of(1)] * 3
+    assert job.members[-1].lines[-1]["validations"] < 1 + patience, "it was not late"

@@ -207,14 +207,16 @@ class Average:
 
 
 def with_churn(tell: Tell, stop: str) -> None:
-    """A loop with accelerate that goes on until it is told to stop."""
+    """A loop with accelerate and its mixed precision, until it is told to stop."""
     import accelerate
 
     import spotnik.accelerate
 
     net, opt, schedule = begin()
-    accelerator = accelerate.Accelerator(cpu=True)
+    accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
     net.to(accelerator.device)
+    types = set()
+    net[0].register_forward_hook(lambda _module, _inputs, output: types.add(str(output.dtype)))
     given, registered = Average(net), Average(net)
     accelerator.register_for_checkpointing(registered)
     wrapped, optimizer, batches, scheduler, average = spotnik.accelerate.prepare(
@@ -224,7 +226,8 @@ def with_churn(tell: Tell, stop: str) -> None:
         for x, y in batches:
             step = spotnik.torch.job().running
             assert step is not None
-            tell(begin=step.number, epoch=step.data_epoch, share=[(part.start, part.stop) for part in step.ranges])
+            share = [(part.start, part.stop) for part in step.ranges]
+            tell(begin=step.number, epoch=step.data_epoch, share=share, consumed=spotnik.torch.samples())
             optimizer.zero_grad()
             accelerator.backward(nn.functional.cross_entropy(wrapped(x), y))
             accelerator.clip_grad_norm_(wrapped.parameters(), 0.3)
@@ -235,7 +238,8 @@ def with_churn(tell: Tell, stop: str) -> None:
             if Path(stop).exists() and step.number >= int(Path(stop).read_text()):
                 final = torch.cat([p.detach().flatten() for p in net.parameters()])
                 means = [(one.count, float(one.shadow[0].double().sum())) for one in (average, registered)]
-                tell(done=step.number, sum=float(final.double().sum()), lr=scheduler.get_last_lr()[0], means=means)
+                rate, total = scheduler.get_last_lr()[0], float(final.double().sum())
+                tell(done=step.number, sum=total, lr=rate, means=means, types=sorted(types))
                 return
 
 
@@ -258,6 +262,11 @@ def test_accelerate_with_kills_and_joins(cluster: Make, tmp_path: Path) -> None:
     assert ends[0]["done"] == last
     assert [count for count, _ in ends[0]["means"]] == [last, last]  # joiners have what the others had
     ledger.check_every_sample_once(ledger.contributions(job), 192)
+    assert ends[0]["types"] == ["torch.bfloat16"], "mixed precision was not on"
+    steps, consumed = ledger.agreed(job), {line["begin"]: line["consumed"] for line in job.lines("begin")}
+    for line in job.lines("begin"):  # samples() is the same on all
+        before = line["begin"] - 1
+        assert line["consumed"] == (consumed[before] + steps[before]["samples"] if before else 0)
 
 
 def test_to_skip_batches_as_accelerate_does_is_refused() -> None:

@@ -293,6 +293,35 @@ static void off_where_the_descriptor_is_no_table(void **state)
     slots->version--;
 }
 
+/* A process that a launcher has started has the environment, and asks the agent for the table;
+ * where the agent has none at this place it does without. */
+static void found_at_the_agent(void **state)
+{
+    (void)state;
+    const int places[] = { slots_fd, slots_fd + 1 };
+    for (uint32_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            struct spotnik_death *death = NULL;
+            char text[16];
+            close(slots_fd);
+            snprintf(text, sizeof text, "%d", places[i]);
+            setenv("SPOTNIK_SLOTS_FD", text, 1);
+            snprintf(text, sizeof text, "%d", (int)getppid());
+            setenv("SPOTNIK_SLOTS_PID", text, 1);
+            if (spotnik_death_new(-1, &death) != 0)
+                _exit(2);
+            spotnik_death_progress(death, 7);
+            _exit(death != NULL);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), i == 0);
+    }
+    assert_int_equal(slots->slot[0].committed, 7);
+}
+
 /* What a member tells its agent, and how many the agent wants for the first step. */
 static void the_agent_is_told(void **state)
 {
@@ -336,6 +365,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reused_slot_is_no_death, table_make, table_drop),
         cmocka_unit_test_setup_teardown(leave_request_arrives, table_make, table_drop),
         cmocka_unit_test_setup_teardown(off_without_table, table_make, table_drop),
+        cmocka_unit_test_setup_teardown(found_at_the_agent, table_make, table_drop),
         cmocka_unit_test_setup_teardown(off_where_the_descriptor_is_no_table, table_make,
                                         table_drop),
         cmocka_unit_test_setup_teardown(the_agent_is_told, table_make, table_drop),
