@@ -96,11 +96,13 @@ def run(
     options: tuple[str, ...] = (),
     weights: Optional[Path] = None,
     variables: Optional[dict[str, str]] = None,
+    until: str = "",
     **more: Any,
 ) -> Run:
     """Run `face`, as one process without `spotnik run` where `members` is empty.
 
-    A file that the variable ENOUGH names is made when two members were killed, and another one has gone on.
+    A file that the variable ENOUGH names is made when a line has `until` in it; by default when two members were
+    killed, and another one has gone on.
     """
     environment = {**os.environ, "KERAS_BACKEND": face.backend, "TF_CPP_MIN_LOG_LEVEL": "3", **(variables or {})}
     if weights is not None:
@@ -117,7 +119,9 @@ def run(
     for line in running.stdout:
         lines.append(line)
         killed += line.startswith(KILLING)
-        if killed >= 2 and '"step"' in line and "ENOUGH" in environment and Run(0, "".join(lines)).is_enough:
+        if "ENOUGH" not in environment:
+            continue
+        if until in line if until else killed >= 2 and '"step"' in line and Run(0, "".join(lines)).is_enough:
             Path(environment.pop("ENOUGH")).touch()
     end.cancel()
     return Run(running.wait(), "".join(lines))

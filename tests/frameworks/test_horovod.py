@@ -9,6 +9,7 @@ something else is said once.
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 from runs import Face, Run, run, run_with_kills
@@ -61,10 +62,11 @@ def test_plain_programs_survive_kills(name: str) -> None:
     assert {line["size"] for line in _ends(done, 1) if "size" in line} <= {1, 2}
 
 
-def test_a_newcomer_to_a_plain_program_is_told() -> None:
+def test_a_newcomer_to_a_plain_program_is_told(tmp_path: Path) -> None:
+    words, paced = "put its loop under elastic.run", {"PACE": "0.2", "ENOUGH": str(tmp_path / "enough")}
     face = _chosen(PLAIN, "torch")
-    done = run(face, "3", ("--respawn", "--kill-every", "1s", "--seed", "1"), variables={"PACE": "0.2"}, epochs=6)
-    assert done.kills >= 1 and "put its loop under elastic.run" in done.output, done.output[-3000:]
+    done = run(face, "3", ("--respawn", "--kill-every", "1s", "--seed", "1"), variables=paced, until=words, epochs=6)
+    assert done.kills >= 1 and words in done.output, done.output[-3000:]
 
 
 @pytest.mark.parametrize("name", ELASTIC)

@@ -195,8 +195,18 @@ def test_steps_per_epoch_and_one_member_that_prints_and_saves(tmp_path: Path) ->
 def test_train_on_batch_with_kills(backend: str) -> None:
     face = Face("keras_member.py", backend, {**SIZE, "steps": 60})
     done = _well(run_with_kills(face, 5, 0.2))
-    first = next(line["loss"] for line in done.of("step"))
-    assert max(line["final"] for line in done.of("final")) < first / 2
+    told = [(line["step"], line["loss"]) for line in done.of("loss")]
+    assert len(set(told)) == len(dict(told)), "members told other losses of the same step"
+    assert max(line["final"] for line in done.of("final")) < told[0][1] / 2
+
+
+@pytest.mark.skipif("torch" not in BACKENDS, reason="torch is not in this environment")
+def test_a_batch_that_the_others_went_on_without_is_trained_anew(tmp_path: Path) -> None:
+    done = _well(run(Face("stopped_member.py", "torch", {"folder": str(tmp_path)}), "3"))
+    told = done.of("stopped")
+    without = max(line["step"] for line in told if line["size"] == 2)
+    after = [line["step"] for line in told if line["stopped"] and line["size"] == 3 and line["step"] > without]
+    assert len(after) == 3, "it was not left out, or did not come back"
 
 
 @pytest.mark.parametrize("strategy", ["sma", "easgd", "localsgd", "lookahead+ssgd"])

@@ -24,7 +24,7 @@ from ._exchange import Exchange
 from ._logs import Said, numbers_of, of_no_metric
 from ._optimizer import distributed, keeping
 from ._strategy import Strategy, chosen
-from ._values import KINDS, TRAINED, Values
+from ._values import KINDS, METRICS, TRAINED, Values
 
 _current: Optional[Driver] = None
 
@@ -52,10 +52,13 @@ class Driver:
         self._exchange: Optional[Exchange] = None
         self._names: list[str] = []  # of the numbers that the train step returns, once it has run here
         self._own: frozenset[str] = frozenset()  # those of them that are no metric's
+        self._committed = False  # was the last step one with this member?
+        self._is_reset = False  # does train_on_batch() of this Keras begin with metrics at zero?
         self._inner: Optional[Callable[..., Any]] = None
         self._make, self._fit = model.make_train_function, model.fit
-        self._train_on_batch = model.train_on_batch
+        self._train_on_batch, self._reset_metrics = model.train_on_batch, model.reset_metrics
         model.make_train_function, model.fit, model.train_on_batch = self._made, self.fit, self._trained_on_batch
+        model.reset_metrics = self._reset
         model.train_function = None
         self.replica.before_copy.append(lambda job: job.blob_set("keras.callbacks", _callbacks.pack(self.callbacks)))
 
@@ -106,7 +109,12 @@ class Driver:
             given = inspect.signature(self._train_on_batch).bind(*arguments, **named).arguments
             parts = [given.get(name) for name in ("x", "y", "sample_weight")]
             self.model._symbolic_build(data_batch=tuple(parts[: 3 if parts[2] is not None else 2]))
+        self._is_reset = False
         return self._train_on_batch(*arguments, **named)
+
+    def _reset(self) -> None:
+        self._reset_metrics()
+        self._is_reset = True
 
     def _bind(self, shard: Shard, steps_per_epoch: Optional[int]) -> None:
         if self.replica.job is not None and self.shard is not shard:
@@ -142,17 +150,25 @@ class Driver:
         return self._step(step, share)
 
     def _own_batch(self, iterator: Any) -> dict[str, Any]:
-        """train_on_batch(): repeat the steps that others took before this member came, then take one of its own."""
-        batch = next(iter(iterator))
+        """train_on_batch(): repeat the steps that others took before this member came, then take one of its own.
+
+        One that the others went on without is none: the batch is computed anew with their state.
+        """
+        batch, at_first = next(iter(iterator)), self.values.read(METRICS)
         while True:
             step = self.replica.begin()
             if self.replica.fresh:
                 self._take_over()
-            if not step.replay and step.share < step.shares:
-                assert self.replica.job is not None
-                self.replica.job.weight_set(length(batch))
-                return self._step(step, batch)
-            self._step(step, None)
+            if self._is_reset:  # what was taken over has the step before in it, which others have put aside by now
+                self.values.write(METRICS, at_first)
+            if step.replay or step.share >= step.shares:
+                self._step(step, None)
+                continue
+            assert self.replica.job is not None
+            self.replica.job.weight_set(length(batch))
+            logs = self._step(step, batch)
+            if self._committed:
+                return logs
 
     def _take_over(self) -> None:
         self.values.write_all(self.replica.values)
@@ -169,7 +185,8 @@ class Driver:
         exchange.fill(None if logs is None else [logs.get(name, 0.0) for name in self._names])
         exchange.start(self.replica)
         epoch, parting = self.replica.epoch, self._compare()
-        if self.replica.commit(self._finish if self.strategy is not None else None):
+        self._committed = self.replica.commit(self._finish if self.strategy is not None else None)
+        if self._committed:
             self._check_data(parting)
             said = exchange.receive()
             self._account(epoch)
