@@ -242,6 +242,17 @@ def test_strategies_after_the_loss_of_all(strategy: str, tmp_path: Path) -> None
     assert max(losses) < 1.0, "of 2.3: it has not learned"
 
 
+def test_a_member_that_finds_all_epochs_trained_has_the_weights(tmp_path: Path) -> None:
+    face = Face("keras_member.py", BACKENDS[0], {**SIZE, "samples": 200})
+    keep = {"SPOTNIK_CHECKPOINT": str(tmp_path / "checkpoints"), "SPOTNIK_CHECKPOINT_STEPS": "1"}
+    (tmp_path / "checkpoints").mkdir()
+    first, second = tmp_path / "first.npz", tmp_path / "second.npz"
+    _well(run(face, weights=first, variables=keep))
+    again = _well(run(face, weights=second, variables=keep))
+    assert not again.of("loss"), "it took steps"
+    assert distance(second, first) == 0
+
+
 def test_strategies_in_which_members_run_apart_are_refused() -> None:
     done = run(Face("keras_member.py", BACKENDS[0], SIZE), variables={"SPOTNIK_SYNC": "adpsgd"})
     assert done.status != 0 and "choose ssgd, sma" in done.output

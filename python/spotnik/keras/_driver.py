@@ -100,7 +100,10 @@ class Driver:
         chain = _callbacks.chain(self, given.pop("callbacks", None), given.get("verbose", "auto"), epochs)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="`shuffle=True` was passed")
-            return self._fit((one for one in itertools.repeat(x.template)), epochs=epochs, callbacks=chain, **given)
+            history = self._fit((one for one in itertools.repeat(x.template)), epochs=epochs, callbacks=chain, **given)
+        if self.replica.fresh:  # the others had ended before this member took a step; one is begun, so no more is taken
+            self._write_over()
+        return history
 
     def _trained_on_batch(self, *arguments: Any, **named: Any) -> Any:
         if self.shard is not None:
@@ -140,11 +143,11 @@ class Driver:
         if self.epoch < control[CLOSED]:
             return self.values.results()  # the others are further: this epoch is over
         step = None if control[OVER] and not self.replica.fresh else self.replica.begin()
+        if self.epoch < control[CLOSED]:
+            return self.values.results()  # others' state is taken over in their epoch: its begin resets metrics
         if self.replica.fresh:
             self._take_over()
         if control[OVER] or step is None:
-            return self.values.results()
-        if self.epoch < control[CLOSED]:
             return self.values.results()
         share = self.shard.take(self.replica.seed, step.data_epoch, step.ranges) if step.ranges else None
         return self._step(step, share)
@@ -170,10 +173,13 @@ class Driver:
             if self._committed:
                 return logs
 
-    def _take_over(self) -> None:
+    def _write_over(self) -> None:
         self.values.write_all(self.replica.values)
         if self.strategy is not None:
             self.strategy.take_over()
+
+    def _take_over(self) -> None:
+        self._write_over()
         assert self.replica.job is not None
         _callbacks.unpack(self.callbacks, self.replica.job.blob_get("keras.callbacks"))
         self.replica.taken()
