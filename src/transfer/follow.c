@@ -16,7 +16,6 @@
 #include "transfer/thread.h"
 
 #define LOOK_MS 10
-#define NEAR_STEPS 1 /* behind */
 
 static bool is_stopping(const struct spotnik_joiner *joiner)
 {
@@ -73,7 +72,7 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     const uint8_t *bytes = spotnik_reader_skip(&reader, size);
     if (reader.failed || spotnik_hash_bytes(bytes, size) != result.hash)
         return SPOTNIK_ERR_PEERS;
-    if (spotnik_nearness_asks(&joiner->nearness, NEAR_STEPS, result.header.step, result.latest))
+    if (result.latest <= result.header.step + 1)
         enter(joiner, source);
     int rc = spotnik_engine_handover(joiner->config.engine, &result.header, bytes, size);
     if (!rc)

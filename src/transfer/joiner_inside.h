@@ -8,7 +8,6 @@
 
 #include "transfer/packet.h"
 #include "transfer/joiner.h"
-#include "transfer/nearness.h"
 #include "transfer/standing.h"
 
 #define SPOTNIK_DONOR_PATIENCE_NS (5 * UINT64_C(1000000000))
@@ -44,7 +43,6 @@ struct spotnik_joiner {
     pthread_t thread;
     bool following;
     uint64_t entered_by; /* sponsor's index + 1; 0: not asked yet */
-    struct spotnik_nearness nearness;
     uint64_t next_step;  /* whose result is due */
     bool done, stopping; /* accessed with __atomic builtins */
 };
