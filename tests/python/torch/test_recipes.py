@@ -213,6 +213,7 @@ def with_churn(tell: Tell, stop: str) -> None:
     import spotnik.accelerate
 
     net, opt, schedule = begin()
+    accelerate.state.AcceleratorState._reset_state(True)  # test_misuse may have set it in the process we are a fork of
     accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
     net.to(accelerator.device)
     types = set()
