@@ -77,7 +77,7 @@ class Session(Applying):
             if not self._repeats(step):
                 return step
             self._take_inside()
-            if epoch not in (None, self.position[0]) and self.pauses.is_open:
+            if epoch == self.position[0] - 1 and self.pauses.is_open:  # a loop in an earlier one is late
                 return step
 
     def _repeats(self, step: Step) -> bool:
