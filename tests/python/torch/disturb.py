@@ -76,8 +76,11 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
     return int(stop.read_text())
 
 
-def kill_the_one_that_shows(job: Cluster, stop: Path) -> Member:
-    """Kill the one that has told of three steps of its bar; the others are to end a hundred steps later."""
+def kill_the_one_that_shows(job: Cluster, train: Callable[..., None], stop: Path) -> Member:
+    """Of three members, the one that has told of three steps of its bar; the others end a hundred steps later."""
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), epochs=EPOCHS_MOST, stop=str(stop), bars=True)
     lost = None
     for member, line in job.events():
         if lost is None and line.get("bar", 0) >= 3:
@@ -86,4 +89,5 @@ def kill_the_one_that_shows(job: Cluster, stop: Path) -> Member:
         elif lost is not None and not stop.exists() and line.get("members") == 2:
             tell_to_stop(stop, line["step"] + 100)
     assert lost is not None, "no member shows"
+    assert not job.errors()
     return lost

@@ -230,11 +230,7 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
 
 def test_one_member_shows_progress_and_another_when_it_is_lost(cluster: Make, tmp_path: Path) -> None:
     job, stop = cluster(), tmp_path / "stop"
-    job.gather(3)
-    for number in range(3):
-        job.start(train, folder=str(job.folder / f"out{number}"), epochs=EPOCHS_MOST, stop=str(stop), bars=True)
-    lost = kill_the_one_that_shows(job, stop)
-    assert not job.errors()
+    lost = kill_the_one_that_shows(job, train, stop)
     bars = [[line for line in member.lines if "bar" in line] for member in job.members]
     assert sum(map(bool, bars)) == 2, "one shows, then another"
     (after,) = (lines for lines, member in zip(bars, job.members) if lines and member is not lost)
