@@ -254,7 +254,7 @@ def whole_steps(run: dict[str, Any], rates: dict[int, float], batch: int, phase:
     live, useful, at = run["live"], 0, 0.0
     waiting = [0] * late  # newcomers that have no share yet: of this step, of the next one, ...
     while at < seconds:
-        works = max(0, live - sum(waiting))
+        works = max(0, live - sum(waiting)) or live  # newcomers that are alone wait for nobody
         length = batch * works / interpolated(rates, works) if works else min((t for t, _ in changes if t > at), default=seconds) - at
         begin, at = at, at + length * (1 - phase)
         phase = 0.0

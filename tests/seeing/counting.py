@@ -69,6 +69,9 @@ def test_whole_steps() -> None:
     # one that copies the state during the seventh has a share of the eighth, and one that copies for two steps of none
     assert goodput.whole_steps(run, rates, BATCH, 0, 1) == (2 + 2 + 1 + 1 + 1 + 1 + 1 + 2) * BATCH
     assert goodput.whole_steps(run, rates, BATCH, 0, 2) == (2 + 2 + 1 + 1 + 1 + 1 + 1 + 1) * BATCH
+    # the one with a share goes in the step in which the newcomer comes
+    alone = {**run, "live": 1, "done": [(2.0, "add", "c"), (2.8, "remove", "a")], "ready": {"a": 90.0, "c": 102.5}}
+    assert goodput.whole_steps(alone, rates, BATCH, 0, 1) == (1 + 1 + 0 + 1 + 1 + 1 + 1 + 1) * BATCH
     could = 2.5 * 20 + 3 * 10 + 3 * 20
     assert 0.85 < goodput.best(run, rates, BATCH) < 1 and goodput.could_do(run, rates) == could
     calm = {**run, "done": [], "seconds": 1000.0}
