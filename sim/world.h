@@ -21,6 +21,7 @@
 #include "sim/sim.h"
 #include "adapt/judge.h"
 #include "adapt/switch.h"
+#include "transfer/nearness.h"
 #include "wire/control.h"
 
 #define SIM_BUCKETS 4
@@ -257,8 +258,8 @@ struct sim_process {
     /* joiner */
     enum sim_join_state join;
     uint64_t join_serial, copied_step;
-    uint64_t seen_step, seen_behind; /* when it was last looked whether it comes nearer */
-    struct sim_lane *stream;         /* from its donor */
+    struct spotnik_nearness nearness;
+    struct sim_lane *stream; /* from its donor */
     uint32_t donor;
     bool entered, ready_told, searching;
     uint32_t donating; /* lanes to joiners that were ever opened from here */
