@@ -85,7 +85,6 @@ static void open_stream(struct sim_world *world, struct sim_process *process, ui
     process->ready_told = false;
     process->stream = spotnik_sim_lane_new(world, donor, process->index, true);
     process->stream->next_step = process->app.committed + 1;
-    world->process[donor]->donating++;
 }
 
 static void copied(struct sim_world *world, struct sim_process *process)

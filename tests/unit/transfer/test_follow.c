@@ -120,12 +120,12 @@ static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
     step_ns = each_step_ns;
     clock_ns = SPOTNIK_S;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    joiner = (struct spotnik_joiner){ .config = { .lost = on_lost,
-                                                  .context = &lost,
-                                                  .patience_ns = SPOTNIK_S },
-                                      .source = { { .fd = pair[0] } },
-                                      .source_count = 1,
-                                      .next_step = 1 };
+    joiner = (struct spotnik_joiner){
+        .config = { .lost = on_lost, .context = &lost, .patience_ns = SPOTNIK_S },
+        .source = { { .fd = pair[0] } },
+        .source_count = 1,
+        .next_step = 1
+    };
     assert_int_equal(pthread_mutex_init(&joiner.lock, NULL), 0);
     send_results(pair[1], behind);
     assert_int_equal(shutdown(pair[1], SHUT_WR), 0);
