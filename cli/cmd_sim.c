@@ -17,7 +17,7 @@
 
 static const char help[] =
     "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--brief N] "
-    "[--trace] [--data] [--json]\n"
+    "[--near N] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
     "                   [--per-host N [--scattered] [--memory RATE]] [--ring] [--charged]\n\n"
     "Simulate a whole cluster in one process under virtual time. Faults kill, stop, cut off and "
@@ -38,6 +38,8 @@ static const char help[] =
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
     "  --brief N      views of more than N members say only what differs; default 64, more than "
     "these worlds have\n"
+    "  --near N       a joiner asks to be let in from N steps behind; default 32; 1 with results "
+    "larger than all buffers\n"
     "  --trace        tell the run as a story: event, and indented what follows from it\n"
     "  --data         with every heartbeat and data frame\n"
     "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, "
@@ -76,7 +78,7 @@ static const char help[] =
 #define CHURN_EVENT_NS (20 * SPOTNIK_MS)
 
 struct request {
-    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory, brief;
+    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory, brief, near_steps;
     const char *losses, *churn_path;
     struct spotnik_trace churn;
     size_t churn_first; /* event after those of the beginning */
@@ -140,6 +142,8 @@ static bool parse_value(struct request *request, const char *name, const char *v
         return option_u64(value, 2, SPOTNIK_MEMBERS_LIMIT, &request->scale);
     if (!strcmp(name, "--brief"))
         return option_u64(value, 0, SPOTNIK_MEMBERS_LIMIT, &request->brief);
+    if (!strcmp(name, "--near"))
+        return option_u64(value, 1, UINT32_MAX, &request->near_steps);
     if (!strcmp(name, "--bucket"))
         return option_bytes(value, &request->bucket) && request->bucket > 0;
     if (!strcmp(name, "--gbit"))
@@ -222,6 +226,8 @@ static void print_failure(const struct request *request, const struct spotnik_si
         printf(" --churn %s", request->churn_path);
     if (request->brief != UINT64_MAX)
         printf(" --brief %" PRIu64, request->brief);
+    if (request->near_steps)
+        printf(" --near %" PRIu64, request->near_steps);
     if (request->workers)
         printf(" --workers %" PRIu64, request->workers);
     puts(" --trace");
@@ -337,6 +343,8 @@ static bool run_seed(const struct request *request, uint64_t seed, struct totals
     options.bugs = request->bugs;
     if (request->brief != UINT64_MAX)
         options.limits.brief_members = (uint32_t)request->brief;
+    if (request->near_steps)
+        options.near_steps = (uint32_t)request->near_steps;
     if (request->trace)
         spotnik_sim_options_print(&options, stdout);
     spotnik_sim_run(&options, &result);

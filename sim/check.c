@@ -33,18 +33,22 @@ static void view_free(struct fact_view *fact)
     *fact = (struct fact_view){ 0 };
 }
 
+static void inputs_free(struct fact_process *book)
+{
+    for (size_t i = 0; i < book->input_count; i++) {
+        free(book->input[i]->range);
+        free(book->input[i]->bytes);
+        free(book->input[i]);
+    }
+    free(book->input);
+}
+
 void spotnik_check_free(struct sim_world *world)
 {
     struct sim_facts *facts = world->facts;
 
     for (uint32_t i = 0; i < world->options.processes_max; i++)
-        while (facts->process[i].input) {
-            struct fact_input *input = facts->process[i].input;
-            facts->process[i].input = input->before;
-            free(input->range);
-            free(input->bytes);
-            free(input);
-        }
+        inputs_free(&facts->process[i]);
     for (uint64_t i = 0; i < facts->view_count; i++)
         view_free(&facts->view[i]);
     for (uint32_t i = 0; i < world->options.processes_max; i++)
@@ -96,11 +100,18 @@ uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process)
 const struct fact_input *spotnik_fact_input_of(const struct sim_world *world, uint32_t process,
                                                uint64_t step)
 {
-    for (const struct fact_input *input = world->facts->process[process].input; input;
-         input = input->before)
-        if (input->step == step)
-            return input;
-    return NULL;
+    const struct fact_process *book = &world->facts->process[process];
+    size_t first = 0, end = book->input_count;
+
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (book->input[middle]->step < step)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    bool found = first < book->input_count && book->input[first]->step == step;
+    return found ? book->input[first] : NULL;
 }
 
 /* The view in which a step was reduced for good: the last one that did not start after it. */
@@ -122,16 +133,31 @@ bool spotnik_fact_is_orphan(const struct sim_world *world, const struct fact_com
 
 /* -- Facts -- */
 
+static struct fact_input *newest(const struct fact_process *book)
+{
+    return book->input_count ? book->input[book->input_count - 1] : NULL;
+}
+
+static struct fact_input *input_new(struct fact_process *book)
+{
+    if (book->input_count == book->input_capacity) {
+        book->input_capacity = book->input_capacity ? 2 * book->input_capacity : 64;
+        book->input = realloc(book->input, book->input_capacity * sizeof(*book->input));
+        SPOTNIK_ASSERT(book->input != NULL);
+    }
+    return book->input[book->input_count++] = spotnik_sim_alloc(sizeof(struct fact_input));
+}
+
 void spotnik_check_begun(struct sim_world *world, const struct sim_process *process)
 {
     struct fact_process *book = &world->facts->process[process->index];
     const struct fact_view *view = spotnik_fact_view_of(world, process->epoch);
-    struct fact_input *input = spotnik_sim_alloc(sizeof(*input));
     uint32_t rank = view ? spotnik_fact_rank(view, process->index) : SPOTNIK_NO_RANK;
 
-    if (book->input && book->input->step >= process->app.step)
+    if (newest(book) && newest(book)->step >= process->app.step)
         spotnik_sim_fail(world, "P5", "%u begins step %llu twice", process->index,
                          (unsigned long long)process->app.step);
+    struct fact_input *input = input_new(book);
     input->step = process->app.step;
     input->epoch = process->epoch;
     input->process = process->index;
@@ -144,8 +170,6 @@ void spotnik_check_begun(struct sim_world *world, const struct sim_process *proc
     input->range_count = process->app.range_count;
     input->range = spotnik_sim_alloc((input->range_count + 1) * sizeof(*input->range));
     memcpy(input->range, process->app.range, input->range_count * sizeof(*input->range));
-    input->before = book->input;
-    book->input = input;
     if (!input->has_share && input->samples)
         spotnik_sim_fail(world, "P8", "%u has no share in step %llu and yet samples",
                          process->index, (unsigned long long)input->step);
@@ -157,7 +181,7 @@ void spotnik_check_begun(struct sim_world *world, const struct sim_process *proc
 
 void spotnik_check_input(struct sim_world *world, const struct sim_process *process)
 {
-    struct fact_input *input = world->facts->process[process->index].input;
+    struct fact_input *input = newest(&world->facts->process[process->index]);
     size_t at = 0;
 
     input->bytes = spotnik_sim_alloc(spotnik_sim_result_bytes(world) + 1);

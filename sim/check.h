@@ -50,8 +50,7 @@ struct fact_input {
     uint64_t samples, data_epoch;
     uint32_t range_count;
     struct spotnik_range *range;
-    unsigned char *bytes;      /* all buckets, in order */
-    struct fact_input *before; /* of the same process */
+    unsigned char *bytes; /* all buckets, in order */
 };
 
 /* What the members of one view should have made of one step. */
@@ -60,8 +59,9 @@ struct fact_result {
 };
 
 struct fact_process {
-    struct fact_input *input; /* newest */
-    uint64_t committed;       /* last, 0: none */
+    struct fact_input **input; /* by step */
+    size_t input_count, input_capacity;
+    uint64_t committed; /* last, 0: none */
     uint64_t messages_at_view;
     uint64_t entered_epoch;
     bool served;      /* has held the settled step of a view it stood in */

@@ -21,8 +21,8 @@ void spotnik_check_work_end(struct sim_world *world)
     const struct sim_facts *facts = world->facts;
 
     for (uint32_t i = 0; i < world->process_count; i++)
-        for (const struct fact_input *input = facts->process[i].input; input;
-             input = input->before) {
+        for (size_t k = facts->process[i].input_count; k-- > 0;) {
+            const struct fact_input *input = facts->process[i].input[k];
             uint64_t epoch = spotnik_fact_reducing_epoch(world, input->step);
             const struct fact_view *view = spotnik_fact_view_of(world, epoch);
             if (!input->filled || input->replay || input->step > facts->steps_max || !view)

@@ -262,7 +262,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
     spotnik_flat_start(process->flat.work, work->bucket, &order);
     process->flat.epoch = process->epoch;
     if (!barrier)
-        process->flat.window[number][parity] = (struct sim_window){ 0 };
+        process->flat.window[number][parity].step = 0;
     wake_others(world, process);
     spotnik_sim_flat_later(world, process);
 }
@@ -522,7 +522,7 @@ void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process)
  * counts: a laggard is handed only what it lacks. */
 void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number)
 {
-    process->flat.window[number][step & 1] = (struct sim_window){ 0 };
+    process->flat.window[number][step & 1].step = 0;
 }
 
 /* -- Results -- */

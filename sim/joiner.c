@@ -10,9 +10,6 @@
 #include "sim/world.h"
 
 #define LOOK_AGAIN_NS (5 * SPOTNIK_MS)
-#define READY_BEHIND 32 /* steps: near enough to ask; the sponsor judges */
-#define FAR_BEHIND 64   /* steps, as in src/transfer/donor_wait.c: up to here it is the core's */
-#define STALLED 8       /* steps in which it comes no nearer */
 
 static void later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns)
 {
@@ -88,7 +85,6 @@ static void open_stream(struct sim_world *world, struct sim_process *process, ui
     process->ready_told = false;
     process->stream = spotnik_sim_lane_new(world, donor, process->index, true);
     process->stream->next_step = process->app.committed + 1;
-    world->process[donor]->donating++;
 }
 
 static void copied(struct sim_world *world, struct sim_process *process)
@@ -118,21 +114,13 @@ static void copied(struct sim_world *world, struct sim_process *process)
     later(world, process, 1);
 }
 
-/* The real one asks however far behind it is, once it has seen the end of its donor's stream. Here
- * one that comes nearer is left to do so first; one that does not would else never ask. */
-static bool is_ready(struct sim_process *process, const struct sim_process *donor)
+/* The real one asks, too, once it has seen the end of its donor's stream, however far behind it is
+ * then. Here it is `near_steps` from which it asks. */
+static bool is_ready(const struct sim_world *world, struct sim_process *process,
+                     const struct sim_process *donor)
 {
-    uint64_t ours = process->app.committed, its = donor->app.committed;
-    uint64_t behind = its > ours ? its - ours : 0;
-
-    if (behind <= READY_BEHIND)
-        return true;
-    if (ours < process->seen_step + STALLED)
-        return false;
-    bool stalled = process->seen_step && behind >= process->seen_behind;
-    process->seen_step = ours;
-    process->seen_behind = behind;
-    return stalled && behind <= FAR_BEHIND;
+    return spotnik_nearness_asks(&process->nearness, world->options.near_steps,
+                                 process->app.committed, donor->app.committed, world->now_ns);
 }
 
 /* Too far behind for every donor, or nobody left: start anew as another member. */
@@ -160,7 +148,7 @@ static void follow(struct sim_world *world, struct sim_process *process)
             spotnik_sim_lane_close(world, process->stream);
         if (found != SIM_NOBODY)
             open_stream(world, process, found);
-    } else if (!process->ready_told && is_ready(process, donor)) {
+    } else if (!process->ready_told && is_ready(world, process, donor)) {
         process->ready_told = true;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_ENTER_READY, .peer = donor->member };
         spotnik_sim_core_step(world, process, &event);

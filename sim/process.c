@@ -172,6 +172,7 @@ static bool drain(struct sim_world *world, struct sim_process *process)
 void spotnik_sim_core_drain(struct sim_world *world, struct sim_process *process)
 {
     drain(world, process);
+    process->pumped = false;
     if (sim_live(process))
         keep_clock(world, process);
 }
@@ -188,10 +189,10 @@ static bool is_callers(enum spotnik_event_kind kind)
 static void reload(struct sim_world *world, struct sim_process *process)
 {
     const struct spotnik_limits *limits = &world->options.limits;
-    size_t size = (spotnik_core_size(limits) + 15) & ~(size_t)15;
 
     if (world->options.reload == 0 || ++process->events < world->options.reload)
         return;
+    size_t size = (spotnik_core_size(limits) + 15) & ~(size_t)15;
     void *bytes = spotnik_sim_alloc(spotnik_core_saved_size(limits)),
          *memory = aligned_alloc(16, size);
     SPOTNIK_ASSERT(memory != NULL && spotnik_core_save(process->core, bytes));
@@ -234,6 +235,7 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
     if (!sim_live(process) || world->over)
         return;
     keep_clock(world, process);
+    process->pumped = false;
     spotnik_sim_pump(world, process);
     if (any || is_callers(event->kind))
         spotnik_sim_lanes_retry(world, process);

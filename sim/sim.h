@@ -62,6 +62,9 @@ struct spotnik_sim_options {
     uint64_t compute_max_ns;
     /* replaying a step takes a joiner as long as computing it takes the slowest member */
     bool slow_replay;
+    /* behind, from which a joiner asks at once; the real one asks from 1 where results are larger
+     * than what lies between it and its donor */
+    uint32_t near_steps;
     uint64_t copy_max_ns;     /* of a joiner copying the state */
     uint32_t respawn_percent; /* how often a killed process is replaced by a new one */
     uint32_t lane_frames;     /* frames a data connection holds before its sender must wait */

@@ -82,9 +82,10 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     process->tick_at_ns = SPOTNIK_NEVER;
     process->dial = spotnik_sim_alloc(options->processes_max * sizeof(*process->dial));
     identify(world, process);
-    process->core = spotnik_core_init_blank(spotnik_sim_alloc(spotnik_core_size(&options->limits)),
-                                            &options->limits, &process->member,
-                                            options->members_min, options->samples, options->batch);
+    void *memory = malloc(spotnik_core_size(&options->limits)); /* a third of it needs no zeros */
+    SPOTNIK_ASSERT(memory != NULL);
+    process->core = spotnik_core_init(memory, &options->limits, &process->member,
+                                      options->members_min, options->samples, options->batch);
     SPOTNIK_ASSERT(spotnik_core_plant(process->core, options->bugs) || options->bugs == 0);
     world->process[world->process_count++] = process;
     spotnik_sim_app_init(world, process);

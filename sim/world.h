@@ -21,6 +21,7 @@
 #include "sim/sim.h"
 #include "adapt/judge.h"
 #include "adapt/switch.h"
+#include "transfer/nearness.h"
 #include "wire/control.h"
 
 #define SIM_BUCKETS 4
@@ -113,6 +114,7 @@ struct sim_frame {
  * joiner. */
 struct sim_lane {
     struct sim_lane *all, *next_in; /* of the world; of the receiver */
+    struct sim_lane *next_donor;    /* of the sender's that lead to joiners */
     uint32_t from, to;
     bool donor; /* fed from the results kept, not by the core */
     bool open, closed;
@@ -239,6 +241,7 @@ struct sim_process {
     bool machine_stopped; /* all of it: its kernel says nothing, either */
     bool in_core;         /* inside spotnik_core_step */
     bool deal_due;        /* the core has asked how to deal */
+    bool pumped;          /* all that it had to send is under way, since something last happened */
     uint32_t events;      /* until it is reloaded */
     struct spotnik_core *core;
     uint64_t tick_at_ns, core_now_ns;
@@ -249,19 +252,20 @@ struct sim_process {
     uint64_t voted_epoch;
     struct sim_item *inbox, **inbox_end; /* while stopped */
     struct sim_lane *lane_out[SIM_LANES], *lane_in;
-    uint64_t lanes_epoch; /* of the view they are for */
-    uint64_t search_dial; /* the driver's own, while parked */
-    uint64_t *dial;       /* per process: the dial under way, 0: none */
+    uint32_t lane_top;            /* places of lane_out from there on have never been used */
+    struct sim_lane *donor_lanes; /* to joiners, the newest first */
+    uint64_t lanes_epoch;         /* of the view they are for */
+    uint64_t search_dial;         /* the driver's own, while parked */
+    uint64_t *dial;               /* per process: the dial under way, 0: none */
     struct sim_app app;
     struct sim_flat flat;
     /* joiner */
     enum sim_join_state join;
     uint64_t join_serial, copied_step;
-    uint64_t seen_step, seen_behind; /* when it was last looked whether it comes nearer */
-    struct sim_lane *stream;         /* from its donor */
+    struct spotnik_nearness nearness;
+    struct sim_lane *stream; /* from its donor */
     uint32_t donor;
     bool entered, ready_told, searching;
-    uint32_t donating; /* lanes to joiners that were ever opened from here */
     /* facts for P6 */
     uint64_t messages, recovery_messages, last_epoch;
     uint64_t bytes, bytes_longest; /* of those messages */

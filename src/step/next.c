@@ -29,7 +29,7 @@ static bool next_of(struct spotnik_transaction *step, uint64_t number,
                     const struct spotnik_towards *towards, uint32_t *ret_bucket,
                     uint64_t *ret_sequence)
 {
-    for (uint32_t i = 0; i < step->last[number & 1]; i++) {
+    for (uint32_t i = step->first[number & 1]; i < step->last[number & 1]; i++) {
         struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
         bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING;
         bool round = bucket->hosts ? towards->next_host : towards->successor;
@@ -61,7 +61,7 @@ bool spotnik_transaction_next_handover(struct spotnik_transaction *step, uint64_
     SPOTNIK_ASSERT(number == step->committed || number == step->committed + 1);
     if (number == step->committed + 1 && !step->begun)
         return false; /* a laggard whose caller has not begun the step has nothing to pass on yet */
-    for (uint32_t i = 0; i < step->last[number & 1]; i++) {
+    for (uint32_t i = step->first[number & 1]; i < step->last[number & 1]; i++) {
         struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
         uint64_t have = bucket->complete ? spotnik_transaction_handover_total(bucket, chunk_bytes)
                                          : bucket->handover_received;

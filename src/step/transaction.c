@@ -17,9 +17,9 @@ void spotnik_transaction_begin(struct spotnik_transaction *step)
     uint64_t generation = (step->committed + 1) & 1;
 
     SPOTNIK_ASSERT(!step->begun);
-    for (uint32_t i = 0; i < step->last[generation]; i++)
+    for (uint32_t i = step->first[generation]; i < step->last[generation]; i++)
         step->bucket[generation][i].used = false;
-    step->last[generation] = 0;
+    step->first[generation] = step->last[generation] = 0;
     step->started = step->completed = 0;
     step->begun = true;
     step->sealed = false;
@@ -44,6 +44,8 @@ struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step,
                                       .weight = weight };
     added->ring = spotnik_ring_make(1, 0, count, 1); /* until it is started on the view's ring */
     step->started++;
+    if (step->last[generation] == 0 || bucket < step->first[generation])
+        step->first[generation] = bucket;
     if (bucket >= step->last[generation])
         step->last[generation] = bucket + 1;
     return added;
@@ -116,7 +118,7 @@ void spotnik_transaction_commit(struct spotnik_transaction *step)
 void spotnik_transaction_cut(struct spotnik_transaction *step)
 {
     for (int generation = 0; generation < 2; generation++)
-        for (uint32_t i = 0; i < step->last[generation]; i++) {
+        for (uint32_t i = step->first[generation]; i < step->last[generation]; i++) {
             struct spotnik_bucket *bucket = &step->bucket[generation][i];
             bucket->sent = spotnik_ring_total(&bucket->ring);
             bucket->told = UINT64_MAX;

@@ -53,7 +53,8 @@ struct spotnik_transaction {
     uint32_t completed; /* of them */
     bool begun;         /* the caller is in step committed + 1 */
     bool sealed;        /* and will start no more buckets */
-    uint32_t last[2];   /* one past the highest bucket used, per generation */
+    /* the lowest bucket used, and one past the highest, per generation; none: both 0 */
+    uint32_t first[2], last[2];
     struct spotnik_bucket bucket[2][SPOTNIK_STEP_BUCKETS];
 };
 

@@ -16,6 +16,7 @@
 #include "transfer/thread.h"
 
 #define LOOK_MS 10
+#define NEAR_STEPS 1 /* behind */
 
 static bool is_stopping(const struct spotnik_joiner *joiner)
 {
@@ -72,7 +73,11 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     const uint8_t *bytes = spotnik_reader_skip(&reader, size);
     if (reader.failed || spotnik_hash_bytes(bytes, size) != result.hash)
         return SPOTNIK_ERR_PEERS;
-    if (result.latest <= result.header.step + 1)
+    joiner->replayed = result.header.step;
+    if (result.latest > joiner->stable)
+        joiner->stable = result.latest;
+    if (spotnik_nearness_asks(&joiner->nearness, NEAR_STEPS, result.header.step, result.latest,
+                              spotnik_clock_ns()))
         enter(joiner, source);
     int rc = spotnik_engine_handover(joiner->config.engine, &result.header, bytes, size);
     if (!rc)
@@ -120,21 +125,29 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
     return true;
 }
 
+static bool is_hopeful(const struct spotnik_joiner *joiner, uint64_t lost_ns)
+{
+    return !is_stopping(joiner) && spotnik_nearness_may_enter(joiner->replayed, joiner->stable)
+           && spotnik_time_since(spotnik_clock_ns(), lost_ns) <= joiner->config.patience_ns;
+}
+
 /* All donors are lost. The members may have let us in already, or be about to: were we to go now,
  * they would lose a member whose death nobody can prove. The result of the last step comes from our
  * predecessor in the ring, so a joiner that is near needs no donor. One that is not let in by then
- * starts over. */
+ * starts over. So does, at once, one that asked from afar: no view can let it in, and the members
+ * would freeze for it in vain as long as it asks. */
 static bool comes_in(struct spotnik_joiner *joiner)
 {
     uint64_t lost_ns = spotnik_clock_ns();
 
-    while (joiner->entered_by != 0 && !is_in(joiner)) {
-        if (is_stopping(joiner)
-            || spotnik_time_since(spotnik_clock_ns(), lost_ns) > joiner->config.patience_ns)
+    if (joiner->entered_by == 0)
+        return false;
+    while (!is_in(joiner)) {
+        if (!is_hopeful(joiner, lost_ns))
             return false;
         poll(NULL, 0, LOOK_MS);
     }
-    return joiner->entered_by != 0;
+    return true;
 }
 
 static void *run(void *argument)

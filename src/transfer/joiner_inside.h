@@ -8,6 +8,7 @@
 
 #include "transfer/packet.h"
 #include "transfer/joiner.h"
+#include "transfer/nearness.h"
 #include "transfer/standing.h"
 
 #define SPOTNIK_DONOR_PATIENCE_NS (5 * UINT64_C(1000000000))
@@ -44,7 +45,9 @@ struct spotnik_joiner {
     bool following;
     uint64_t entered_by; /* sponsor's index + 1; 0: not asked yet */
     uint64_t next_step;  /* whose result is due */
-    bool done, stopping; /* accessed with __atomic builtins */
+    struct spotnik_nearness nearness;
+    uint64_t replayed, stable; /* the last step that came; the highest that a donor called so */
+    bool done, stopping;       /* accessed with __atomic builtins */
 };
 
 void spotnik_giver_close(struct spotnik_giver *source);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A joiner's stream, with the engine, the donor and the clock played. Claims: a joiner that replays
+ * as slowly as the members step, and so never sees the end of its donor's results, asks to be let
+ * in; so does one that sees it. One that lost its donors waits to be let in while a view still may;
+ * where none may, it starts over at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/hash.h"
+#include "base/time.h"
+#include "link/dial.h"
+#include "transfer/joiner_inside.h"
+
+enum { RESULTS = 100, BEHIND = 40, LOOKS = 20 };
+
+static bool asked, lost;
+static uint64_t replayed, step_ns, clock_ns;
+/* looks at the engine, after it has asked, until it is in */
+static uint64_t looks;
+
+/* The clock goes on by replaying only. */
+uint64_t __wrap_spotnik_clock_ns(void);
+uint64_t __wrap_spotnik_clock_ns(void)
+{
+    return __atomic_load_n(&clock_ns, __ATOMIC_ACQUIRE);
+}
+
+/* ---- the engine, as far as a stream asks it ---- */
+
+void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+{
+    (void)engine;
+    memset(ret, 0, sizeof *ret);
+    ret->joining = !asked || looks > 0;
+    looks -= asked && looks > 0;
+}
+
+void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
+{
+    (void)engine, (void)sponsor;
+    asked = true;
+}
+
+int spotnik_engine_handover(struct spotnik_engine *engine,
+                            const struct spotnik_chunk_header *header, const void *payload,
+                            size_t bytes)
+{
+    (void)engine, (void)payload, (void)bytes;
+    replayed = header->step;
+    __atomic_fetch_add(&clock_ns, step_ns, __ATOMIC_ACQ_REL);
+    return 0;
+}
+
+/* ---- linked with joiner.c, and not called ---- */
+
+const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+{
+    (void)engine;
+    fail();
+    return NULL;
+}
+
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer)
+{
+    (void)credentials, (void)address, (void)port, (void)purpose, (void)timeout_ns, (void)ret_fd;
+    (void)ret_peer;
+    fail();
+    return SPOTNIK_ERR_PEERS;
+}
+
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
+                            const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
+                            uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+{
+    return spotnik_net_dial(credentials, address, port, purpose, timeout_ns, ret_fd, ret_peer);
+}
+
+static void on_lost(void *context)
+{
+    *(bool *)context = true;
+}
+
+/* ---- the donor: `behind` steps ahead of every result that the joiner gets, then gone ---- */
+
+static void send_results(int fd, uint64_t behind)
+{
+    uint8_t head[SPOTNIK_RESULT_BYTES];
+    int64_t word = 1;
+
+    for (uint64_t step = 1; step <= RESULTS; step++) {
+        struct spotnik_result result = { .latest = step + behind,
+                                         .hash = spotnik_hash_bytes(&word, sizeof word) };
+
+        result.header = (struct spotnik_chunk_header){
+            .handover = 1, .dtype = SPOTNIK_I64, .step = step, .count = 1
+        };
+        spotnik_result_write(&result, head);
+        if (spotnik_packet_send(fd, SPOTNIK_PACKET_RESULT, head, sizeof head, &word, sizeof word))
+            return; /* it is in, and has closed its end */
+    }
+}
+
+/* The joiner is in with the `in_after`th look that follows its asking. */
+static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
+{
+    static struct spotnik_joiner joiner;
+    int pair[2];
+
+    asked = lost = false;
+    replayed = 0;
+    looks = in_after;
+    step_ns = each_step_ns;
+    clock_ns = SPOTNIK_S;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    joiner = (struct spotnik_joiner){
+        .config = { .lost = on_lost, .context = &lost, .patience_ns = SPOTNIK_S },
+        .source = { { .fd = pair[0] } },
+        .source_count = 1,
+        .next_step = 1
+    };
+    assert_int_equal(pthread_mutex_init(&joiner.lock, NULL), 0);
+    send_results(pair[1], behind);
+    assert_int_equal(shutdown(pair[1], SHUT_WR), 0);
+    assert_int_equal(spotnik_joiner_follow(&joiner), 0);
+    pthread_join(joiner.thread, NULL);
+    close(pair[1]);
+    pthread_mutex_destroy(&joiner.lock);
+}
+
+static void test_as_slow_as_the_members(void **state)
+{
+    (void)state;
+    follow(BEHIND, 100 * SPOTNIK_MS, 0);
+    assert_true(asked);
+    assert_false(lost);
+    assert_int_equal(replayed, 1 + 8);
+}
+
+/* All the results take 100 ms: too short a time to judge by. */
+static void test_quick_steps(void **state)
+{
+    (void)state;
+    follow(BEHIND, SPOTNIK_MS, 0);
+    assert_false(asked);
+    assert_true(lost);
+    assert_int_equal(replayed, RESULTS);
+}
+
+static void test_at_the_end(void **state)
+{
+    (void)state;
+    follow(1, SPOTNIK_MS, 0);
+    assert_true(asked);
+    assert_false(lost);
+    assert_int_equal(replayed, 1);
+}
+
+/* It is in long after its donor has gone. */
+static void test_near_without_donors(void **state)
+{
+    (void)state;
+    follow(1, SPOTNIK_MS, RESULTS + LOOKS);
+    assert_false(lost);
+    assert_int_equal(replayed, RESULTS);
+}
+
+/* It asked from afar, and its donor has gone: the members would wait for it in vain. */
+static void test_far_without_donors(void **state)
+{
+    (void)state;
+    follow(BEHIND, 100 * SPOTNIK_MS, RESULTS + LOOKS);
+    assert_true(asked);
+    assert_true(lost);
+    assert_int_equal(replayed, RESULTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_slow_as_the_members),
+        cmocka_unit_test(test_quick_steps),
+        cmocka_unit_test(test_at_the_end),
+        cmocka_unit_test(test_near_without_donors),
+        cmocka_unit_test(test_far_without_donors),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
