@@ -83,18 +83,6 @@ static int start(spotnik_job *job, uint32_t bucket, const void *source, size_t b
     return rc;
 }
 
-void *spotnik_collective_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes)
-{
-    if (have && *have_bytes >= bytes)
-        return (void *)(uintptr_t)have;
-    size_t wanted = bytes > 2 * *have_bytes ? bytes : 2 * *have_bytes;
-    void *memory = spotnik_engine_alloc(job->engine, wanted > 0 ? wanted : 1);
-
-    if (memory)
-        *have_bytes = wanted;
-    return memory;
-}
-
 static int root_check(const struct spotnik_job *job, uint32_t bucket, uint32_t root)
 {
     uint32_t most = job->shares ? job->shares : SPOTNIK_CENSUS_SHARES; /* a replay does not know */
@@ -121,7 +109,7 @@ int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t coun
     const void *source = data;
 
     if (!has_share(all) || all->share != root) {
-        const void *zeros = spotnik_collective_grow(job, all->zeros, &all->zeros_bytes, bytes);
+        const void *zeros = spotnik_job_grow(job, all->zeros, &all->zeros_bytes, bytes);
         if (!zeros)
             return SPOTNIK_ERR_MEMORY;
         source = all->zeros = zeros;
@@ -140,7 +128,7 @@ static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_
 {
     size_t before = what->table_bytes;
     uint8_t *table =
-        spotnik_collective_grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
+        spotnik_job_grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
 
     if (!table)
         return SPOTNIK_ERR_MEMORY;
@@ -219,29 +207,4 @@ int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *data, size_t
     to->one = spotnik_registry_element_bytes((int)dtype);
     to->part = ret_part;
     return 0;
-}
-
-int spotnik_barrier(spotnik_job *job)
-{
-    spotnik_step step;
-    int rc = spotnik_job_usable(job);
-
-    if (rc)
-        return rc;
-    if (job->begun && !job->barrier)
-        return spotnik_error_return(
-            SPOTNIK_ERR_STATE,
-            "a barrier is a step of its own, and step %llu is begun: its commit "
-            "is a barrier already",
-            (unsigned long long)job->step);
-    if (!job->begun)
-        rc = spotnik_step_begin(job, &step);
-    if (!rc && !job->barrier)
-        rc = spotnik_samples_decline(job);
-    if (rc)
-        return rc;
-    job->barrier = true;
-    rc = spotnik_step_commit(job);
-    job->barrier = job->begun; /* to go on with: AGAIN, PARKED */
-    return rc;
 }

@@ -60,11 +60,6 @@ struct spotnik_collectives {
 /* The collectives of a job, made with the first; NULL: no memory. */
 struct spotnik_collectives *spotnik_collectives_of(spotnik_job *job);
 
-/* Memory of the engine in which at least `bytes` fit: `have`, or more, zeroed, written to
- * *have_bytes. It lives as long as the job, so smaller ones, which may be in use, are left to the
- * engine. NULL: no memory. */
-void *spotnik_collective_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes);
-
 /* A step was begun; NULL: this job has had no collectives yet. */
 void spotnik_collectives_begin(struct spotnik_collectives *all);
 

@@ -40,9 +40,8 @@ int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data,
         return SPOTNIK_ERR_MEMORY;
     struct spotnik_collective *one = &all->of[bucket];
     size_t elements = wire == SPOTNIK_Q8 ? spotnik_quant_blocks(count) : count;
-    uint8_t *narrowed =
-        spotnik_collective_grow(job, one->narrowed, &one->narrowed_bytes,
-                                elements * spotnik_registry_element_bytes((int)wire));
+    uint8_t *narrowed = spotnik_job_grow(job, one->narrowed, &one->narrowed_bytes,
+                                         elements * spotnik_registry_element_bytes((int)wire));
 
     if (!narrowed)
         return SPOTNIK_ERR_MEMORY;

@@ -153,18 +153,11 @@ static int checkpoint_check(const spotnik_config *config)
     return 0;
 }
 
-static int batching_check(const spotnik_config *config)
+/* Of shares that follow the speed of their members. */
+static int dynamic_check(const spotnik_config *config)
 {
     uint64_t batch = config->batch ? config->batch : config->batch_per_member;
 
-    if ((unsigned)config->batching > SPOTNIK_BATCHING_DYNAMIC)
-        return wrong("batching", "SPOTNIK_BATCHING", "must be even or dynamic");
-    if (config->noise > SPOTNIK_NOISE_VARIANCE)
-        return wrong("noise", "SPOTNIK_NOISE", "must be off, scale or variance");
-    if (config->noise_every < 1 || config->noise_every == NOT_A_NUMBER)
-        return wrong("noise_every", "SPOTNIK_NOISE_EVERY", "must be a number of steps from 1");
-    if (!config->batching)
-        return 0;
     if (config->batch_window < 1 || config->batch_window == NOT_A_NUMBER)
         return wrong("batch_window", "SPOTNIK_BATCH_WINDOW", "must be a number of steps from 1");
     if (config->batch_dead_band > 1000)
@@ -178,6 +171,17 @@ static int batching_check(const spotnik_config *config)
     if (batch > UINT32_MAX / config->members_max)
         return wrong("batch", "", "is too large for dynamic shares: below 2^32 over all members");
     return 0;
+}
+
+static int batching_check(const spotnik_config *config)
+{
+    if ((unsigned)config->batching > SPOTNIK_BATCHING_DYNAMIC)
+        return wrong("batching", "SPOTNIK_BATCHING", "must be even or dynamic");
+    if (config->noise > SPOTNIK_NOISE_VARIANCE)
+        return wrong("noise", "SPOTNIK_NOISE", "must be off, scale or variance");
+    if (config->noise_every < 1 || config->noise_every == NOT_A_NUMBER)
+        return wrong("noise_every", "SPOTNIK_NOISE_EVERY", "must be a number of steps from 1");
+    return config->batching ? dynamic_check(config) : 0;
 }
 
 static int members_check(const spotnik_config *config)

@@ -15,24 +15,6 @@
 #define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)
 #define FINISH_TIMEOUT_NS (60 * SPOTNIK_S)
 
-int spotnik_job_usable(const struct spotnik_job *job)
-{
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    if (job->generation != spotnik_fork_generation())
-        return spotnik_error_return(
-            SPOTNIK_ERR_STATE,
-            "this process was forked from a member and is none itself; leave the job to the "
-            "parent, or join one here with spotnik_join()");
-    return 0;
-}
-
-bool spotnik_job_is_noticed(const struct spotnik_job *job)
-{
-    return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED)
-           || spotnik_engine_is_noticed(job->engine);
-}
-
 static bool stop(void *context)
 {
     return spotnik_job_is_noticed(context);
@@ -46,23 +28,6 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
     job->peers = peers;
     pthread_mutex_unlock(&job->rate.lock);
     return before;
-}
-
-int spotnik_job_found(struct spotnik_job *job)
-{
-    struct spotnik_ledger ledger;
-    struct spotnik_founding founding = { .id = 0 };
-
-    if (job->peers)
-        founding = spotnik_peers_lineage(job->peers); /* a directory has it in its genesis */
-    if (!founding.id)
-        spotnik_peers_founding_make(NULL, 0, &founding);
-    job->registry.founding = founding.id;
-    job->founder = true;
-    if (job->peers)
-        spotnik_peers_founding_set(job->peers, job->registry.founding);
-    spotnik_job_ledger(&job->config, &ledger);
-    return spotnik_engine_found(job->engine, &ledger, &founding);
 }
 
 /* Found the job, or learn of a member of it. */
@@ -135,6 +100,49 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     free(job);
 }
 
+static struct spotnik_job *job_new(const spotnik_config *config)
+{
+    struct spotnik_job *job = calloc(1, sizeof *job);
+
+    if (!job) {
+        (void)spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job");
+        return NULL;
+    }
+    keep_settings(job, config);
+    job->generation = spotnik_fork_generation();
+    pthread_mutex_init(&job->rate.lock, NULL);
+    spotnik_registry_init(&job->registry);
+    spotnik_job_refresh_open(job);
+    return job;
+}
+
+/* What the environment and the settings say, before anybody hears of us. */
+static int parts_open(struct spotnik_job *job)
+{
+    int rc = spotnik_throttle_open(&job->throttle);
+
+    if (!rc)
+        rc = spotnik_job_price(job);
+    if (!rc)
+        rc = spotnik_batching_open(job);
+    return rc ? rc : spotnik_noise_open(job);
+}
+
+static int enter(struct spotnik_job *job, const spotnik_config *config)
+{
+    int rc = spotnik_job_open(job, config);
+
+    if (!rc && (job->batching || job->noise))
+        rc = spotnik_agreed_on(job);
+    if (!rc && config->checkpoint_dir)
+        rc = spotnik_job_checkpoint_open(job);
+    if (!rc)
+        spotnik_job_signal_open(job);
+    if (!rc)
+        rc = find(job, config);
+    return rc ? rc : spotnik_job_watch_open(job);
+}
+
 int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 {
     spotnik_config config;
@@ -146,49 +154,19 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
         return rc;
     if (!ret_job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no place for the job was given");
-    struct spotnik_job *job = calloc(1, sizeof *job);
+    struct spotnik_job *job = job_new(&config);
 
     if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job");
-    keep_settings(job, &config);
-    job->generation = spotnik_fork_generation();
-    pthread_mutex_init(&job->rate.lock, NULL);
-    spotnik_registry_init(&job->registry);
-    spotnik_job_refresh_open(job);
-    rc = spotnik_throttle_open(&job->throttle);
+        return SPOTNIK_ERR_MEMORY;
+    rc = parts_open(job);
     if (!rc)
-        rc = spotnik_job_price(job);
-    if (!rc)
-        rc = spotnik_batching_open(job);
-    if (!rc)
-        rc = spotnik_noise_open(job);
-    if (!rc)
-        rc = spotnik_job_open(job, &config);
-    if (!rc && (job->batching || job->noise))
-        rc = spotnik_agreed_on(job);
-    if (!rc && config.checkpoint_dir)
-        rc = spotnik_job_checkpoint_open(job);
-    if (!rc)
-        spotnik_job_signal_open(job);
-    if (!rc)
-        rc = find(job, &config);
-    if (!rc)
-        rc = spotnik_job_watch_open(job);
+        rc = enter(job, &config);
     if (rc) {
         job_free(job, true);
         return rc;
     }
     *ret_job = job;
     return 0;
-}
-
-void spotnik_notice(spotnik_job *job)
-{
-    /* no text: this may be a signal handler */
-    if (!job || job->generation != spotnik_fork_generation())
-        return;
-    __atomic_store_n(&job->noticed, true, __ATOMIC_RELAXED);
-    spotnik_engine_notice(job->engine);
 }
 
 /* Nobody stays behind in the view that let us go. Where that is so only because we were told to go,
@@ -233,8 +211,11 @@ static const char *how_it_left(const struct spotnik_job *job, int rc)
 }
 
 /* As a member between two steps: with the agreement of the others. */
-static int depart(struct spotnik_job *job, uint64_t patience_ns)
+static int depart(struct spotnik_job *job)
 {
+    bool hurries = job->config.on_minority == SPOTNIK_MINORITY_STOP || spotnik_job_is_noticed(job);
+    uint64_t patience_ns = hurries ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
+
     if (job->checkpoint && !spotnik_engine_is_noticed(job->engine))
         spotnik_checkpoint_parting(job->checkpoint, job->committed);
     return leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
@@ -247,22 +228,24 @@ static void departed(struct spotnik_job *job)
     end_if_last(job);
 }
 
+static bool is_member(const struct spotnik_job *job)
+{
+    spotnik_job_status status;
+
+    spotnik_engine_status(job->engine, &status);
+    return !job->outside && !status.joining;
+}
+
 int spotnik_leave(spotnik_job *job)
 {
     int rc = job ? spotnik_job_usable(job) : 0;
 
     if (!job || rc)
         return rc;
-    bool hurries = job->config.on_minority == SPOTNIK_MINORITY_STOP || spotnik_job_is_noticed(job);
-    uint64_t patience_ns = hurries ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
-
-    spotnik_job_status status;
-
-    spotnik_engine_status(job->engine, &status);
-    bool is_member = !job->outside && !status.joining, parts = is_member && !job->begun;
+    bool was_member = is_member(job), parts = was_member && !job->begun;
 
     if (parts)
-        rc = depart(job, patience_ns);
+        rc = depart(job);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun,
                                   FINISH_TIMEOUT_NS);
@@ -271,7 +254,7 @@ int spotnik_leave(spotnik_job *job)
     job->shown.how = how_it_left(job, rc);
     /* Members that have not agreed to it cannot tell a goodbye from silence, and may wait for us
      * for ever: end as the dead do. */
-    job_free(job, !is_member || (parts && !rc));
+    job_free(job, !was_member || (parts && !rc));
     return rc;
 }
 

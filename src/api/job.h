@@ -161,6 +161,11 @@ struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
  * begins. Errors: CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */
 int spotnik_job_seal(struct spotnik_job *job);
 
+/* Memory of the engine in which at least `bytes` fit: `have`, or more, zeroed, written to
+ * *have_bytes. It lives as long as the job, so smaller ones, which may be in use, are left to the
+ * engine. NULL: no memory. */
+void *spotnik_job_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes);
+
 /* Start to all-reduce in the begun step, as the caller's; what the first one refuses has changed
  * nothing. */
 int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/job.h"
-#include "base/dtype.h"
 #include "base/error.h"
 #include "transfer/thread.h"
 
@@ -140,102 +139,6 @@ int spotnik_samples_decline(spotnik_job *job)
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
 
-static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
-                        size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
-{
-    uint32_t element_bytes = spotnik_registry_element_bytes((int)dtype);
-
-    if (!job->begun)
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "allreduce belongs between step_begin and step_commit");
-    if (bucket >= SPOTNIK_CALLER_BUCKETS)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: at most %d buckets", bucket,
-                                    SPOTNIK_CALLER_BUCKETS);
-    if (job->started[bucket])
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was started already in this step",
-                                    bucket);
-    if (!data && count)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no memory given", bucket);
-    if (!element_bytes || count > SIZE_MAX / 2 / element_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bucket %u: unknown element type or too many elements", bucket);
-    if (!spotnik_op_is_known((uint64_t)op))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: unknown operation %d", bucket,
-                                    (int)op);
-    return 0;
-}
-
-int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
-                             size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
-{
-    if (dtype == SPOTNIK_Q8)
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
-    return reduce_check(job, bucket, data, count, dtype, op);
-}
-
-int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count,
-                       enum spotnik_dtype dtype, enum spotnik_op op, bool from)
-{
-    int rc = reduce_check(job, bucket, data, count, dtype, op);
-
-    if (rc)
-        return rc;
-    spotnik_noise_reduce(job, bucket, data, count, dtype, op);
-    if (!job->excluded)
-        rc = from ? spotnik_engine_allreduce_from(job->engine, bucket, data, count, dtype, op)
-                  : spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
-    if (!rc)
-        spotnik_pace_reduce(&job->pace,
-                            (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
-    if (rc == SPOTNIK_ERR_PEERS) { /* step_commit says so, where the caller's loop expects it */
-        job->excluded = true;
-        rc = 0;
-    }
-    job->started[bucket] = rc == 0;
-    return rc;
-}
-
-int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
-                      enum spotnik_dtype dtype, enum spotnik_op op)
-{
-    int rc = spotnik_job_usable(job);
-
-    if (!rc)
-        rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
-    return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
-}
-
-int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
-                           enum spotnik_dtype dtype, enum spotnik_op op)
-{
-    int rc = spotnik_job_usable(job);
-
-    if (!rc)
-        rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
-    return rc ? rc
-              : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
-}
-
-const void *spotnik_result(spotnik_job *job, uint32_t bucket)
-{
-    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS && job->started[bucket]
-               ? spotnik_engine_result(job->engine, bucket)
-               : NULL;
-}
-
-void *spotnik_alloc(spotnik_job *job, size_t bytes)
-{
-    return spotnik_job_usable(job) ? NULL : spotnik_engine_alloc(job->engine, bytes);
-}
-
-void spotnik_free(spotnik_job *job, void *memory)
-{
-    if (memory && !spotnik_job_usable(job))
-        spotnik_engine_unalloc(job->engine, memory);
-}
-
 int spotnik_step_commit(spotnik_job *job)
 {
     int rc = spotnik_job_usable(job);
@@ -277,5 +180,30 @@ int spotnik_step_commit(spotnik_job *job)
         if (!rc)
             rc = spotnik_collectives_outcome(job->collectives);
     }
+    return rc;
+}
+
+int spotnik_barrier(spotnik_job *job)
+{
+    spotnik_step step;
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
+    if (job->begun && !job->barrier)
+        return spotnik_error_return(
+            SPOTNIK_ERR_STATE,
+            "a barrier is a step of its own, and step %llu is begun: its commit "
+            "is a barrier already",
+            (unsigned long long)job->step);
+    if (!job->begun)
+        rc = spotnik_step_begin(job, &step);
+    if (!rc && !job->barrier)
+        rc = spotnik_samples_decline(job);
+    if (rc)
+        return rc;
+    job->barrier = true;
+    rc = spotnik_step_commit(job);
+    job->barrier = job->begun; /* to go on with: AGAIN, PARKED */
     return rc;
 }

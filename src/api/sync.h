@@ -101,10 +101,20 @@ spotnik_sync_running(const struct spotnik_sync *sync)
 }
 
 /* Are models equal after every finish of `strategy`? */
-bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy);
+static inline bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy)
+{
+    return strategy->synchronous && strategy->same_bits;
+}
 
-/* Does this member contribute to the running step? */
-bool spotnik_sync_contributes(const struct spotnik_sync *sync);
+/* Does this member contribute to the running step? A joiner's repeat has no share, and a member
+ * without samples, in a job that has some, has no gradient. */
+static inline bool spotnik_sync_contributes(const struct spotnik_sync *sync)
+{
+    const spotnik_step *step = &sync->step;
+
+    return !step->replay && step->share < step->shares
+           && (!sync->job->config.samples || step->sample_count > 0);
+}
 
 /* Set sync->use. */
 void spotnik_sync_use_fill(struct spotnik_sync *sync);

@@ -332,3 +332,12 @@ int spotnik_sync_rule_set(spotnik_sync *sync, const char *name, uint32_t promise
 
     return rc ? rc : settle(sync);
 }
+
+const char *spotnik_sync_name(const spotnik_sync *sync)
+{
+    if (!sync)
+        return "";
+    const struct spotnik_sync_strategy *running = spotnik_sync_running(sync);
+
+    return running == &sync->wrapped && running->options.inner ? sync->wrapped_name : running->name;
+}

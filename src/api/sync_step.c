@@ -9,21 +9,6 @@
 
 #define CONTRIBUTORS 0 /* place in tell[] */
 
-bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy)
-{
-    return strategy->synchronous && strategy->same_bits;
-}
-
-/* A joiner's repeat has no share, and a member without samples, in a job that has some, has no
- * gradient. */
-bool spotnik_sync_contributes(const struct spotnik_sync *sync)
-{
-    const spotnik_step *step = &sync->step;
-
-    return !step->replay && step->share < step->shares
-           && (!sync->job->config.samples || step->sample_count > 0);
-}
-
 static void options_set(struct spotnik_sync *sync)
 {
     struct spotnik_sync_options *options = &sync->replica.options;
@@ -64,21 +49,6 @@ static int identity_check(struct spotnik_sync *sync)
         SPOTNIK_ERR_MISMATCH,
         "the job runs another strategy than this member, or the same with other "
         "settings: give every member the same (SPOTNIK_SYNC)");
-}
-
-/* Before anybody else has anything of it: the job may choose its strategy anew, and what is kept
- * for all of it begins with what was saved. */
-void spotnik_sync_resumed(struct spotnik_sync *sync)
-{
-    if (sync->identity != sync->own_identity) {
-        sync->identity = sync->own_identity;
-        sync->sw.act = SPOTNIK_SYNC_ACT_RUN;
-        if (sync->sw.mode > SPOTNIK_SYNC_ASYNCHRONOUS || !sync->of[sync->sw.mode])
-            sync->sw.mode = SPOTNIK_SYNC_SYNCHRONOUS;
-        if (!sync->of[sync->sw.mode])
-            sync->sw.mode = SPOTNIK_SYNC_ASYNCHRONOUS;
-    }
-    spotnik_sync_use_resumed(sync);
 }
 
 /* The registered memory was replaced: go on from what is agreed. */
@@ -334,15 +304,6 @@ int spotnik_sync_step(spotnik_sync *sync, float *gradient)
         finish(sync);
     look_ahead(sync);
     return rc;
-}
-
-const char *spotnik_sync_name(const spotnik_sync *sync)
-{
-    if (!sync)
-        return "";
-    const struct spotnik_sync_strategy *running = spotnik_sync_running(sync);
-
-    return running == &sync->wrapped && running->options.inner ? sync->wrapped_name : running->name;
 }
 
 int spotnik_sync_is_same_bits(const spotnik_sync *sync)

@@ -315,3 +315,18 @@ void spotnik_sync_apply(spotnik_sync *sync, float *model, const float *gradient)
     if (sync && model && gradient)
         apply(sync, model, gradient, sync->replica.count);
 }
+
+/* Before anybody else has anything of it: the job may choose its strategy anew, and what is kept
+ * for all of it begins with what was saved. */
+void spotnik_sync_resumed(struct spotnik_sync *sync)
+{
+    if (sync->identity != sync->own_identity) {
+        sync->identity = sync->own_identity;
+        sync->sw.act = SPOTNIK_SYNC_ACT_RUN;
+        if (sync->sw.mode > SPOTNIK_SYNC_ASYNCHRONOUS || !sync->of[sync->sw.mode])
+            sync->sw.mode = SPOTNIK_SYNC_SYNCHRONOUS;
+        if (!sync->of[sync->sw.mode])
+            sync->sw.mode = SPOTNIK_SYNC_ASYNCHRONOUS;
+    }
+    spotnik_sync_use_resumed(sync);
+}

@@ -26,6 +26,20 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
+/* A number of percent, 1% to 99%; *text moves behind it. */
+static bool jitter_read(const char **text, double *ret_jitter)
+{
+    char *end;
+
+    if (strchr("+- \t", **text))
+        return false;
+    *ret_jitter = strtod(*text, &end) / 100;
+    if (end == *text || *end != '%')
+        return false;
+    *text = end + 1;
+    return *ret_jitter > 0 && *ret_jitter < 1;
+}
+
 /* A time such as 30us or 0.4ms, perhaps with ~2% behind it, and nothing else. */
 static bool sample_time(const char *text, double *ret_ns, double *ret_jitter)
 {
@@ -37,16 +51,13 @@ static bool sample_time(const char *text, double *ret_ns, double *ret_jitter)
     if (end == text || (strncmp(end, "us", 2) && strncmp(end, "ms", 2)))
         return false;
     *ret_ns *= *end == 'm' ? 1e6 : 1e3;
-    text = end += 2;
+    text = end + 2;
     if (*text == '~') {
-        if (strchr("+- \t", text[1]))
-            return false;
-        *ret_jitter = strtod(text + 1, &end) / 100;
-        end += *end == '%' && end > text + 1 && end[-1] != '~' ? 1 : 0;
-        if (end[-1] != '%' || !(*ret_jitter > 0 && *ret_jitter < 1))
+        text++;
+        if (!jitter_read(&text, ret_jitter))
             return false;
     }
-    return !*end && *ret_ns >= 1 && *ret_ns <= 60e9;
+    return !*text && *ret_ns >= 1 && *ret_ns <= 60e9;
 }
 
 /* Speeds up to the end of the text or an '@', where *ret_end is. Returns how many; 0: they are

@@ -122,7 +122,7 @@ int spotnik_variance_seal(struct spotnik_job *job)
                                         "SPOTNIK_NOISE=variance needs one of buckets 0 to %d",
                                         SPOTNIK_VARIANCE_BUCKET);
     size_t bytes = plan(variance);
-    void *to = spotnik_collective_grow(job, variance->squares, &variance->squares_bytes, bytes);
+    void *to = spotnik_job_grow(job, variance->squares, &variance->squares_bytes, bytes);
 
     if (!to)
         return SPOTNIK_ERR_MEMORY;

@@ -463,6 +463,36 @@ static void shake_on(struct spotnik_links *links, struct spotnik_opening *openin
 
 /* ---- the loop's part ---- */
 
+/* What became of a connection that was under way. True: it failed, and the opening is over. */
+static bool connect_failed(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    if (!opening->connecting || !(opening->socket.writable || opening->socket.readable))
+        return false;
+    int error = spotnik_socket_error(opening->socket.fd);
+    opening->connecting = error != 0;
+    if (error != 0)
+        dial_failed(links, opening, connect_proof(error));
+    return error != 0;
+}
+
+/* The handshake, and the reply in the same turn: an idle process may not be woken for another. */
+static void go_on(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    if (opening->reply == NULL && !opening->connecting
+        && (opening->socket.readable || opening->socket.writable))
+        shake_on(links, opening);
+    if (opening->reply != NULL && opening->socket.fd >= 0)
+        spotnik_opening_reply(links, opening);
+}
+
+static void give_up(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    if (opening->dialled)
+        dial_failed(links, opening, SPOTNIK_PROOF_NONE);
+    else
+        spotnik_opening_close(links, opening);
+}
+
 static void run_one(struct spotnik_links *links, struct spotnik_opening *opening, uint64_t now_ns)
 {
     if (opening->start_ns != 0 && now_ns >= opening->start_ns)
@@ -471,28 +501,11 @@ static void run_one(struct spotnik_links *links, struct spotnik_opening *opening
         dial_failed(links, opening, connect_proof(opening->error));
         return;
     }
-    if (opening->socket.fd < 0 || opening->wants_hook)
+    if (opening->socket.fd < 0 || opening->wants_hook || connect_failed(links, opening))
         return;
-    if (opening->connecting && (opening->socket.writable || opening->socket.readable)) {
-        int error = spotnik_socket_error(opening->socket.fd);
-        if (error != 0) {
-            dial_failed(links, opening, connect_proof(error));
-            return;
-        }
-        opening->connecting = false;
-    }
-    if (opening->reply == NULL && !opening->connecting
-        && (opening->socket.readable || opening->socket.writable))
-        shake_on(links, opening);
-    if (opening->reply != NULL && opening->socket.fd >= 0)
-        /* in the same turn: an idle process may not be woken for another */
-        spotnik_opening_reply(links, opening);
-    if (opening->socket.fd < 0 || opening->wants_hook || now_ns < opening->deadline_ns)
-        return;
-    if (opening->dialled)
-        dial_failed(links, opening, SPOTNIK_PROOF_NONE);
-    else
-        spotnik_opening_close(links, opening);
+    go_on(links, opening);
+    if (opening->socket.fd >= 0 && !opening->wants_hook && now_ns >= opening->deadline_ns)
+        give_up(links, opening);
 }
 
 static void reap(struct spotnik_links *links)

@@ -153,6 +153,40 @@ static void add_lineage(struct spotnik_text *out, const struct spotnik_presence 
     add(out, "}");
 }
 
+static void add_path(struct spotnik_text *out, const struct spotnik_status_more *more)
+{
+    if (more->path == NULL || *more->path == '\0')
+        return;
+    add(out, ",\"path_age_ns\":%" PRIu64 ",\"path\":", more->path_age_ns);
+    add_string(out, more->path);
+}
+
+static void add_members(struct spotnik_text *out, const struct spotnik_status_more *more)
+{
+    add(out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[",
+        more->members_needed, more->view_epoch);
+    for (uint32_t i = 0; i < more->member_count; i++) {
+        add(out, "%s", i ? "," : "");
+        add_member(out, &more->member[i]);
+    }
+    add(out, "],\"lanes\":[");
+    for (uint32_t i = 0; i < more->lane_count; i++) {
+        add(out, "%s", i ? "," : "");
+        add_lane(out, &more->lane[i]);
+    }
+    add(out, "]");
+}
+
+static void add_recoveries(struct spotnik_text *out, const spotnik_job_status *status)
+{
+    add(out, ",\"recoveries\":[");
+    for (uint32_t i = 0; i < status->recovery_count; i++) {
+        add(out, "%s", i ? "," : "");
+        add_recovery(out, &status->recovery[i]);
+    }
+    add(out, "]");
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
@@ -179,30 +213,13 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);
     add_string(&out, more->refusal);
-    if (more->path != NULL && *more->path != '\0') {
-        add(&out, ",\"path_age_ns\":%" PRIu64 ",\"path\":", more->path_age_ns);
-        add_string(&out, more->path);
-    }
+    add_path(&out, more);
     if (more->presence != NULL)
         add_lineage(&out, more->presence, more->lineage);
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
-    add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[",
-        more->members_needed, more->view_epoch);
-    for (uint32_t i = 0; i < more->member_count; i++) {
-        add(&out, "%s", i ? "," : "");
-        add_member(&out, &more->member[i]);
-    }
-    add(&out, "],\"lanes\":[");
-    for (uint32_t i = 0; i < more->lane_count; i++) {
-        add(&out, "%s", i ? "," : "");
-        add_lane(&out, &more->lane[i]);
-    }
-    add(&out, "],\"recoveries\":[");
-    for (uint32_t i = 0; i < status->recovery_count; i++) {
-        add(&out, "%s", i ? "," : "");
-        add_recovery(&out, &status->recovery[i]);
-    }
-    add(&out, "]%s}\n", more->extra ? more->extra : "");
+    add_members(&out, more);
+    add_recoveries(&out, status);
+    add(&out, "%s}\n", more->extra ? more->extra : "");
     return out.full ? 0 : size - out.left;
 }

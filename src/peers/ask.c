@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking processes what they know of the job, many at a time: the silent take half a second
- * each. */
+/* Asking processes what they know of the job, many at a time: the silent take half a second each.
+ * And what they said, for the error message. */
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,4 +91,19 @@ void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_qu
     work(&crowd); /* where no thread can be had, it takes longer */
     for (uint32_t i = 0; i < helpers; i++)
         pthread_join(helper[i], NULL);
+}
+
+void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, ...)
+{
+    size_t have = strlen(search->said);
+    va_list arguments;
+    if (have + 4 >= sizeof search->said)
+        return;
+    if (have > 0) {
+        memcpy(search->said + have, "; ", 3);
+        have += 2;
+    }
+    va_start(arguments, format);
+    vsnprintf(search->said + have, sizeof search->said - have, format, arguments);
+    va_end(arguments);
 }

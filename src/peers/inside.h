@@ -121,10 +121,7 @@ struct spotnik_peers_search {
     int error;
 };
 
-void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Monotonic. */
+/* self.c. Monotonic. */
 uint64_t spotnik_peers_clock_ns(void);
 
 /* Under the lock: until then, or until somebody wants us. */
@@ -133,17 +130,23 @@ void spotnik_peers_wait(struct spotnik_peers *peers, uint64_t until_ns);
 /* Does looking at the directory tell us anything just now? Not while we cannot write to it. */
 uint64_t spotnik_peers_gap_max(struct spotnik_peers *peers);
 
-/* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
-int spotnik_peers_keeper_start(struct spotnik_peers *peers);
-void spotnik_peers_keeper_stop(struct spotnik_peers *peers);
 /* Blocking. 0, or minus an errno; the warning says so, too. */
 int spotnik_peers_record_refresh(struct spotnik_peers *peers);
 void spotnik_peers_record_remove(const struct spotnik_peers *peers, const char *name);
 /* From now on our record says that we may be in a view. 0 when it lies there, or minus an errno. */
 int spotnik_peers_entered_set(struct spotnik_peers *peers, bool entered);
+/* Known in this process from now on; no longer, and its record is gone. */
+void spotnik_peers_here_add(struct spotnik_peers *peers);
+void spotnik_peers_here_remove(struct spotnik_peers *peers);
 /* A member of this very process, which has no such member any more: nobody knows better. */
 bool spotnik_peers_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
+/* Credentials that say of which lineage we are. */
+struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
+
+/* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
+int spotnik_peers_keeper_start(struct spotnik_peers *peers);
+void spotnik_peers_keeper_stop(struct spotnik_peers *peers);
 
 /* The processes that `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory
  * that cannot be read, MEMORY. */
@@ -205,9 +208,6 @@ void spotnik_peers_meetings(struct spotnik_peers *peers);
 /* May the searching process join by this answer? A process that was in a lineage only goes over to
  * a later generation of its root. */
 bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer);
-/* Credentials that say of which lineage we are. */
-struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
-
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);
 /* keeper, list: a process that listens at a listed address and is in no view learns of the job by
@@ -242,6 +242,10 @@ struct spotnik_question {
  * may stay NONE. */
 void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question,
                        uint32_t count, bool enough);
+
+/* What somebody said in this round, behind what others did. */
+void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- judge.c: may this record belong to a live process? ---- */
 

@@ -13,13 +13,6 @@
 #define KNOWN_MAX 1024
 #define WORD_NS (500 * SPOTNIK_MS)
 
-struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers)
-{
-    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
-    spotnik_engine_presence(peers->engine, &credentials.presence);
-    return credentials;
-}
-
 bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer)
 {
     struct spotnik_founding past = spotnik_engine_past(peers->engine);

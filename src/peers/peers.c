@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,37 +149,6 @@ int spotnik_peers_renew(struct spotnik_peers *peers)
         peers->spec.directory);
 }
 
-uint64_t spotnik_peers_founding(struct spotnik_peers *peers)
-{
-    pthread_mutex_lock(&peers->lock);
-    uint64_t founding = peers->founding;
-    pthread_mutex_unlock(&peers->lock);
-    return founding;
-}
-
-struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers)
-{
-    pthread_mutex_lock(&peers->lock);
-    struct spotnik_founding made = peers->made;
-    pthread_mutex_unlock(&peers->lock);
-    return made;
-}
-
-bool spotnik_peers_refounds(struct spotnik_peers *peers)
-{
-    pthread_mutex_lock(&peers->lock);
-    bool refounds = peers->refounds;
-    pthread_mutex_unlock(&peers->lock);
-    return refounds;
-}
-
-void spotnik_peers_refounded(struct spotnik_peers *peers)
-{
-    pthread_mutex_lock(&peers->lock);
-    peers->refounds = false;
-    pthread_mutex_unlock(&peers->lock);
-}
-
 /* Just now, for what cannot be taken back. */
 bool spotnik_peers_is_youngest(struct spotnik_peers *peers)
 {
@@ -205,21 +173,6 @@ void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)
 }
 
 /* ---- the search ---- */
-
-void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, ...)
-{
-    size_t have = strlen(search->said);
-    va_list arguments;
-    if (have + 4 >= sizeof search->said)
-        return;
-    if (have > 0) {
-        memcpy(search->said + have, "; ", 3);
-        have += 2;
-    }
-    va_start(arguments, format);
-    vsnprintf(search->said + have, sizeof search->said - have, format, arguments);
-    va_end(arguments);
-}
 
 static int nobody(const struct spotnik_peers_search *search)
 {

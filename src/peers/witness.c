@@ -17,7 +17,6 @@
 
 #include "peers/inside.h"
 
-#define NAME_BYTES 96
 #define PREFIX_BYTES 32
 
 /* Of file systems where rename() is atomic, for all machines that have the folder. */

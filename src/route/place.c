@@ -225,23 +225,14 @@ static enum spotnik_schedule schedule_of(const struct spotnik_core *core,
     return due ? SPOTNIK_SCHEDULE_TREE : bucket->schedule;
 }
 
-/* The frame belongs to our view (or to a joiner's stream): which bucket, and is the caller that
- * far? */
-static struct spotnik_placement place_here(struct spotnik_core *core, struct spotnik_id from,
-                                           const struct spotnik_chunk_header *header)
+/* A frame of the running step: has the caller started that bucket, and is it ours? */
+static struct spotnik_placement place_running(struct spotnik_core *core, struct spotnik_id from,
+                                              const struct spotnik_chunk_header *header)
 {
     uint64_t step = core->step.committed + 1;
-
-    SPOTNIK_ASSERT(header->bucket < SPOTNIK_BUCKETS_MAX);
-    if (header->step < step)
-        return place_late(core, from, header);
-    if (header->step > step)
-        return place_early(core, from, header);
-    if (!header->handover && step_by_handover(core))
-        return route_verdict(SPOTNIK_VERDICT_BAD);
-    if (header->handover && !step_by_handover(core))
-        return route_verdict(SPOTNIK_VERDICT_DROP);
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
+
+    SPOTNIK_ASSERT(header->step == step);
     if (!core->step.begun || !bucket->used)
         return core->step.begun && core->step.sealed
                    ? bucket_differs(core, from, step, header->bucket)
@@ -258,25 +249,49 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
                             : way_of(bucket)->place(core, bucket, rank_of(core, from), header);
 }
 
+/* The frame belongs to our view (or to a joiner's stream): to which step? */
+static struct spotnik_placement place_here(struct spotnik_core *core, struct spotnik_id from,
+                                           const struct spotnik_chunk_header *header)
+{
+    uint64_t step = core->step.committed + 1;
+
+    SPOTNIK_ASSERT(header->bucket < SPOTNIK_BUCKETS_MAX);
+    if (header->step < step)
+        return place_late(core, from, header);
+    if (header->step > step)
+        return place_early(core, from, header);
+    if (!header->handover && step_by_handover(core))
+        return route_verdict(SPOTNIK_VERDICT_BAD);
+    if (header->handover && !step_by_handover(core))
+        return route_verdict(SPOTNIK_VERDICT_DROP);
+    return place_running(core, from, header);
+}
+
+static struct spotnik_placement place_joining(struct spotnik_core *core, struct spotnik_id from,
+                                              const struct spotnik_chunk_header *header)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
+    if (!header->handover || header->epoch != 0)
+        /* our predecessor in a view we are about to install */
+        return route_verdict(SPOTNIK_VERDICT_WAIT);
+    core->route->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
+    step_try_begin(core);
+    return place_here(core, from, header);
+}
+
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
                                             const struct spotnik_chunk_header *header)
 {
     if (header->bucket >= SPOTNIK_BUCKETS_MAX)
         return route_verdict(SPOTNIK_VERDICT_BAD);
-    if (core->role == SPOTNIK_ROLE_JOINER) {
-        if (!header->handover || header->epoch != 0)
-            /* our predecessor in a view we are about to install */
-            return route_verdict(SPOTNIK_VERDICT_WAIT);
-        core->route->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
-        step_try_begin(core);
-        return place_here(core, from, header);
-    }
-    if (core->role != SPOTNIK_ROLE_MEMBER || header->epoch < core->view.epoch || frozen(core))
-        return route_verdict(header->epoch > core->view.epoch && core->role == SPOTNIK_ROLE_MEMBER
-                                 ? SPOTNIK_VERDICT_WAIT
-                                 : SPOTNIK_VERDICT_DROP);
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        return place_joining(core, from, header);
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return route_verdict(SPOTNIK_VERDICT_DROP);
     if (header->epoch > core->view.epoch)
         return route_verdict(SPOTNIK_VERDICT_WAIT);
+    if (header->epoch < core->view.epoch || frozen(core))
+        return route_verdict(SPOTNIK_VERDICT_DROP);
     uint32_t rank = core->view.size < 2 ? SPOTNIK_NO_RANK : rank_of(core, from);
     if (rank == SPOTNIK_NO_RANK || rank == core->rank
         || (header->handover && rank != predecessor_rank(core)))

@@ -254,22 +254,35 @@ static bool are_inputs_up(const struct spotnik_flat *flat, const struct spotnik_
     return bucket->seen + 1 >= flat->size;
 }
 
+/* What of the inputs of the others has come. False: somebody's bucket is another one than ours. */
+static bool inputs_fit(struct spotnik_flat *flat, uint32_t number,
+                       struct spotnik_flat_bucket *bucket)
+{
+    if (spotnik_flat_look_round(flat, number, bucket) == SPOTNIK_FLAT_MISMATCH)
+        return false;
+    bucket->weight_sum =
+        are_inputs_up(flat, bucket) ? spotnik_flat_weights(flat, number, bucket) : 0;
+    return true;
+}
+
+static bool may_add(const struct spotnik_flat *flat, uint32_t number,
+                    const struct spotnik_flat_bucket *bucket)
+{
+    return are_inputs_up(flat, bucket) && bucket->copy.pieces > bucket->add.pieces
+           && lacking(flat, number, bucket) == flat->size;
+}
+
 /* Of the lowest piece, whatever is furthest. */
 enum spotnik_flat_verdict spotnik_flat_pipeline_run(struct spotnik_flat *flat, uint32_t number,
                                                     struct spotnik_flat_bucket *bucket)
 {
     bool adding =
         bucket->add.pieces < bucket->pieces && (is_holder(bucket) || !all_added(flat, bucket));
-    if (adding && !are_inputs_up(flat, bucket)) {
-        if (spotnik_flat_look_round(flat, number, bucket) == SPOTNIK_FLAT_MISMATCH)
-            return SPOTNIK_FLAT_MISMATCH;
-        bucket->weight_sum =
-            are_inputs_up(flat, bucket) ? spotnik_flat_weights(flat, number, bucket) : 0;
-    }
+    if (adding && !are_inputs_up(flat, bucket) && !inputs_fit(flat, number, bucket))
+        return SPOTNIK_FLAT_MISMATCH;
     if (is_holder(bucket) && are_inputs_up(flat, bucket) && is_added(flat, number, bucket))
         return collect_some(flat, number, bucket);
-    if (adding && are_inputs_up(flat, bucket) && bucket->copy.pieces > bucket->add.pieces
-        && lacking(flat, number, bucket) == flat->size)
+    if (adding && may_add(flat, number, bucket))
         return add_some(flat, number, bucket);
     if (bucket->copy.pieces < bucket->pieces)
         return copy_some(flat, number, bucket);

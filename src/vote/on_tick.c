@@ -108,27 +108,47 @@ static void settle_try(struct spotnik_core *core)
     ballot_start(core);
 }
 
+static void tick_heart(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    forgive_lateness(core);
+    heartbeat(core);
+    dispute_tick(core);
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return;
+    while (accuse_one(core))
+        ;
+    settle_try(core);
+}
+
+static void tick_leave(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    core->vote->leave_ns =
+        core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
+    core->vote->book[core->rank].leaving = 1;
+    if (!core->frozen)
+        ballot_start(core);
+}
+
+/* What came before it in this tick may have ended our membership. */
+static bool is_due(const struct spotnik_core *core, uint64_t at_ns)
+{
+    return core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= at_ns;
+}
+
 static void tick_member(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    if (core->now_ns >= core->vote->heartbeat_ns) {
-        forgive_lateness(core);
-        heartbeat(core);
-        dispute_tick(core);
-        if (core->role != SPOTNIK_ROLE_MEMBER)
-            return;
-        while (accuse_one(core))
-            ;
-        settle_try(core);
-    }
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->enter_until_ns
-        && core->vote->phase == PHASE_JOINER)
+    if (is_due(core, core->vote->heartbeat_ns))
+        tick_heart(core);
+    if (is_due(core, core->vote->enter_until_ns) && core->vote->phase == PHASE_JOINER)
         joiner_overdue(core);
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->initiate_ns) {
+    if (is_due(core, core->vote->initiate_ns)) {
         core->vote->initiate_ns = SPOTNIK_NEVER;
         ballot_start(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->retry_ns) {
+    if (is_due(core, core->vote->retry_ns)) {
         core->vote->retries += core->vote->phase != PHASE_JOINER;
         ballot_start(core);
     }
@@ -136,13 +156,8 @@ static void tick_member(struct spotnik_core *core)
         token_forward(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && doubt_is_due(core))
         ballot_start(core);
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->vote->leave_ns) {
-        core->vote->leave_ns =
-            core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
-        core->vote->book[core->rank].leaving = 1;
-        if (!core->frozen)
-            ballot_start(core);
-    }
+    if (is_due(core, core->vote->leave_ns))
+        tick_leave(core);
 }
 
 void on_tick(struct spotnik_core *core)

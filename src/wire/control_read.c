@@ -325,8 +325,8 @@ static int cuts_read(struct spotnik_reader *reader, struct spotnik_token *ret)
     return any && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int token_read(struct spotnik_reader *reader, uint32_t members_max,
-                      struct spotnik_token *ret, bool *ret_brief)
+static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *ret,
+                           uint8_t *ret_cuts, bool *ret_brief)
 {
     ret->ballot = ballot_read(reader);
     ret->ledger_step = spotnik_reader_u64(reader);
@@ -337,23 +337,38 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max,
     uint8_t cuts = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
     bool good = spotnik_wire_zeros_read(reader, 5) && brief <= 1 && cuts <= (brief ? 0 : 1);
-    if (!good || ret->parked > 1 || ret->ballot.round == 0)
-        return SPOTNIK_ERR_ARGUMENT;
-    int rc =
-        brief ? token_runs_read(reader, members_max, ret) : reports_read(reader, members_max, ret);
+    *ret_cuts = cuts;
     *ret_brief = brief == 1;
+    return good && ret->parked <= 1 && ret->ballot.round ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+/* The accepted proposal, if there is one. Only a brief token has it packed. */
+static int accepted_read(struct spotnik_reader *reader, uint32_t members_max, bool brief,
+                         struct spotnik_token *ret)
+{
+    ret->accepted.entry_count = ret->accepted.ledger.returned_count =
+        ret->accepted.ledger.deal_count = 0;
+    if (!ret->accepted_ballot.round)
+        return SPOTNIK_OK;
+    int rc = proposal_read(reader, members_max, &ret->accepted);
+    return rc == SPOTNIK_OK && ret->accepted.packed && !brief ? SPOTNIK_ERR_ARGUMENT : rc;
+}
+
+static int token_read(struct spotnik_reader *reader, uint32_t members_max,
+                      struct spotnik_token *ret, bool *ret_brief)
+{
+    uint8_t cuts;
+    int rc = token_head_read(reader, ret, &cuts, ret_brief);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    rc = *ret_brief ? token_runs_read(reader, members_max, ret)
+                    : reports_read(reader, members_max, ret);
     if (rc == SPOTNIK_OK)
         rc = joiners_read(reader, ret);
     if (rc == SPOTNIK_OK)
         rc = ledger_read(reader, &ret->ledger);
-    if (rc != SPOTNIK_OK)
-        return rc;
-    ret->accepted.entry_count = ret->accepted.ledger.returned_count =
-        ret->accepted.ledger.deal_count = 0;
-    if (ret->accepted_ballot.round)
-        rc = proposal_read(reader, members_max, &ret->accepted);
-    if (rc == SPOTNIK_OK && ret->accepted_ballot.round && ret->accepted.packed && !brief)
-        return SPOTNIK_ERR_ARGUMENT;
+    if (rc == SPOTNIK_OK)
+        rc = accepted_read(reader, members_max, *ret_brief, ret);
     return rc == SPOTNIK_OK && cuts ? cuts_read(reader, ret) : rc;
 }
 

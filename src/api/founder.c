@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The founder of a job, or of a new life of one: where its data begin, and which checkpoint it goes
+ * on from. */
+#include <stdlib.h>
+
+#include "api/job.h"
+#include "base/error.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/shelf.h"
+
+void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret)
+{
+    if (config->batch_per_member)
+        spotnik_ledger_init_per_member(ret, config->samples, config->batch_per_member);
+    else
+        spotnik_ledger_init(ret, config->samples, config->batch);
+}
+
+int spotnik_job_found(struct spotnik_job *job)
+{
+    struct spotnik_ledger ledger;
+    struct spotnik_founding founding = { .id = 0 };
+
+    if (job->peers)
+        founding = spotnik_peers_lineage(job->peers); /* a directory has it in its genesis */
+    if (!founding.id)
+        spotnik_peers_founding_make(NULL, 0, &founding);
+    job->registry.founding = founding.id;
+    job->founder = true;
+    if (job->peers)
+        spotnik_peers_founding_set(job->peers, job->registry.founding);
+    spotnik_job_ledger(&job->config, &ledger);
+    return spotnik_engine_found(job->engine, &ledger, &founding);
+}
+
+/* The position is the checkpoint's, the batch this run's, which may be another one. */
+static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
+{
+    struct spotnik_ledger ours;
+
+    spotnik_job_ledger(&job->config, &ours);
+    if (ours.samples != resume->ledger.samples)
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "checkpoint %s is of a job with %llu samples, this one has %llu: the data are not "
+            "the same, so its position means nothing",
+            resume->name, (unsigned long long)resume->ledger.samples,
+            (unsigned long long)ours.samples);
+    resume->ledger.batch = ours.batch;
+    resume->ledger.per_member = ours.per_member;
+    if (!spotnik_ledger_is_valid(&resume->ledger))
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "a batch of %llu is too small to go on from checkpoint %s, in which more samples "
+            "than that wait to be consumed again: use the batch of then",
+            (unsigned long long)ours.batch, resume->name);
+    return 0;
+}
+
+/* A job of one that is begun again: what its earlier lives have written is its own to prune. With a
+ * folder the root says so by itself; with a list nobody can know whether they live. */
+static void inherit(struct spotnik_job *job, uint64_t from)
+{
+    const char *dir = job->checkpoint_dir;
+    uint64_t root = spotnik_shelf_root(dir, from);
+
+    if (!job->is_alone || from == job->registry.founding)
+        return;
+    spotnik_shelf_root_set(dir, from, root ? root : from);
+    spotnik_shelf_root_set(dir, job->registry.founding, root ? root : from);
+}
+
+static int resume(struct spotnik_job *job)
+{
+    struct spotnik_resume found;
+    int rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
+
+    if (!rc && found.step)
+        rc = place(job, &found);
+    if (rc)
+        return rc;
+    spotnik_checkpoint_resumed(job->checkpoint, found.step, found.message);
+    if (!found.step)
+        return 0;
+    inherit(job, found.founding);
+    spotnik_engine_resume(job->engine, found.step, &found.ledger);
+    job->committed = found.step;
+    job->state_loads++;
+    if (job->sync)
+        spotnik_sync_resumed(job->sync);
+    return 0;
+}
+
+/* A whole one that is further than this member: what it took part in, others may have carried on
+ * without it. */
+static bool has_newer(const struct spotnik_job *job)
+{
+    struct spotnik_shelf_list list;
+    bool has = false;
+
+    if (!job->checkpoint || spotnik_shelf_list(job->checkpoint_dir, &list))
+        return false;
+    for (uint32_t i = 0; i < list.count && !has && list.entry[i].step > job->committed; i++) {
+        if (spotnik_shelf_has_yielded(job->checkpoint_dir, list.entry[i].founding))
+            continue;
+        struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+
+        has = manifest && list.entry[i].written_s
+              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, manifest);
+        if (has)
+            spotnik_manifest_done(manifest);
+        free(manifest);
+    }
+    spotnik_shelf_list_done(&list);
+    return has;
+}
+
+int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed)
+{
+    *ret_resumed = has_newer(job);
+    return *ret_resumed ? resume(job) : 0;
+}
+
+int spotnik_job_seal(struct spotnik_job *job)
+{
+    int rc = job->checkpoint && job->founder ? resume(job) : 0;
+
+    if (rc)
+        return rc;
+    job->founder = false; /* it was done; what comes later is for joiners */
+    rc = job->checkpoint ? spotnik_checkpoint_seal(job->checkpoint) : 0;
+    if (rc)
+        return rc;
+    job->sealed = true;
+    spotnik_donor_seal(job->donor);
+    return 0;
+}
