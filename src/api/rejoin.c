@@ -309,6 +309,8 @@ void spotnik_job_exclude(struct spotnik_job *job)
     job->was_in = true;
     spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
     spotnik_engine_interrupt(job->engine);
+    /* a small state came, and the large results after it did not */
+    job->narrow |= job->joiner && spotnik_joiner_was_silent(job->joiner);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);

@@ -95,9 +95,20 @@ static void path_down(struct spotnik_carriage *carriage, struct spotnik_lane *la
     spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_PATH_DOWN, &peer);
 }
 
+/* Dialled in small segments, or on a path that has no larger ones. It may be older than what is
+ * known of the path by now. */
+static bool is_narrow(const struct spotnik_lane *lane)
+{
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    return getsockopt(lane->first.socket.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0
+           && bytes <= SPOTNIK_SEGMENT_BYTES;
+}
+
 /* Bytes are stuck. Every look asks on the control link whether the other host hears anything at
  * all; the answer is an acknowledgement. Questions get lost, too, but not this many for this long
- * where anything gets through. */
+ * where anything gets through. A look that comes late has asked late: what counts is for how long a
+ * question waits, not how old the last answer is. */
 static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns,
                   uint64_t age_ns)
 {
@@ -107,15 +118,15 @@ static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, 
     bool linked = spotnik_link_question(carriage->links, lane->peer.id);
     if (linked && now_ns - lane->asked_ns < QUESTIONS * limit_ns)
         return false;
-    bool narrow = spotnik_link_is_answered(carriage->links, lane->peer.id, limit_ns);
-    if (narrow && age_ns < NARROW_NS)
+    bool heard = spotnik_link_is_heard(carriage->links, lane->peer.id, limit_ns);
+    if (heard && age_ns < NARROW_NS)
         return false; /* two or three losses in a row: that happens */
-    if (!narrow || spotnik_openings_are_narrow(carriage->links, lane->peer.id)) {
+    if (!heard || is_narrow(lane)) {
         path_down(carriage, lane);
-        return narrow; /* others get through to that host: it may be this connection alone */
+        return heard; /* others get through to that host: it may be this connection alone */
     }
     lane->asked_ns = 0;
-    spotnik_openings_narrow(carriage->links, lane->peer.id,
+    spotnik_openings_narrow(carriage->links, lane->peer.host,
                             spotnik_time_add(spotnik_clock_ns(), SMALL_NS));
     spotnik_spares_close(carriage); /* one of them would take its place, and be as wide */
     tell(carriage, &lane->peer, "large packets vanish; dialled again with segments of 1200 bytes");

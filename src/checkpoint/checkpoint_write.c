@@ -216,12 +216,19 @@ static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
     return spotnik_shelf_prune(checkpoint->dir, ours, root, keep);
 }
 
-/* On a full disk the newest complete checkpoint is worth more than those before it: make room.
- * False: that is not what is wrong, or nothing could be removed. */
+static bool may_publish(const struct spotnik_checkpoint *checkpoint)
+{
+    return !checkpoint->config.may_publish
+           || checkpoint->config.may_publish(checkpoint->config.context);
+}
+
+/* On a full disk the newest complete checkpoint is worth more than those before it: make room. A
+ * lineage that was replaced must not: what it would remove may be of the one that goes on. False:
+ * that is not what is wrong, or nothing could be removed. */
 static bool make_room(struct spotnik_checkpoint *checkpoint)
 {
     bool full = errno == ENOSPC || errno == EDQUOT;
-    uint32_t removed = full ? prune(checkpoint, 1) : 0;
+    uint32_t removed = full && may_publish(checkpoint) ? prune(checkpoint, 1) : 0;
 
     if (!removed)
         return false;
@@ -241,8 +248,7 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
     int rc = manifest ? gather(checkpoint, manifest, entry, &all)
                       : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
 
-    if (!rc && all && checkpoint->config.may_publish
-        && !checkpoint->config.may_publish(checkpoint->config.context))
+    if (!rc && all && !may_publish(checkpoint))
         rc = spotnik_error_return(SPOTNIK_ERR_LINEAGE,
                                   "the job was founded again without this lineage");
     errno = 0;

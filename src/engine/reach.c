@@ -27,7 +27,7 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
     struct spotnik_credentials credentials = engine->config.credentials;
     credentials.speech = spotnik_speech_of(engine->links, peer->id);
     spotnik_presence_get(engine, &credentials.presence);
-    narrow = narrow || spotnik_openings_are_narrow(engine->links, peer->id);
+    narrow = narrow || spotnik_openings_are_narrow(engine->links, peer->host);
     spotnik_engine_unlock(engine);
     int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer),
                                narrow, timeout_ns, stop_fd, ret_fd);

@@ -284,11 +284,12 @@ bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer)
     return link != NULL;
 }
 
-bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer,
-                              uint64_t limit_ns)
+bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id peer,
+                           uint64_t limit_ns)
 {
     const struct spotnik_link *link = spotnik_link_find(links, peer);
-    return link != NULL && spotnik_voice_is_answered(&link->voice, limit_ns);
+    return link != NULL && !link->voice.broken
+           && spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
 /* ---- in ---- */

@@ -81,10 +81,9 @@ void spotnik_opening_widen(struct spotnik_links *links, const struct spotnik_mem
                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 /* The kernel there has answered the dial of a lane; its process, not yet. */
 bool spotnik_opening_is_connected(const struct spotnik_links *links, struct spotnik_id peer);
-/* Dial this peer in small segments until then. */
-void spotnik_openings_narrow(struct spotnik_links *links, struct spotnik_id peer,
-                             uint64_t until_ns);
-bool spotnik_openings_are_narrow(const struct spotnik_links *links, struct spotnik_id peer);
+/* Dial members of this host in small segments until then. */
+void spotnik_openings_narrow(struct spotnik_links *links, uint64_t host, uint64_t until_ns);
+bool spotnik_openings_are_narrow(const struct spotnik_links *links, uint64_t host);
 void spotnik_openings_run(struct spotnik_links *links, uint64_t now_ns);
 bool spotnik_openings_have_guests(const struct spotnik_links *links);
 void spotnik_openings_serve(struct spotnik_links *links); /* without the lock */
@@ -114,8 +113,9 @@ void spotnik_link_hang_up(struct spotnik_links *links, const struct spotnik_memb
                           enum spotnik_goodbye reason);
 /* Say something that the kernel of the peer acknowledges. False: there is no link. */
 bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer);
-bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer,
-                              uint64_t limit_ns);
+/* It has, or may do so yet: no question has waited for longer than the limit. */
+bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id peer,
+                           uint64_t limit_ns);
 void spotnik_links_retire(struct spotnik_links *links, enum spotnik_goodbye reason);
 bool spotnik_links_are_gone(const struct spotnik_links *links);
 bool spotnik_links_read(struct spotnik_links *links);

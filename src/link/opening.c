@@ -91,7 +91,7 @@ static void connect_begin(struct spotnik_links *links, struct spotnik_opening *o
     bool speaks =
         opening->purpose == SPOTNIK_PURPOSE_CONTROL || opening->purpose == SPOTNIK_PURPOSE_BACK;
     bool narrow = opening->peer.host != links->credentials->self.host
-                  && (speaks || spotnik_openings_are_narrow(links, opening->peer.id));
+                  && (speaks || spotnik_openings_are_narrow(links, opening->peer.host));
     opening->start_ns = 0;
     opening->connecting = true;
     int rc = opening->purpose == SPOTNIK_PURPOSE_SHARE
@@ -246,14 +246,20 @@ static enum spotnik_proof connect_proof(int error)
 
 /* ---- narrow paths ---- */
 
-void spotnik_openings_narrow(struct spotnik_links *links, struct spotnik_id peer, uint64_t until_ns)
+/* A path lies between hosts: a member that comes back is another one behind the same path. */
+static struct spotnik_id any_of(uint64_t host)
 {
-    spotnik_backoff_note(&links->narrow, peer, until_ns);
+    return (struct spotnik_id){ .high = host };
 }
 
-bool spotnik_openings_are_narrow(const struct spotnik_links *links, struct spotnik_id peer)
+void spotnik_openings_narrow(struct spotnik_links *links, uint64_t host, uint64_t until_ns)
 {
-    return spotnik_clock_ns() < spotnik_backoff_until(&links->narrow, peer);
+    spotnik_backoff_note(&links->narrow, any_of(host), until_ns);
+}
+
+bool spotnik_openings_are_narrow(const struct spotnik_links *links, uint64_t host)
+{
+    return spotnik_clock_ns() < spotnik_backoff_until(&links->narrow, any_of(host));
 }
 
 /* ---- for the new owner ---- */

@@ -18,7 +18,6 @@
 #include "spotnik/spotnik.h"
 
 #define LISTEN_BACKLOG 1024
-#define SEGMENT_BYTES 1200 /* every path carries 1280 bytes, as IPv6 demands */
 /* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed
  * long before by heartbeats. */
 
@@ -126,7 +125,7 @@ int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd
 
 int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd)
 {
-    return connect_in(address, port, SEGMENT_BYTES, ret_fd);
+    return connect_in(address, port, SPOTNIK_SEGMENT_BYTES, ret_fd);
 }
 
 int spotnik_socket_error(int fd)

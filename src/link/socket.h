@@ -52,7 +52,8 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
-/* in small segments */
+/* in small segments: every path carries packets of 1280 bytes, as IPv6 demands */
+#define SPOTNIK_SEGMENT_BYTES 1200
 int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd);
 
 /* A read gave less than asked for: unless the end is near, the next edge tells of more. */

@@ -269,6 +269,18 @@ static void judge_all(struct spotnik_peers_search *search, struct findings *find
 
 /* ---- founding ---- */
 
+/* A copy of a genesis under such a name: members take its number for theirs, and their records
+ * outlive it. */
+static int no_number_left(const struct spotnik_peers_search *search)
+{
+    char names[360];
+    spotnik_lookout_highest(&search->watch, names, sizeof names);
+    return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                "no number is left for another founding in %s; no founding made "
+                                "the last one: remove %s",
+                                search->peers->spec.directory, names);
+}
+
 static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search,
                                              uint64_t generation, int rc)
 {
@@ -278,11 +290,7 @@ static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search
     errno = -rc;
     search->error =
         rc == -ERANGE
-            ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                   "%s/%s leaves no number for another founding; no founding made "
-                                   "it: remove it",
-                                   search->peers->spec.directory,
-                                   spotnik_lookout_highest(&search->watch))
+            ? no_number_left(search)
             : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
                                    search->peers->spec.directory, (unsigned long long)generation);
     return SPOTNIK_PEERS_ERROR;

@@ -246,30 +246,44 @@ bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
     return woken;
 }
 
-/* The record that knows of the highest generation, if that is above the genesis; else NULL. */
-static const struct spotnik_sighting *higher(const struct spotnik_lookout *watch)
+static uint64_t generation_highest(const struct spotnik_lookout *watch)
 {
-    const struct spotnik_sighting *found = NULL;
     uint64_t highest = watch->generation;
     for (uint32_t i = 0; i < watch->count; i++)
         if (watch->entry[i].reading == SPOTNIK_READING_RECORD
-            && watch->entry[i].record.generation > highest) {
-            found = &watch->entry[i];
-            highest = found->record.generation;
-        }
-    return found;
+            && watch->entry[i].record.generation > highest)
+            highest = watch->entry[i].record.generation;
+    return highest;
 }
 
 uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch)
 {
-    const struct spotnik_sighting *record = higher(watch);
-    return (record != NULL ? record->record.generation : watch->generation) + 1;
+    return generation_highest(watch) + 1;
 }
 
-const char *spotnik_lookout_highest(const struct spotnik_lookout *watch)
+/* One more name, where there is room for it and for the number of those that come after it. */
+static void name_add(const char *name, char *text, size_t size, uint32_t *left_out)
 {
-    const struct spotnik_sighting *record = higher(watch);
-    return record != NULL ? record->name : watch->genesis.name;
+    size_t have = strlen(text), need = have + strlen(name) + sizeof ", and 4294967295 more";
+    *left_out += need > size;
+    if (*left_out == 0)
+        snprintf(text + have, size - have, "%s%s", have > 0 ? ", " : "", name);
+}
+
+void spotnik_lookout_highest(const struct spotnik_lookout *watch, char *text, size_t size)
+{
+    uint64_t highest = generation_highest(watch);
+    uint32_t left_out = 0;
+    text[0] = '\0';
+    if (watch->generation == highest)
+        name_add(watch->genesis.name, text, size, &left_out);
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (watch->entry[i].reading == SPOTNIK_READING_RECORD
+            && watch->entry[i].record.generation == highest)
+            name_add(watch->entry[i].name, text, size, &left_out);
+    size_t have = strlen(text);
+    if (left_out > 0)
+        snprintf(text + have, size - have, ", and %u more", left_out);
 }
 
 void spotnik_lookout_done(struct spotnik_lookout *watch)

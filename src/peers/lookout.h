@@ -61,8 +61,8 @@ bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
 /* One more than any generation that a genesis or a record knows of. */
 uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch);
 
-/* The file that knows of the highest one. */
-const char *spotnik_lookout_highest(const struct spotnik_lookout *watch);
+/* All files that know of the highest one, in words: their names, as far as there is room. */
+void spotnik_lookout_highest(const struct spotnik_lookout *watch, char *text, size_t size);
 
 /* "genesis-<n>": n, 0 for another name. */
 uint64_t spotnik_genesis_parse(const char *name);

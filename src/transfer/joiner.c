@@ -276,7 +276,7 @@ bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner)
 
 bool spotnik_joiner_was_silent(const struct spotnik_joiner *joiner)
 {
-    return joiner->silent;
+    return __atomic_load_n(&joiner->silent, __ATOMIC_ACQUIRE);
 }
 
 bool spotnik_joiner_is_done(const struct spotnik_joiner *joiner)

@@ -2,7 +2,9 @@
 /* Two members in one process, with real threads and files; the test plays the engine and the loop.
  * Claims: a member that missed a boundary, so that the two wait for different checkpoints, is with
  * the other again two boundaries later; one that is let go for that says whose part was missing; a
- * part that another never writes holds up neither the next copy nor the end. */
+ * part that another never writes holds up neither the next copy nor the end; members whose lineage
+ * was replaced complete no checkpoint and remove none, on a full disk neither. */
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +30,29 @@ static struct spotnik_registry registry;
 static struct spotnik_credentials credentials[MEMBERS];
 static uint8_t *memory;
 static char root[256], dir[512];
+static bool replaced, disk_full; /* accessed with __atomic builtins */
+
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t size)
+{
+    if (!__atomic_load_n(&disk_full, __ATOMIC_ACQUIRE))
+        return __real_write(fd, bytes, size);
+    errno = ENOSPC;
+    return -1;
+}
+
+static void become(bool *fact, bool is_so)
+{
+    __atomic_store_n(fact, is_so, __ATOMIC_RELEASE);
+}
+
+static bool may_publish(void *context)
+{
+    (void)context;
+    return !__atomic_load_n(&replaced, __ATOMIC_ACQUIRE);
+}
 
 /* ---- the engine, as far as checkpoints ask it ---- */
 
@@ -62,7 +87,7 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
 static int setup(void **state)
 {
     struct spotnik_checkpoint_config config = {
-        .dir = dir, .job = "pair", .steps = EVERY, .keep = 100
+        .dir = dir, .job = "pair", .steps = EVERY, .keep = 100, .may_publish = may_publish
     };
 
     (void)state;
@@ -96,6 +121,8 @@ static int teardown(void **state)
         spotnik_checkpoint_free(checkpoint[i]);
     spotnik_registry_done(&registry);
     free(memory);
+    become(&replaced, false);
+    become(&disk_full, false);
     snprintf(command, sizeof command, "rm -rf '%s'", root);
     return system(command);
 }
@@ -222,6 +249,77 @@ static void test_after_the_last_step(void **state)
     assert_int_equal(checkpoint[0]->info.complete_step, 3);
 }
 
+/* ---- replaced ---- */
+
+#define YOUNGER 9 /* the founding that took our place; of the same root, as in one folder */
+
+static bool is_there(uint64_t step, uint64_t founding)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(step, founding, entry);
+    return spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME);
+}
+
+/* It went on from before our last step. */
+static void younger_writes(uint64_t step)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(step, YOUNGER, entry);
+    spotnik_shelf_root_set(dir, YOUNGER, registry.founding);
+    assert_int_equal(spotnik_shelf_entry_make(dir, entry), 0);
+    assert_int_equal(spotnik_shelf_put(dir, entry, SPOTNIK_MANIFEST_NAME, 1, "", 0), 0);
+}
+
+static bool is_left_out(const struct spotnik_checkpoint *at)
+{
+    return at->info.left_out_count > 0;
+}
+
+static void test_replaced(void **state)
+{
+    (void)state;
+    ready();
+    train(EVERY, 0);
+    expect_complete(EVERY);
+    younger_writes(EVERY / 2);
+    become(&replaced, true);
+    train(2 * EVERY, 0);
+    await(0, is_left_out);
+    assert_non_null(strstr(checkpoint[0]->info.message, "founded again without this lineage"));
+    assert_false(is_there(2 * EVERY, registry.founding));
+}
+
+static void full_disk(bool is_replaced)
+{
+    ready();
+    train(EVERY, 0);
+    expect_complete(EVERY);
+    younger_writes(EVERY / 2);
+    become(&replaced, is_replaced);
+    become(&disk_full, true);
+    train(2 * EVERY, 0);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        await(i, is_left_out);
+    become(&disk_full, false);
+    assert_true(is_there(EVERY, registry.founding));
+    assert_int_equal(is_there(EVERY / 2, YOUNGER), is_replaced);
+}
+
+static void test_replaced_on_a_full_disk(void **state)
+{
+    (void)state;
+    full_disk(true);
+}
+
+/* Else what is older makes room. */
+static void test_full_disk(void **state)
+{
+    (void)state;
+    full_disk(false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +327,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_whose_part_was_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_end_is_not_held_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_after_the_last_step, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replaced_on_a_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

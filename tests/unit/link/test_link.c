@@ -2,7 +2,8 @@
 /* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread
  * input is proven, a reset proves nothing, words that the kernel has not taken forbid a clean end,
  * what somebody else has shut is no end of the peer, and is noticed where we speak, two that dial
- * each other at once end with one link, and a link that nothing is acknowledged on is replaced. */
+ * each other at once end with one link, and a link that nothing is acknowledged on is replaced. A
+ * path that is too narrow for large segments is remembered by its hosts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -436,6 +438,31 @@ static void unacknowledged_is_unheard(void **state)
     close(loop.epoll_fd);
 }
 
+/* A link that nothing was said on for long, and then a question: no answer yet is no sign. */
+static void a_question_takes_time(void **state)
+{
+    (void)state;
+    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_link link = { .state = SPOTNIK_LINK_UP, .peer.id = parent_id };
+    struct spotnik_links links = { .first = &link, .loop = &loop };
+    const uint64_t limit_ns = 300 * SPOTNIK_MS;
+
+    int other = voice_start(&loop, &link.voice);
+    link.voice.speech = SPOTNIK_WIRE_VERSION;
+    poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS)); /* the time that a thread is late */
+    deafen(other, true);
+    uint64_t asked_ns = spotnik_clock_ns();
+    assert_true(spotnik_link_question(&links, parent_id));
+    bool heard = spotnik_link_is_heard(&links, parent_id, limit_ns);
+    assert_true(heard || spotnik_time_since(spotnik_clock_ns(), asked_ns) >= limit_ns);
+    while (spotnik_link_is_heard(&links, parent_id, limit_ns))
+        assert_true(spotnik_time_since(spotnik_clock_ns(), asked_ns) < PATIENCE_NS);
+    assert_false(spotnik_link_is_heard(&links, child_id, limit_ns)); /* there is none */
+    voice_end(&loop, &link.voice);
+    close(other);
+    close(loop.epoll_fd);
+}
+
 struct glance {
     unsigned links, up;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of one of them */
@@ -535,6 +562,44 @@ static void deaf_link_is_replaced(void **state)
     spotnik_engine_free(b, true);
 }
 
+/* Of the connection that is dialled for data, once it stands. */
+static int segment_bytes(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    spotnik_engine_lock(engine);
+    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_DATA);
+    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL;
+         opening = opening->next)
+        if (opening->socket.fd >= 0 && spotnik_id_equal(opening->peer.id, peer->id)) {
+            wait_for(opening->socket.fd, POLLOUT);
+            assert_int_equal(getsockopt(opening->socket.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size),
+                             0);
+        }
+    spotnik_engine_unlock(engine);
+    return bytes;
+}
+
+/* A path that swallows large packets is one of hosts: a member that comes back there is dialled in
+ * small segments from the first. */
+static void a_narrow_path_is_of_its_hosts(void **state)
+{
+    (void)state;
+    struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
+    struct spotnik_member again = spotnik_engine_credentials(b)->self, elsewhere = again;
+    again.id.low += 1;
+    elsewhere.id.low += 2;
+    elsewhere.host += 1;
+    spotnik_engine_lock(a);
+    spotnik_openings_narrow(a->links, again.host, SPOTNIK_NEVER);
+    spotnik_engine_unlock(a);
+    int narrow = segment_bytes(a, &again), wide = segment_bytes(a, &elsewhere);
+    assert_in_range(narrow, 1, 1200);
+    assert_true(wide > 1200);
+    spotnik_engine_free(a, true);
+    spotnik_engine_free(b, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +608,8 @@ int main(void)
         cmocka_unit_test(shut_voice_is_lost),
         cmocka_unit_test(voice_of_an_ended_peer_is_not_lost),
         cmocka_unit_test(unacknowledged_is_unheard),
+        cmocka_unit_test(a_question_takes_time),
+        cmocka_unit_test(a_narrow_path_is_of_its_hosts),
         cmocka_unit_test(both_call_at_once),
         cmocka_unit_test(deaf_link_is_replaced),
         cmocka_unit_test(death_with_unread_input_is_proven),

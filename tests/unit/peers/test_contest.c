@@ -99,31 +99,62 @@ static void a_number_that_nobody_would_read_founds_nothing(void **state)
                      0);
     seek(&newcomer, 1, 60 * SECOND);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
-    assert_non_null(strstr(spotnik_last_error(), "remove it"));
+    assert_non_null(strstr(spotnik_last_error(), ": remove genesis-999999999999999999"));
     assert_false(is_there("genesis-1000000000000000000"));
     seeker_close(&newcomer);
 }
 
-/* Members that had taken that number for theirs died with it, and the copy is gone: the record is
- * named, and without it the job is founded. */
-static void a_record_of_such_a_number_is_named(void **state)
+/* Members that had taken that number for theirs died with it: all files that have it are named at
+ * once, and no others. Without them the job is founded. */
+static void all_records_of_such_a_number_are_named(void **state)
 {
     (void)state;
-    struct spotnik_record dead = stranger_make(52);
     struct seeker newcomer;
-    char path[256];
-    dead.founding = 88;
-    dead.generation = 999999999999999999;
-    record_put(&dead);
+    char path[256], said[512], *at = NULL;
+    int named = 0;
+    for (uint32_t number = 52; number < 57; number++) {
+        struct spotnik_record dead = stranger_make(number);
+        dead.founding = 88;
+        dead.generation = number == 56 ? 3 : 999999999999999999;
+        record_put(&dead);
+    }
     seek(&newcomer, 1, 60 * SECOND);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
-    const char *name = strstr(spotnik_last_error(), "/member-");
-    assert_non_null(name);
-    snprintf(path, sizeof path, "%s%.*s", directory, (int)strcspn(name, " "), name);
-    assert_int_equal(unlink(path), 0);
     seeker_close(&newcomer);
+    snprintf(said, sizeof said, "%s", spotnik_last_error());
+    assert_non_null(strstr(said, ": remove "));
+    for (char *name = strtok_r(strstr(said, ": remove ") + 9, ", ", &at); name != NULL;
+         name = strtok_r(NULL, ", ", &at)) {
+        path_make(path, name);
+        assert_int_equal(unlink(path), 0);
+        named++;
+    }
+    assert_int_equal(named, 4);
     seek(&newcomer, 2, 60 * SECOND);
     assert_int_equal(newcomer.rc, 0);
+    seeker_close(&newcomer);
+}
+
+/* More than there is room for: those that are not named are counted. */
+static void many_of_them_are_counted(void **state)
+{
+    (void)state;
+    struct seeker newcomer;
+    for (uint32_t number = 60; number < 80; number++) {
+        struct spotnik_record dead = stranger_make(number);
+        dead.founding = 88;
+        dead.generation = 999999999999999999;
+        record_put(&dead);
+    }
+    seek(&newcomer, 1, 60 * SECOND);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
+    const char *said = spotnik_last_error(), *more = strstr(said, ", and ");
+    int named = 0, counted = more != NULL ? atoi(more + strlen(", and ")) : 0;
+    for (const char *name = strstr(said, "member-"); name != NULL;
+         name = strstr(name + 1, "member-"))
+        named++;
+    assert_true(named > 0 && counted > 0);
+    assert_int_equal(named + counted, 20);
     seeker_close(&newcomer);
 }
 
@@ -137,8 +168,9 @@ int main(void)
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_number_that_nobody_would_read_founds_nothing,
                                         directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_record_of_such_a_number_is_named, directory_make,
+        cmocka_unit_test_setup_teardown(all_records_of_such_a_number_are_named, directory_make,
                                         directory_clear),
+        cmocka_unit_test_setup_teardown(many_of_them_are_counted, directory_make, directory_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
