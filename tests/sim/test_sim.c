@@ -111,19 +111,23 @@ static void test_planted_bugs_are_caught(void **state)
     assert_true(run(100, 2, SPOTNIK_BUG_WITNESS_KEPT, NULL).failed);
 }
 
-static struct spotnik_sim_result run_brief(uint64_t seed, uint32_t members)
+/* A line of the list: seed, members (0: drawn), and the world that it broke in. */
+static struct spotnik_sim_result run_line(const char *line, uint64_t seed, uint32_t members)
 {
     struct spotnik_sim_options options;
     struct spotnik_sim_result result;
 
     spotnik_sim_options_draw(&options, seed, members);
-    options.limits.brief_members = 0;
+    if (strstr(line, "--brief 0"))
+        options.limits.brief_members = 0;
+    if (strstr(line, "--near 1"))
+        options.near_steps = 1;
     spotnik_sim_run(&options, &result);
     return result;
 }
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why
- * it is there. It names --brief 0 where the world broke with that. */
+ * it is there. It names --brief 0 or --near 1 where the world broke with that. */
 static void test_regression_seeds(void **state)
 {
     const char *name = getenv("SPOTNIK_SEEDS");
@@ -138,8 +142,7 @@ static void test_regression_seeds(void **state)
         unsigned members;
         if (sscanf(line, "%llu %u", &seed, &members) != 2)
             continue;
-        struct spotnik_sim_result result =
-            strstr(line, "--brief 0") ? run_brief(seed, members) : run(seed, members, 0, NULL);
+        struct spotnik_sim_result result = run_line(line, seed, members);
         if (result.failed)
             fail_msg("%s is broken again: %s\n%s", result.promise, result.detail, line);
         count++;
