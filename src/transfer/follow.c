@@ -50,7 +50,7 @@ static void enter(struct spotnik_joiner *joiner, struct spotnik_giver *source)
 }
 
 /* The caller has started step `step`, so the ones before are applied: all donors may forget
- * them. */
+ * them. One that cannot be told is lost, and closed. */
 static void acknowledge(struct spotnik_joiner *joiner, uint64_t step)
 {
     if (step <= joiner->next_step)
@@ -82,7 +82,8 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     int rc = spotnik_engine_handover(joiner->config.engine, &result.header, bytes, size);
     if (!rc)
         acknowledge(joiner, result.header.step);
-    return rc;
+    /* nothing comes from a closed connection, not even its end */
+    return !rc && source->fd < 0 ? SPOTNIK_ERR_PEERS : rc;
 }
 
 static int on_packet(struct spotnik_joiner *joiner, struct spotnik_giver *source)

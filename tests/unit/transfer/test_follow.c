@@ -2,7 +2,8 @@
 /* A joiner's stream, with the engine, the donor and the clock played. Claims: a joiner that replays
  * as slowly as the members step, and so never sees the end of its donor's results, asks to be let
  * in; so does one that sees it. One that lost its donors waits to be let in while a view still may;
- * where none may, it starts over at once. */
+ * where none may, it starts over at once. One that finds its donor gone when it tells it of a step
+ * does not wait for it to speak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,10 @@ static uint64_t replayed, step_ns, clock_ns;
 /* looks at the engine, after it has asked, until it is in */
 static uint64_t looks;
 
-/* The clock goes on by replaying only. */
+/* The clock goes on by replaying, and by as much with each look at the engine. */
+static uint64_t look_ns;
+/* the donor's end, deaf once a result has been handed over; -1: it is not */
+static int deaf_fd = -1;
 uint64_t __wrap_spotnik_clock_ns(void);
 uint64_t __wrap_spotnik_clock_ns(void)
 {
@@ -37,6 +41,7 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 {
     (void)engine;
     memset(ret, 0, sizeof *ret);
+    __atomic_fetch_add(&clock_ns, look_ns, __ATOMIC_ACQ_REL);
     ret->joining = !asked || looks > 0;
     looks -= asked && looks > 0;
 }
@@ -53,6 +58,8 @@ int spotnik_engine_handover(struct spotnik_engine *engine,
 {
     (void)engine, (void)payload, (void)bytes;
     replayed = header->step;
+    if (deaf_fd >= 0)
+        shutdown(deaf_fd, SHUT_RD);
     __atomic_fetch_add(&clock_ns, step_ns, __ATOMIC_ACQ_REL);
     return 0;
 }
@@ -108,10 +115,12 @@ static void send_results(int fd, uint64_t behind)
     }
 }
 
-/* The joiner is in with the `in_after`th look that follows its asking. */
-static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
+static struct spotnik_joiner joiner;
+
+/* The joiner is in with the `in_after`th look that follows its asking. `deaf`: what it says after
+ * the first result is refused. */
+static void follow_donor(uint64_t behind, uint64_t each_step_ns, uint64_t in_after, bool deaf)
 {
-    static struct spotnik_joiner joiner;
     int pair[2];
 
     asked = lost = false;
@@ -129,10 +138,16 @@ static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
     assert_int_equal(pthread_mutex_init(&joiner.lock, NULL), 0);
     send_results(pair[1], behind);
     assert_int_equal(shutdown(pair[1], SHUT_WR), 0);
+    deaf_fd = deaf ? pair[1] : -1;
     assert_int_equal(spotnik_joiner_follow(&joiner), 0);
     pthread_join(joiner.thread, NULL);
     close(pair[1]);
     pthread_mutex_destroy(&joiner.lock);
+}
+
+static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
+{
+    follow_donor(behind, each_step_ns, in_after, false);
 }
 
 static void test_as_slow_as_the_members(void **state)
@@ -182,6 +197,19 @@ static void test_far_without_donors(void **state)
     assert_int_equal(replayed, RESULTS);
 }
 
+/* The results are in the buffer, so there is something to replay and nobody to tell. Its patience
+ * lasts for ten looks. */
+static void test_gone_donor(void **state)
+{
+    (void)state;
+    look_ns = SPOTNIK_DONOR_PATIENCE_NS / 10;
+    follow_donor(BEHIND, SPOTNIK_MS, 0, true);
+    look_ns = 0;
+    assert_true(lost);
+    assert_false(joiner.silent);
+    assert_int_equal(replayed, 2); /* the first is none to be told of */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_at_the_end),
         cmocka_unit_test(test_near_without_donors),
         cmocka_unit_test(test_far_without_donors),
+        cmocka_unit_test(test_gone_donor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
