@@ -239,12 +239,19 @@ static void pause_growing(struct spotnik_job *job)
     pausing_set(job, 0);
 }
 
+/* A joiner that was never let in, whose donors were lost, say, has cost nobody a view: its pause
+ * does not grow. */
 static void strike(struct spotnik_job *job)
 {
+    spotnik_job_status status;
     bool soon =
         job->returned_ns && spotnik_time_since(spotnik_clock_ns(), job->returned_ns) < FLAP_NS;
 
-    job->strikes = soon ? job->strikes + 1 : 0;
+    spotnik_engine_status(job->engine, &status);
+    if (!soon)
+        job->strikes = 0;
+    else if (!status.joining)
+        job->strikes++;
 }
 
 /* All others are gone, or out of reach. What it holds may be the newest state, or miss steps that
