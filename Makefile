@@ -4,7 +4,7 @@
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
 #   make test-frameworks             Keras, TensorFlow, JAX and PyTorch 2.14, in environments of 6 GB that it makes
 #   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
-#   make mutants                       break rules on purpose, and see who notices: half an hour
+#   make mutants                       break rules on purpose, and see who notices: half an hour (a part is in make test)
 #   make soak [SOAK=DIR] [MINUTES=60] a cluster and a random nemesis; goes on where it was broken off, prints the record
 #   make site                          the documents as a site, in build/site
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file

@@ -9,7 +9,8 @@
 # The tree is copied to BUILD/mutants, where each patch is applied, built and undone. Watchers are `matrix`, `sim`, `brief`, `founding` and unit
 # tests by their names in `meson test --list`. A watcher notices when it fails within MUTANTS_LIMIT_S seconds (60, for two
 # quiet processors). One that has not ended by then has not noticed. MUTANTS_WATCHERS names others than the patches do.
-# Usage: dev/mutants.sh BUILD [--all] [NAME ...]; --all asks matrix and sim of every mutant, whoever is to notice.
+# Usage: dev/mutants.sh BUILD [--all | --quick] [NAME ...]; --all asks matrix and sim of every mutant, whoever is to notice.
+# --quick takes only mutants that the unit tests of core and membership alone are to notice: half a minute, in `make test`.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,11 @@ shift
 every=
 if [ "${1:-}" = --all ]; then
     every="matrix sim"
+    shift
+fi
+quick=
+if [ "${1:-}" = --quick ]; then
+    quick=yes
     shift
 fi
 limit=${MUTANTS_LIMIT_S:-60}
@@ -73,7 +79,18 @@ ask()
     [ "$status" != 0 ] && [ "$status" != 137 ] && [ "$status" != 124 ]
 }
 
-[ $# -gt 0 ] || set -- $(cd dev/mutants && ls ./*.patch | sed 's#^\./##; s#\.patch$##')
+names_of()
+{
+    cd dev/mutants
+    if [ "$quick" ]; then
+        grep -lE '^Noticed-by:( (core|member)_[a-z]+)+$' ./*.patch
+    else
+        ls ./*.patch
+    fi | sed 's#^\./##; s#\.patch$##'
+}
+
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(names_of)
 count=0
 noticed=0
 for name; do
@@ -110,5 +127,5 @@ for name; do
     [ "$all" = no ] || noticed=$((noticed + 1))
     echo "$name: ${line# } $(sed -n 's/^Rule: *//p' "$patch")"
 done
-echo "mutants: $noticed of $count noticed by all who are to notice"
+echo "mutants: $noticed of $count noticed by all who are to notice, $(ls dev/mutants/*.patch | wc -l) in all"
 [ "$noticed" = "$count" ]
