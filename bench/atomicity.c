@@ -6,8 +6,9 @@
  * commit, no membership: each member sends a segment to its successor while it receives one from
  * its predecessor, and adds what arrives chunk by chunk with the same kernels; its input is kept
  * intact as ours is. shm: the plain flat all-reduce: copy in what others read, barrier, add up our
- * share, barrier, copy out. Prints tables of medians and the ratio spotnik / plain. Usage:
- * atomicity [ITERATIONS [tcp|shm]]. Let nothing else run. */
+ * share, barrier, copy out. Prints tables of medians and the ratio spotnik / plain. With MEMBERS
+ * and BYTES: one JSON object for each BYTES, with all times. Usage:
+ * atomicity [ITERATIONS [tcp|shm [MEMBERS BYTES...]]]. Let nothing else run. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -293,29 +294,71 @@ static void make_job(char *folder)
         die("key");
 }
 
+static void measure(uint32_t size, size_t bytes, int rounds, bool shared, struct board *board)
+{
+    char folder[] = "/tmp/spotnik-atomicity-XXXXXX", command[64];
+
+    setenv("SPOTNIK_TRANSPORT", shared ? "shm" : "tcp", 1);
+    make_job(folder);
+    run(size, bytes, rounds, shared, board);
+    snprintf(command, sizeof(command), "rm -rf -- %s", folder);
+    if (system(command))
+        exit(1);
+}
+
 static void table(bool shared, int rounds, struct board *board)
 {
     static const uint32_t sizes[] = { 2, 4 };
     static const size_t bytes[] = { 4096, 256 << 10, 4 << 20, 25 << 20 };
 
-    setenv("SPOTNIK_TRANSPORT", shared ? "shm" : "tcp", 1);
     printf("all-reduce of float32, %s, medians of %d in turn (ms)\n",
            shared ? "shared memory" : "loopback TCP", rounds);
     printf("members      bytes     plain   spotnik   spotnik/plain\n");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         for (size_t j = 0; j < sizeof(bytes) / sizeof(*bytes); j++) {
-            char folder[] = "/tmp/spotnik-atomicity-XXXXXX", command[64];
-            make_job(folder);
-            run(sizes[i], bytes[j], rounds, shared, board);
+            measure(sizes[i], bytes[j], rounds, shared, board);
             qsort(board->plain_ms, (size_t)rounds, sizeof(double), ascending);
             qsort(board->spotnik_ms, (size_t)rounds, sizeof(double), ascending);
             double plain = board->plain_ms[rounds / 2], ours = board->spotnik_ms[rounds / 2];
             printf("%7u %10zu %9.3f %9.3f %15.3f\n", sizes[i], bytes[j], plain, ours, ours / plain);
             fflush(stdout);
-            snprintf(command, sizeof(command), "rm -rf -- %s", folder);
-            if (system(command))
-                exit(1);
         }
+}
+
+static void print_times(const char *name, const double *ms, int rounds)
+{
+    printf("\"%s\":[", name);
+    for (int i = 0; i < rounds; i++)
+        printf("%s%.3f", i ? "," : "", ms[i]);
+    printf("]");
+}
+
+/* One size that was asked for, as JSON. False: it is none. */
+static bool asked(const char *members, const char *bytes, int rounds, bool shared,
+                  struct board *board)
+{
+    unsigned long size = strtoul(members, NULL, 10), count = strtoul(bytes, NULL, 10);
+
+    if (size < 2 || size > SIZE_MAX_MEMBERS || count < SIZE_MAX_MEMBERS * sizeof(float))
+        return false;
+    measure((uint32_t)size, count, rounds, shared, board);
+    printf("{\"members\":%lu,\"bytes\":%lu,\"transport\":\"%s\",", size, count,
+           shared ? "shm" : "tcp");
+    print_times("plain_ms", board->plain_ms, rounds);
+    printf(",");
+    print_times("spotnik_ms", board->spotnik_ms, rounds);
+    printf("}\n");
+    fflush(stdout);
+    return true;
+}
+
+static int usage(void)
+{
+    fprintf(
+        stderr,
+        "usage: atomicity [ITERATIONS from 1 to %d [tcp|shm [MEMBERS from 2 to %d BYTES...]]]\n",
+        ROUNDS_MAX, SIZE_MAX_MEMBERS);
+    return 2;
 }
 
 int main(int argc, char **argv)
@@ -324,11 +367,14 @@ int main(int argc, char **argv)
     const char *only = argc > 2 ? argv[2] : "";
     bool known = !*only || !strcmp(only, "tcp") || !strcmp(only, "shm");
 
-    if (rounds < 1 || rounds > ROUNDS_MAX || !known) {
-        fprintf(stderr, "usage: atomicity [ITERATIONS from 1 to %d [tcp|shm]]\n", ROUNDS_MAX);
-        return 2;
-    }
+    if (rounds < 1 || rounds > ROUNDS_MAX || !known || argc == 4)
+        return usage();
     struct board *board = share(sizeof(*board));
+    for (int i = 4; i < argc; i++)
+        if (!asked(argv[3], argv[i], rounds, !strcmp(only, "shm"), board))
+            return usage();
+    if (argc > 4)
+        return 0;
     if (strcmp(only, "shm"))
         table(false, rounds, board);
     if (strcmp(only, "tcp"))

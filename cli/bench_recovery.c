@@ -248,8 +248,10 @@ static void print_json(const struct result *result)
     printf("{\"workers\":%u,\"losses\":%u,\"trials\":%u", result->workers, result->losses,
            result->trials);
     for (int phase = 0; phase < PHASES; phase++)
-        printf(",\"%s_ms\":{\"median\":%.3f,\"p99\":%.3f,\"max\":%.3f}", phase_text[phase],
+        printf(",\"%s_ms\":{\"q1\":%.3f,\"median\":%.3f,\"q3\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
+               phase_text[phase], quantile(result->ms[phase], result->trials, 0.25),
                quantile(result->ms[phase], result->trials, 0.5),
+               quantile(result->ms[phase], result->trials, 0.75),
                quantile(result->ms[phase], result->trials, 0.99),
                quantile(result->ms[phase], result->trials, 1));
     printf("}\n");
