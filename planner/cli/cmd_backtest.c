@@ -59,8 +59,9 @@ static const char usage[] =
     "price; foresight\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper. --never-dearer "
     "0.02: spotnik does as\n"
-    "uniform does (with the same cap) where it might become dearer by that share; none: never (so "
-    "with --spot-prices).\n"
+    "uniform does, at any price that --cap-usd does not forbid, where it might become dearer by "
+    "that share; none: never\n"
+    "(so with --spot-prices).\n"
     "With --place the job may move: spot of any place whose trace is given, at first the first. "
     "Traces begin at the\n"
     "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start "
@@ -268,13 +269,34 @@ static bool given(const struct call *call, const char *letters)
 }
 
 /* Not of several places or machines that share no step; of moving prices where asked for. */
+static bool is_guarded(const struct call *call)
+{
+    return !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1 && !call->place_count
+           && isfinite(call->dearer_share) && (!call->terms.prices || given(call, "D"));
+}
+
 static struct spotnik_policy policy_guard(struct call *call, struct spotnik_policy policy)
 {
-    bool guarded = !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1
-                   && !call->place_count && isfinite(call->dearer_share)
-                   && (!call->terms.prices || given(call, "D"));
+    return is_guarded(call) ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share)
+                            : policy;
+}
 
-    return guarded ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share) : policy;
+/* Spot above on-demand is never worth it, and is taken from our policies. A guarded one drops it by
+ * itself: it may have to follow Uniform Progress, which pays any price. */
+static void prices_cap(struct call *call)
+{
+    struct spotnik_job_terms *terms = &call->terms;
+
+    if (!terms->prices)
+        return;
+    if (!call->cap_given && is_guarded(call))
+        terms->worth = terms->price_ratio;
+    else if (!call->cap_given
+             && (!strcmp(call->policy, "spotnik") || !strcmp(call->policy, "foresight")))
+        terms->cap = terms->price_ratio;
+    double most = terms->worth > 0 ? terms->worth : terms->cap;
+    if (most > 0)
+        terms->price_typical = fmax(0, spotnik_prices_mean_below(terms->prices, most));
 }
 
 /* The policy by name; `foresight` is freed by the caller. */
@@ -284,14 +306,9 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     static struct spotnik_climate climates[FILES_MAX];
     const char *name = call->policy;
 
-    if (!call->cap_given && call->terms.prices
-        && (!strcmp(name, "spotnik") || !strcmp(name, "foresight")))
-        call->terms.cap = call->terms.price_ratio; /* spot above on-demand is never worth it */
-    if (call->terms.cap > 0 && call->terms.prices)
-        call->terms.price_typical =
-            fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
     if (!strcmp(name, "spotnik") && !call->pair_given)
         call->terms.pair_speed = call->place_count > 1 ? 1 : PAIR_SPEED;
+    prices_cap(call);
     if (!strcmp(name, "greedy"))
         *policy_out = spotnik_policy_greedy();
     else if (!strcmp(name, "uniform") || !strcmp(name, "uniform-progress") || !strcmp(name, "up"))
