@@ -254,6 +254,7 @@ def main(options):
     table(rows)
     for family, _, seed, got in sorted(rows, key=lambda row: -row[3]["ours"] / row[3]["uniform"])[:5]:
         print(f"{family} seed {seed}: {100 * (got['ours'] / got['uniform'] - 1):+.3f} %", file=sys.stderr)
+    assert {got["ours"] < got["uniform"] - 1e-9 for _, _, _, got in rows} == {True, False}, "nothing was at stake"
     broken = [row for row in rows if row[3]["ours"] > (1.02 + 1e-3) * row[3]["uniform"]]
     assert not broken, broken[:3]
 

@@ -434,6 +434,10 @@ static const char *passed_over(const struct call *call)
           "--slices are of the policy sliced: leave them out" },
         { runs && given(call, "D") && *policy && strcmp(policy, "spotnik"),
           "--never-dearer is of the policy spotnik alone: leave it out" },
+        { runs && given(call, "D") && isfinite(call->dearer_share)
+              && (call->place_count || (call->pair_given && call->terms.pair_speed <= 1)),
+          "--never-dearer holds for one place, and machines that work together (--pair-speed above "
+          "1): leave it out" },
         { runs && given(call, "K") && !call->prices_path,
           "--cap-usd caps prices that move: give them with --spot-prices" },
         { given(call, "k") && given(call, "u"),

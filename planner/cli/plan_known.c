@@ -31,7 +31,7 @@ int spotnik_climates_learn(const char *const *paths, size_t count, size_t regime
     size_t loaded = 0;
 
     for (; !rc && loaded < count; loaded += !rc)
-        rc = spotnik_trace_load(paths[loaded], &traces[loaded], fault);
+        rc = spotnik_trace_load_seen(paths[loaded], &traces[loaded], fault);
     few_tell(count);
     if (!rc)
         rc = spotnik_weather_learn(traces, count, regimes, 1, weather_out, fault);
@@ -99,7 +99,7 @@ static int seen_load(const char *text, const struct spotnik_known *known,
     zone = strchr(type, '@');
     if (zone)
         *zone++ = '\0';
-    if (spotnik_trace_load(path + 1, &trace, fault))
+    if (spotnik_trace_load_seen(path + 1, &trace, fault))
         return -1;
     for (size_t i = 0; i < catalog->count; i++) {
         struct spotnik_offer *offer = &catalog->offers[i];
