@@ -267,17 +267,19 @@ def replace(page, part, p, folder):
         target.write(head + "\n" + text + (mark and "\n## ") + behind)
 
 
+PARTS = {"rest": rest, "speeds": speeds, "scavenger": scavenger, "lifetimes": lifetimes, "backtests": backtests, "histories": plan_histories.section,
+         "places": plan_places.section, "calibration": plan_calibration.section, "loop": plan_loop.section, "missed": plan_missed.section}
+
 if __name__ == "__main__":
     planner = a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"])
     results = sys.argv[2] if len(sys.argv) > 2 else "docs/results"
     os.makedirs(results, exist_ok=True)
     if len(sys.argv) > 3:  # one part alone: its section is replaced
-        replace(os.path.join(results, "plan.md"), globals()[sys.argv[3]], planner, results)
+        replace(os.path.join(results, "plan.md"), PARTS[sys.argv[3]], planner, results)
         sys.exit()
     lines = ["# The planner against published data", "", "Made by `bench/plan_results.py`; do not edit. What each model "
              "assumes is in [planner-models.md](../reference/planner-models.md).", ""]
-    for part in (rest, speeds, scavenger, lifetimes, backtests, plan_histories.section, plan_places.section, plan_calibration.section,
-                 plan_loop.section, plan_missed.section):
+    for part in PARTS.values():
         part(planner, lines, results)
     with open(os.path.join(results, "plan.md"), "w") as report:
         report.write("\n".join(lines))

@@ -209,22 +209,6 @@ static json_t *tally_json(const struct call *call, const struct spotnik_tally *t
     return json;
 }
 
-static int climates_load(const struct call *call, struct spotnik_climate *climates,
-                         struct spotnik_fault *fault)
-{
-    for (size_t i = 0; i < call->climate_count; i++) {
-        struct spotnik_windows windows;
-        if (spotnik_windows_load(call->climates[i], &windows, fault))
-            return -1;
-        const char *slash = strrchr(call->climates[i], '/');
-        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s",
-                 slash ? slash + 1 : call->climates[i]);
-        spotnik_climate_learn(&windows, &climates[i]);
-        spotnik_windows_free(&windows);
-    }
-    return 0;
-}
-
 /* Regimes for `plan`, where --regimes asks for them. */
 static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
 {
@@ -243,21 +227,10 @@ static int learn(const struct call *call, struct spotnik_fault *fault)
 
     if (call->regimes_asked)
         return learn_regimes(call, fault);
-    if (climates_load(call, climates, fault))
+    if (spotnik_climates_load(call->climates, call->climate_count, climates, fault))
         return -1;
-    for (size_t i = 0; i < call->climate_count; i++) {
-        printf("    {\"%s\",\n     {", climates[i].name);
-        for (int up = 0; up < 2; up++)
-            for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
-                printf("%s%.3f%s",
-                       b    ? ", "
-                       : up ? "\n      {"
-                            : "{",
-                       climates[i].end_per_h[up][b],
-                       b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
-                       : up                            ? "}}},\n"
-                                                       : "},");
-    }
+    for (size_t i = 0; i < call->climate_count; i++)
+        spotnik_climate_print(&climates[i]);
     return 0;
 }
 
@@ -325,7 +298,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
             "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik, "
             "omniscient and bound",
             name);
-    else if (climates_load(call, climates, fault)
+    else if (spotnik_climates_load(call->climates, call->climate_count, climates, fault)
              || spotnik_foresight_new(&call->terms,
                                       call->climate_count ? climates : spotnik_climates_builtin,
                                       call->climate_count ? call->climate_count

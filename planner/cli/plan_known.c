@@ -74,6 +74,36 @@ void spotnik_weather_print(const struct spotnik_weather *w)
     fputs("    },\n", stdout);
 }
 
+int spotnik_climates_load(const char *const *paths, size_t count, struct spotnik_climate *climates,
+                          struct spotnik_fault *fault)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct spotnik_windows windows;
+        if (spotnik_windows_load(paths[i], &windows, fault))
+            return -1;
+        const char *slash = strrchr(paths[i], '/');
+        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s", slash ? slash + 1 : paths[i]);
+        spotnik_climate_learn(&windows, &climates[i]);
+        spotnik_windows_free(&windows);
+    }
+    return 0;
+}
+
+void spotnik_climate_print(const struct spotnik_climate *climate)
+{
+    printf("    {\"%s\",\n     {", climate->name);
+    for (int up = 0; up < 2; up++)
+        for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
+            printf("%s%.3f%s",
+                   b    ? ", "
+                   : up ? "\n      {"
+                        : "{",
+                   climate->end_per_h[up][b],
+                   b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
+                   : up                            ? "}}},\n"
+                                                   : "},");
+}
+
 static bool in_place(const struct spotnik_offer *offer, const char *type, const char *zone)
 {
     return !strcmp(offer->instance, type)
