@@ -125,7 +125,7 @@ static int trace_run(struct study *study, const char *path, struct spotnik_fault
     struct spotnik_trace trace;
     int rc = 0;
 
-    if (spotnik_trace_load(path, &trace, fault))
+    if (spotnik_trace_load_seen(path, &trace, fault))
         return -1;
     for (double at_s = call->past_s; !rc && at_s < trace.length_s; at_s += call->stride_s) {
         unsigned block = study->blocks + (unsigned)(at_s / call->block_s);

@@ -59,8 +59,9 @@ static const char usage[] =
     "price; foresight\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper. --never-dearer "
     "0.02: spotnik does as\n"
-    "uniform does (with the same cap) where it might become dearer by that share; none: never (so "
-    "with --spot-prices).\n"
+    "uniform does, at any price that --cap-usd does not forbid, where it might become dearer by "
+    "that share; none: never\n"
+    "(so with --spot-prices).\n"
     "With --place the job may move: spot of any place whose trace is given, at first the first. "
     "Traces begin at the\n"
     "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start "
@@ -208,22 +209,6 @@ static json_t *tally_json(const struct call *call, const struct spotnik_tally *t
     return json;
 }
 
-static int climates_load(const struct call *call, struct spotnik_climate *climates,
-                         struct spotnik_fault *fault)
-{
-    for (size_t i = 0; i < call->climate_count; i++) {
-        struct spotnik_windows windows;
-        if (spotnik_windows_load(call->climates[i], &windows, fault))
-            return -1;
-        const char *slash = strrchr(call->climates[i], '/');
-        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s",
-                 slash ? slash + 1 : call->climates[i]);
-        spotnik_climate_learn(&windows, &climates[i]);
-        spotnik_windows_free(&windows);
-    }
-    return 0;
-}
-
 /* Regimes for `plan`, where --regimes asks for them. */
 static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
 {
@@ -242,21 +227,10 @@ static int learn(const struct call *call, struct spotnik_fault *fault)
 
     if (call->regimes_asked)
         return learn_regimes(call, fault);
-    if (climates_load(call, climates, fault))
+    if (spotnik_climates_load(call->climates, call->climate_count, climates, fault))
         return -1;
-    for (size_t i = 0; i < call->climate_count; i++) {
-        printf("    {\"%s\",\n     {", climates[i].name);
-        for (int up = 0; up < 2; up++)
-            for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
-                printf("%s%.3f%s",
-                       b    ? ", "
-                       : up ? "\n      {"
-                            : "{",
-                       climates[i].end_per_h[up][b],
-                       b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
-                       : up                            ? "}}},\n"
-                                                       : "},");
-    }
+    for (size_t i = 0; i < call->climate_count; i++)
+        spotnik_climate_print(&climates[i]);
     return 0;
 }
 
@@ -268,13 +242,34 @@ static bool given(const struct call *call, const char *letters)
 }
 
 /* Not of several places or machines that share no step; of moving prices where asked for. */
+static bool is_guarded(const struct call *call)
+{
+    return !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1 && !call->place_count
+           && isfinite(call->dearer_share) && (!call->terms.prices || given(call, "D"));
+}
+
 static struct spotnik_policy policy_guard(struct call *call, struct spotnik_policy policy)
 {
-    bool guarded = !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1
-                   && !call->place_count && isfinite(call->dearer_share)
-                   && (!call->terms.prices || given(call, "D"));
+    return is_guarded(call) ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share)
+                            : policy;
+}
 
-    return guarded ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share) : policy;
+/* Spot above on-demand is never worth it, and is taken from our policies. A guarded one drops it by
+ * itself: it may have to follow Uniform Progress, which pays any price. */
+static void prices_cap(struct call *call)
+{
+    struct spotnik_job_terms *terms = &call->terms;
+
+    if (!terms->prices)
+        return;
+    if (!call->cap_given && is_guarded(call))
+        terms->worth = terms->price_ratio;
+    else if (!call->cap_given
+             && (!strcmp(call->policy, "spotnik") || !strcmp(call->policy, "foresight")))
+        terms->cap = terms->price_ratio;
+    double most = terms->worth > 0 ? terms->worth : terms->cap;
+    if (most > 0)
+        terms->price_typical = fmax(0, spotnik_prices_mean_below(terms->prices, most));
 }
 
 /* The policy by name; `foresight` is freed by the caller. */
@@ -284,14 +279,9 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     static struct spotnik_climate climates[FILES_MAX];
     const char *name = call->policy;
 
-    if (!call->cap_given && call->terms.prices
-        && (!strcmp(name, "spotnik") || !strcmp(name, "foresight")))
-        call->terms.cap = call->terms.price_ratio; /* spot above on-demand is never worth it */
-    if (call->terms.cap > 0 && call->terms.prices)
-        call->terms.price_typical =
-            fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
     if (!strcmp(name, "spotnik") && !call->pair_given)
         call->terms.pair_speed = call->place_count > 1 ? 1 : PAIR_SPEED;
+    prices_cap(call);
     if (!strcmp(name, "greedy"))
         *policy_out = spotnik_policy_greedy();
     else if (!strcmp(name, "uniform") || !strcmp(name, "uniform-progress") || !strcmp(name, "up"))
@@ -308,7 +298,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
             "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik, "
             "omniscient and bound",
             name);
-    else if (climates_load(call, climates, fault)
+    else if (spotnik_climates_load(call->climates, call->climate_count, climates, fault)
              || spotnik_foresight_new(&call->terms,
                                       call->climate_count ? climates : spotnik_climates_builtin,
                                       call->climate_count ? call->climate_count
@@ -417,6 +407,10 @@ static const char *passed_over(const struct call *call)
           "--slices are of the policy sliced: leave them out" },
         { runs && given(call, "D") && *policy && strcmp(policy, "spotnik"),
           "--never-dearer is of the policy spotnik alone: leave it out" },
+        { runs && given(call, "D") && isfinite(call->dearer_share)
+              && (call->place_count || (call->pair_given && call->terms.pair_speed <= 1)),
+          "--never-dearer holds for one place, and machines that work together (--pair-speed above "
+          "1): leave it out" },
         { runs && given(call, "K") && !call->prices_path,
           "--cap-usd caps prices that move: give them with --spot-prices" },
         { given(call, "k") && given(call, "u"),

@@ -40,20 +40,27 @@ static const struct {
     const char *name, *help;
 } helps[] = {
     { "speed", "speed --fit FILE [--predict FILE] [--sharpness P] [--leave-one-out]\n\n"
-               "Steps per second by the number of workers. Columns: model (or series), workers, "
-               "speed_steps_per_s.\n" },
+               "Steps per second by the number of workers. Columns: workers, speed_steps_per_s "
+               "(model, gpu, num_ps:\n"
+               "rows that differ in one of them are fitted apart).\n" },
     { "noise", "noise --fit FILE [--predict FILE] [--sharpness P] [--usd-per-h X]\n\n"
-               "Time and cost by batch and workers, or epochs by noise (Scavenger).\n" },
+               "Time and cost by batch and workers, or epochs by noise (Scavenger). Columns: "
+               "global_batch_B, workers_K,\n"
+               "time_h_observed (model); or global_batch_B, epochs_to_target, "
+               "normalized_noise_gamma_over_K.\n" },
     { "lifetime", "lifetime --fit FILE [--by COLUMN] [--cap 24h] [--at 1,3,6,12,24]\n\n"
                   "Share of machines lost by an age. Columns: lifetime_s, lifetime_min or "
                   "lifetime_h, with end_kind\n"
                   "(preempted or stopped) or revoked_before_24h (1 or 0).\n" },
     { "checkpoint-time",
       "checkpoint-time --fit FILE [--predict FILE] [--target COLUMN]\n\n"
-      "Seconds to write a checkpoint by its size. Columns: size_mb, seconds.\n" },
+      "Seconds to write a checkpoint by its size. Columns: size_mb, seconds (meta_mb, weights_mb, "
+      "model).\n" },
     { "remaining",
-      "remaining --fit FILE [--predict FILE]\n\nTime left after a revocation, by the step.\n" },
-    { "startup", "startup --fit FILE\n\nTime to start a machine.\n" },
+      "remaining --fit FILE [--predict FILE]\n\nSeconds left after a revocation, by the step. "
+      "Columns: revocation_step, actual_remaining_s.\n" },
+    { "startup", "startup --fit FILE\n\nSeconds to start a machine, by its stage. Columns: "
+                 "Provisioning, Staging, Booting.\n" },
     { "spotdnn",
       "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search "
       "window|exact]\n"

@@ -143,9 +143,9 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_f
 int spotnik_model_checkpoint_time(const struct spotnik_model_call *call,
                                   struct spotnik_fault *fault)
 {
-    const char *target = call->target                                    ? call->target
-                         : spotnik_table_find(call->fit, "seconds") >= 0 ? "seconds"
-                                                                         : "Duration";
+    bool theirs = spotnik_table_find(call->fit, "seconds") < 0
+                  && spotnik_table_find(call->fit, "Duration") >= 0;
+    const char *target = call->target ? call->target : theirs ? "Duration" : "seconds";
     unsigned usable[sizeof(sets) / sizeof(*sets)];
     int columns[COLUMNS], wanted = spotnik_table_need(call->fit, target, fault);
     struct rows rows = { 0 };

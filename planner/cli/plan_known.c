@@ -31,7 +31,7 @@ int spotnik_climates_learn(const char *const *paths, size_t count, size_t regime
     size_t loaded = 0;
 
     for (; !rc && loaded < count; loaded += !rc)
-        rc = spotnik_trace_load(paths[loaded], &traces[loaded], fault);
+        rc = spotnik_trace_load_seen(paths[loaded], &traces[loaded], fault);
     few_tell(count);
     if (!rc)
         rc = spotnik_weather_learn(traces, count, regimes, 1, weather_out, fault);
@@ -74,6 +74,36 @@ void spotnik_weather_print(const struct spotnik_weather *w)
     fputs("    },\n", stdout);
 }
 
+int spotnik_climates_load(const char *const *paths, size_t count, struct spotnik_climate *climates,
+                          struct spotnik_fault *fault)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct spotnik_windows windows;
+        if (spotnik_windows_load(paths[i], &windows, fault))
+            return -1;
+        const char *slash = strrchr(paths[i], '/');
+        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s", slash ? slash + 1 : paths[i]);
+        spotnik_climate_learn(&windows, &climates[i]);
+        spotnik_windows_free(&windows);
+    }
+    return 0;
+}
+
+void spotnik_climate_print(const struct spotnik_climate *climate)
+{
+    printf("    {\"%s\",\n     {", climate->name);
+    for (int up = 0; up < 2; up++)
+        for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
+            printf("%s%.3f%s",
+                   b    ? ", "
+                   : up ? "\n      {"
+                        : "{",
+                   climate->end_per_h[up][b],
+                   b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
+                   : up                            ? "}}},\n"
+                                                   : "},");
+}
+
 static bool in_place(const struct spotnik_offer *offer, const char *type, const char *zone)
 {
     return !strcmp(offer->instance, type)
@@ -99,7 +129,7 @@ static int seen_load(const char *text, const struct spotnik_known *known,
     zone = strchr(type, '@');
     if (zone)
         *zone++ = '\0';
-    if (spotnik_trace_load(path + 1, &trace, fault))
+    if (spotnik_trace_load_seen(path + 1, &trace, fault))
         return -1;
     for (size_t i = 0; i < catalog->count; i++) {
         struct spotnik_offer *offer = &catalog->offers[i];

@@ -29,14 +29,27 @@ spotnik_plan_printer spotnik_plan_printer_find(const char *format)
 
 #define TABLE_ROWS 12
 
-static void print_row(const struct spotnik_candidate *c, const char *mark, FILE *out)
+/* The widest name of the fleets that are shown. */
+static int fleets_width(const struct spotnik_plan *plan, size_t rows)
+{
+    size_t widest = strlen("fleet");
+    char fleet[192];
+
+    for (size_t i = 0; i < rows; i++) {
+        spotnik_fleet_describe(&plan->candidates[i].fleet, fleet, sizeof(fleet));
+        widest = strlen(fleet) > widest ? strlen(fleet) : widest;
+    }
+    return (int)widest;
+}
+
+static void print_row(const struct spotnik_candidate *c, const char *mark, int width, FILE *out)
 {
     const struct spotnik_outcome *o = &c->outcome;
     char fleet[192];
 
     spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
-    fprintf(out, "%s%-52s %6.0f  %6.2f [%6.2f, %6.2f]  %8.2f [%8.2f, %8.2f]  %4.0f %%  %s\n", mark,
-            fleet, c->fleet.batch, o->time_mean_s / 3600, o->time_low_s / 3600,
+    fprintf(out, "%s%-*s %6.0f  %6.2f [%6.2f, %6.2f]  %8.2f [%8.2f, %8.2f]  %4.0f %%  %s\n", mark,
+            width, fleet, c->fleet.batch, o->time_mean_s / 3600, o->time_low_s / 3600,
             o->time_high_s / 3600, o->cost_mean_usd, o->cost_low_usd, o->cost_high_usd,
             100 * o->both, c->reason);
 }
@@ -172,12 +185,13 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
 int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
 {
     size_t rows = x->plan->count < TABLE_ROWS ? x->plan->count : TABLE_ROWS;
+    int width = fleets_width(x->plan, rows);
 
     print_wish(x, out);
-    fprintf(out, "\n  %-52s %6s  %-23s  %-29s  %6s  %s\n", "fleet", "batch", "hours [5 %, 95 %]",
-            "USD [5 %, 95 %]", "chance", "why not");
+    fprintf(out, "\n  %-*s %6s  %-23s  %-29s  %6s  %s\n", width, "fleet", "batch",
+            "hours [5 %, 95 %]", "USD [5 %, 95 %]", "chance", "why not");
     for (size_t i = 0; i < rows; i++)
-        print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", out);
+        print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", width, out);
     if (*x->plan->binding)
         fprintf(out, "\n%s: %s\n",
                 x->plan->found ? "the best there is, and not sure enough" : "no plan",

@@ -119,9 +119,20 @@ static size_t spot_place(const struct run *run, double now_s)
     return best;
 }
 
-static bool available_at(const struct run *run, double now_s)
+static bool offered_at(const struct run *run, double now_s)
 {
     return spot_place(run, now_s) < run->place_count;
+}
+
+static bool is_dear(const struct run *run)
+{
+    return run->terms->worth > 0 && price_at(run, run->now_s, NULL) > run->terms->worth;
+}
+
+/* Above both the policy holds no spot for long. */
+static double most_paid(const struct spotnik_job_terms *terms)
+{
+    return fmin(terms->cap > 0 ? terms->cap : INFINITY, terms->worth > 0 ? terms->worth : INFINITY);
 }
 
 /* When the warning of the next loss comes, if it comes within this tick; infinite otherwise. */
@@ -235,7 +246,7 @@ static void run_settle(struct run *run)
 static void run_look(struct run *run)
 {
     run_settle(run);
-    bool available = available_at(run, run->now_s);
+    bool available = offered_at(run, run->now_s) && !is_dear(run);
 
     if (available != run->available) {
         if (run->policy->observe)
@@ -263,7 +274,7 @@ static void run_obey(struct run *run, struct spotnik_choice choice)
     bool covered = elastic(run) && (set == SPOTNIK_IDLE || (ready(run) && !drops));
     bool alone = set == SPOTNIK_SPOT && !run->held; /* if it fails to start, a changeover is gone */
 
-    if ((set & SPOTNIK_SPOT) && !run->available)
+    if ((set & SPOTNIK_SPOT) && !offered_at(run, run->now_s))
         return;
     double start_s = set & ~run->held & SPOTNIK_SPOT ? spot_start_s(run)
                      : run->held & SPOTNIK_SPOT      ? run->starts_in_s[SPOTNIK_SPOT]
@@ -285,7 +296,7 @@ static double usual_price(const struct run *run)
     const struct spotnik_job_terms *terms = run->terms;
     double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S),
            total = 0, passed_s = 0;
-    double cap = terms->cap > 0 ? terms->cap : INFINITY;
+    double cap = most_paid(terms);
 
     if (!terms->prices)
         return 1;
@@ -302,7 +313,7 @@ static double price_stays_s(const struct run *run)
 {
     const struct spotnik_job_terms *terms = run->terms;
     double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S);
-    double cap = terms->cap > 0 ? terms->cap : INFINITY, passed_s = 0;
+    double cap = most_paid(terms), passed_s = 0;
     unsigned turns = 0;
     bool above = false;
 
@@ -356,6 +367,7 @@ static struct spotnik_choice run_ask(struct run *run)
         .machine = (enum spotnik_machine)(up ? up : run->held),
         .starting = (enum spotnik_machine)(run->held & ~up),
         .available = run->available,
+        .offered = offered_at(run, run->now_s),
         .warned = run->terms->notice_s > 0 && warning_s(run) <= run->now_s + TIME_EPSILON_S,
         .price = price_at(run, run->now_s, NULL),
         .price_usual = run->usual,
@@ -410,7 +422,7 @@ static double run_hold_for(struct run *run)
         (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s - run->now_s;
 
     stretch_s = fmin(stretch_s, tick_end_s);
-    if (run->terms->cap > 0) { /* a price may take the machine away, or give it back */
+    if (isfinite(most_paid(run->terms)) || run->beside) { /* a price may change what is best */
         double stays_s;
         price_at(run, run->now_s, &stays_s);
         stretch_s = fmin(stretch_s, fmax(stays_s, TIME_EPSILON_S));
@@ -441,7 +453,7 @@ static void runs_step(struct run *run, struct run *beside)
 static void run_start(struct run *run)
 {
     run_settle(run);
-    run->available = available_at(run, 0);
+    run->available = offered_at(run, 0) && !is_dear(run);
     if (run->policy->start)
         run->policy->start(run->policy->self);
 }
@@ -489,7 +501,7 @@ int spotnik_backtest_run_places(const struct spotnik_window *places, size_t coun
 
     if (places_check(places, count, tick_s, terms, fault))
         return -1;
-    single.pair_speed = 0;
+    single.pair_speed = single.worth = 0;
     other.terms = &single;
     other.policy = policy->beside;
     run.beside = policy->beside ? &other : NULL;

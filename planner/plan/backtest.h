@@ -44,6 +44,9 @@ struct spotnik_job_terms {
     double price_typical; /* of spot while it is at most the cap; 0: 1. What a policy plans with */
     /* spot is taken back above this price (the most one offers to pay); 0: never */
     double cap;
+    /* the policy does not want spot above this price: a view says that there is none, but what is
+     * held stays until the policy drops it; 0: at any price. The policy beside does not know it */
+    double worth;
     /* of the state to another place: time, and money (in the unit of prices) */
     double move_s, move_cost;
 };
@@ -63,8 +66,9 @@ struct spotnik_job_view {
     double run_age_s;              /* how long availability has been what it is */
     enum spotnik_machine machine;  /* what works; while nothing does, what is starting */
     enum spotnik_machine starting; /* held, but not up yet */
-    bool available;
-    bool warned; /* spot will be gone within the notice */
+    bool available;                /* spot, at a price that it is worth */
+    bool offered;                  /* spot, at whatever price */
+    bool warned;                   /* spot will be gone within the notice */
     /* of spot: now, and the mean of the week before; both 1 without a history */
     double price, price_usual;
     /* how long the price stayed above or below the usual one, on average, in that week */

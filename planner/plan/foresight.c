@@ -497,13 +497,20 @@ static void costs_make(const struct spotnik_foresight *f, const struct spotnik_j
     price_add(f, view, from, total, cost);
 }
 
+static bool holds_dear(const struct spotnik_job_view *view)
+{
+    return view->terms->worth > 0 && view->price > view->terms->worth
+           && (view->own.held & SPOTNIK_SPOT);
+}
+
 /* With a warning, what would be chosen without spot is started now, and spot works on to its
  * end. */
 static struct spotnik_choice foresight_choose(void *self, const struct spotnik_job_view *view)
 {
     const struct spotnik_foresight *f = self;
     bool losing = view->warned && (view->machine & SPOTNIK_SPOT) && f->terms.pair_speed > 0;
-    unsigned from = losing ? view->machine & SPOTNIK_ON_DEMAND : view->machine,
+    bool dear = !losing && holds_dear(view);
+    unsigned from = losing || dear ? view->machine & SPOTNIK_ON_DEMAND : view->machine,
              best = SPOTNIK_ON_DEMAND;
     unsigned stay = view->machine | view->starting;
     double cost[SETS];
@@ -517,7 +524,7 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
         best = stay;
     if (losing)
         best |= SPOTNIK_SPOT;
-    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s, false };
+    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s, dear };
 }
 
 struct spotnik_policy spotnik_policy_foresight(struct spotnik_foresight *foresight)

@@ -142,11 +142,13 @@ static double shrinks(const struct spotnik_job_view *view)
     return k + fmax(k, view->price) + k / (view->terms->pair_speed - 1);
 }
 
-/* What is started works on until `set` is up. */
+/* What is started works on until `set` is up; spot that costs more than on-demand does not. */
 static struct spotnik_choice until_up(const struct spotnik_job_view *view, unsigned set)
 {
     unsigned up = view->starting ? view->own.held & ~view->starting : view->own.held;
 
+    if (view->price > view->terms->price_ratio)
+        return (struct spotnik_choice){ (enum spotnik_machine)set, INFINITY, true };
     return (struct spotnik_choice){ (enum spotnik_machine)(up & set ? set : up | set), INFINITY,
                                     false };
 }
@@ -226,7 +228,8 @@ static struct spotnik_choice guard_choose(void *self, const struct spotnik_job_v
             continue;
         if (choice.again_s > 0)
             again_s = fmin(again_s, choice.again_s);
-        return (struct spotnik_choice){ (enum spotnik_machine)sets[i], again_s, false };
+        return (struct spotnik_choice){ (enum spotnik_machine)sets[i], again_s,
+                                        choice.at_once && i < 2 };
     }
     return way_back(view);
 }

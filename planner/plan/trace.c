@@ -296,8 +296,9 @@ static void options_apply(const struct options *options, struct spotnik_trace *t
         events_drop(trace);
 }
 
-int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const char *text,
-                        struct spotnik_trace *trace_out, struct spotnik_fault *fault)
+/* `wanted`: machines are to come from it, so it must have some. */
+static int parse(const char *name, const char *bytes, size_t size, const char *text, bool wanted,
+                 struct spotnik_trace *trace_out, struct spotnik_fault *fault)
 {
     struct spotnik_trace trace = { 0 };
     struct options options;
@@ -310,7 +311,7 @@ int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const 
              : events_look_like(bytes, size)
                  ? spotnik_trace_events_read(name, bytes, size, &trace, fault)
                  : table_read(name, bytes, size, &options, &trace, fault);
-    if (!rc && !trace.highest)
+    if (!rc && wanted && !trace.highest)
         rc = spotnik_fault_set(fault, "%s: the trace never has a machine", name);
     if (!rc && trace.length_s > LENGTH_MAX_S)
         rc = spotnik_fault_set(
@@ -325,8 +326,14 @@ int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const 
     return 0;
 }
 
-int spotnik_trace_load(const char *spec, struct spotnik_trace *trace_out,
-                       struct spotnik_fault *fault)
+int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const char *text,
+                        struct spotnik_trace *trace_out, struct spotnik_fault *fault)
+{
+    return parse(name, bytes, size, text, true, trace_out, fault);
+}
+
+static int load(const char *spec, bool wanted, struct spotnik_trace *trace_out,
+                struct spotnik_fault *fault)
 {
     char path[1024], *bytes;
     const char *options = strchr(spec, ',');
@@ -338,9 +345,21 @@ int spotnik_trace_load(const char *spec, struct spotnik_trace *trace_out,
         path[options++ - spec] = '\0';
     if (spotnik_file_read(path, &bytes, &size, fault))
         return -1;
-    int rc = spotnik_trace_parse(path, bytes, size, options, trace_out, fault);
+    int rc = parse(path, bytes, size, options, wanted, trace_out, fault);
     free(bytes);
     return rc;
+}
+
+int spotnik_trace_load(const char *spec, struct spotnik_trace *trace_out,
+                       struct spotnik_fault *fault)
+{
+    return load(spec, true, trace_out, fault);
+}
+
+int spotnik_trace_load_seen(const char *spec, struct spotnik_trace *trace_out,
+                            struct spotnik_fault *fault)
+{
+    return load(spec, false, trace_out, fault);
 }
 
 void spotnik_trace_free(struct spotnik_trace *trace)

@@ -54,8 +54,11 @@ struct spotnik_trace {
 /* `spec` is a path with options. */
 int spotnik_trace_load(const char *spec, struct spotnik_trace *trace_out,
                        struct spotnik_fault *fault);
-/* The same on bytes; `options` is what follows the first comma of a spec, or null. `bytes[size]` is
- * 0. */
+/* What was seen of a place: that there never was a machine is worth knowing, and no fault. */
+int spotnik_trace_load_seen(const char *spec, struct spotnik_trace *trace_out,
+                            struct spotnik_fault *fault);
+/* spotnik_trace_load on bytes; `options` is what follows the first comma of a spec, or null.
+ * `bytes[size]` is 0. */
 int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const char *options,
                         struct spotnik_trace *trace_out, struct spotnik_fault *fault);
 void spotnik_trace_free(struct spotnik_trace *trace);

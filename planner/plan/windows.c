@@ -153,7 +153,7 @@ static int trace_load(const char *spec, struct spotnik_windows *windows_out,
     struct spotnik_windows windows = { 0 };
     struct spotnik_trace trace;
 
-    if (spotnik_trace_load(spec, &trace, fault))
+    if (spotnik_trace_load_seen(spec, &trace, fault))
         return -1;
     int rc = trace_sample(&trace, &windows, fault);
     spotnik_trace_free(&trace);

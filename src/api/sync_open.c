@@ -83,8 +83,8 @@ int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **re
 
 int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
 {
-    const struct spotnik_sync_strategy *found;
-    bool around;
+    const struct spotnik_sync_strategy *found = NULL;
+    bool around = false;
     int rc = spotnik_sync_named(name, &found, &around);
 
     if (rc)

@@ -250,7 +250,8 @@ static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kin
 {
     if (kind == SPOTNIK_EVENT_STEP_SEAL)
         return spotnik_owns_lately(engine, now_ns);
-    return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked : spotnik_owns(engine);
+    return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked
+                                                   : spotnik_owns(engine, now_ns);
 }
 
 /* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen

@@ -163,7 +163,7 @@ static void act(void *context)
 
 static bool owns(void *context)
 {
-    return spotnik_owns(context);
+    return spotnik_owns(context, spotnik_clock_ns());
 }
 
 static int carriage_get(struct spotnik_engine *engine)

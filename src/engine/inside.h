@@ -125,10 +125,6 @@ static inline void spotnik_engine_kick(struct spotnik_engine *engine)
 {
     spotnik_loop_kick(&engine->loop);
 }
-static inline void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket)
-{
-    spotnik_loop_bury(&engine->loop, socket);
-}
 
 /* tenure.c */
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
@@ -177,7 +173,7 @@ void spotnik_attend_changed(struct spotnik_engine *engine);
 /* owns.c */
 void spotnik_owns_note(struct spotnik_engine *engine);
 void spotnik_owns_lost(struct spotnik_engine *engine);
-bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
+bool spotnik_owns(struct spotnik_engine *engine, uint64_t now_ns); /* false: we are over */
 /* the same, by a look that is a tenth of a millisecond old at most */
 bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns);
 

@@ -27,7 +27,7 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
     spotnik_engine_changed(engine);
 }
 
-static bool look(struct spotnik_engine *engine, uint64_t now_ns)
+bool spotnik_owns(struct spotnik_engine *engine, uint64_t now_ns)
 {
     int fd = spotnik_door_socket(engine->links)->fd;
     engine->looked_ns = now_ns;
@@ -37,13 +37,8 @@ static bool look(struct spotnik_engine *engine, uint64_t now_ns)
     return !engine->revoked;
 }
 
-bool spotnik_owns(struct spotnik_engine *engine)
-{
-    return look(engine, spotnik_clock_ns());
-}
-
 bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns)
 {
     bool lately = !engine->loop.lost && spotnik_time_since(now_ns, engine->looked_ns) < LATELY_NS;
-    return lately ? !engine->revoked : look(engine, now_ns);
+    return lately ? !engine->revoked : spotnik_owns(engine, now_ns);
 }

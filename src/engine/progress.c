@@ -221,7 +221,7 @@ void *spotnik_progress_main(void *context)
     engine->thread_started = true;
     spotnik_engine_changed(engine);
     while (!engine->stopping) {
-        if (!spotnik_owns(engine)) {
+        if (!spotnik_owns(engine, spotnik_clock_ns())) {
             pthread_cond_wait(&engine->changed, &engine->loop.lock);
             continue;
         }

@@ -318,7 +318,7 @@ static bool servant_left(const struct spotnik_core *core)
 static bool may_decide(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->token.report_count == core->view.size);
-    return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_names_us(core))
+    return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_decides(core))
            || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 

@@ -70,8 +70,9 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
     }
     core->vote->retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
-    /* its initiator cannot know: we learnt it when its ballot, or another, was under way */
-    if (token->parked && witness_names_us(core)) {
+    /* its initiator cannot know: we learnt it when its ballot, or another, was under way. Who has
+     * not signed this token yet may sign ours. */
+    if (token->parked && witness_has_named_us(core)) {
         ballot_start(core);
         return;
     }

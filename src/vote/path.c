@@ -276,7 +276,7 @@ static void path_spares(struct spotnik_core *core)
     while ((rank = spotnik_detour_mute(accepted, &core->view, token, core->self.id))
            != SPOTNIK_NO_RANK) {
         mute(core, rank);
-        bool allowed = spotnik_lineage_allows(&core->view, token->report, witness_names_us(core));
+        bool allowed = spotnik_lineage_allows(&core->view, token->report, witness_decides(core));
         if (!allowed)
             unmute(core);
         spotnik_proposal_make(accepted, &core->view, token, core->limits.members_max);
@@ -298,7 +298,7 @@ bool path_makes_room(struct spotnik_core *core)
         if (rank == SPOTNIK_NO_RANK) /* or a joiner, of whose paths nobody has said a word */
             return true;
         core->vote->token.report[rank].evidence = SPOTNIK_EVIDENCE_SILENT;
-        if (!spotnik_lineage_allows(&core->view, core->vote->token.report, witness_names_us(core))
+        if (!spotnik_lineage_allows(&core->view, core->vote->token.report, witness_decides(core))
             && !core->limits.minority_continues)
             return false;
         if (core->vote->token.ledger_step != spotnik_proposal_settled(&core->vote->token))

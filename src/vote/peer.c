@@ -137,7 +137,9 @@ static void forget_strangers(struct spotnik_core *core)
         peer->sought = false;
         peer->active = peer->active && rank != SPOTNIK_NO_RANK && rank != core->rank
                        && (rank == successor_rank(core) || rank == predecessor_rank(core));
-        if (rank == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling)
+        /* a joiner that died before our view may still be let into the next one */
+        bool may_come = peer->certified && peer->rank == SPOTNIK_NO_RANK;
+        if (rank == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling && !may_come)
             peer->used = false;
     }
 }

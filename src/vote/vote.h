@@ -331,7 +331,8 @@ void restart_spread(struct spotnik_core *core);
 void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 
 /* witness.c */
-bool witness_names_us(struct spotnik_core *core);
+bool witness_has_named_us(const struct spotnik_core *core);
+bool witness_decides(struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
 void witness_ask_again(struct spotnik_core *core);
 

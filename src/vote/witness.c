@@ -20,15 +20,19 @@ static bool all_know(struct spotnik_core *core)
     return true;
 }
 
-bool witness_names_us(struct spotnik_core *core)
+/* Whether that is enough is for a ballot of ours to say, once all have signed it. */
+bool witness_has_named_us(const struct spotnik_core *core)
 {
-    bool named = core->view.epoch != 0 && core->vote->witness.named_epoch == core->view.epoch;
-
     SPOTNIK_ASSERT(core->vote->witness.named_epoch <= core->view.epoch);
     if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
         return core->vote->witness.named_epoch != 0;
-    return named
-           && (all_know(core)
+    return core->view.epoch != 0 && core->vote->witness.named_epoch == core->view.epoch;
+}
+
+bool witness_decides(struct spotnik_core *core)
+{
+    return witness_has_named_us(core)
+           && (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT) || all_know(core)
                || spotnik_lineage_has_smallest(&core->view, core->vote->token.report));
 }
 

@@ -6,7 +6,8 @@
           SPOTNIK_ERR_LINEAGE, all its members, and the parked one never goes back. `spotnik lineage` shows it; forced, it goes on alone,
           from its own step, and takes in a newcomer
   running two jobs with other lists and one folder of checkpoints: the younger one under `spotnik run --respawn` ends with status 76,
-          nobody is replaced; the older one goes on. Checkpoints of both are there; a restart goes on from those of the older one
+          nobody is replaced; the older one goes on. Both say so in their logs, the older one in its status. Checkpoints of both are
+          there; a restart goes on from those of the older one
   choose  an operator chooses the younger one of two that do not know of each other
   forked  one of three was told to go on in a minority (SPOTNIK_ON_MINORITY), the others were not. It is cut off, and both sides commit
           steps of their own under one founding. When they meet, one side stops with SPOTNIK_ERR_LINEAGE, all of it, and the other goes on
@@ -211,6 +212,19 @@ def parked(root):
 # ---- both running
 
 
+def said(saved, what):
+    """A warning of that lineage, in the log of some member."""
+    lines = [line for path in (saved / "events").glob("*.jsonl") for line in path.read_text().splitlines()]
+    return any("S123" in line and what in line for line in lines)
+
+
+def status(host, folder, peers):
+    done = subprocess.run(
+        on(host, SPOTNIK, "status"), env=environment(folder, peers, at(host)), capture_output=True, text=True, timeout=60
+    )
+    return done.stdout
+
+
 def checkpoints(folder):
     """{founding: [steps]} of complete ones, and the foundings that have yielded."""
     found: dict = {}
@@ -238,7 +252,11 @@ def running(root):
     run.rest()
     if run.process.returncode != 76 or not ended_with_lineage(run) or len(run.errors) != 1:
         fail(f"spotnik run ended with {run.process.returncode}, and its workers with {run.errors}")
+    until("both to have said so in their logs", lambda: all(said(saved, what) for what in ("ours is the younger one", "ours goes on")))
     until("all others in one view", lambda: all(w.size == 3 for w in [*old, newcomer]))
+    shown = [line for where in (at(1), at(2), at(2, 4200)) for line in status(3, folder, where).splitlines() if line.startswith("lineage: ")]
+    if not any(younger in line and "ours goes on" in line for line in shown):
+        fail(f"no status of the older job tells of the other: {shown}")
     step = old[0].step
     until("the older job to go on", lambda: all(w.step > step + 60 for w in [*old, newcomer]))
     found, yielded = checkpoints(saved)

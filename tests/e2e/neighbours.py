@@ -48,6 +48,7 @@ In all of them no step has two results. Claims:
               is over both are one job
   deaf        of two hosts one does not hear the other: the same
   hole_oneway  large packets vanish on one way only: both go on
+  hole_back   the same, and one is stopped and excluded meanwhile, either of them: it is back
   swapped     another directory takes the folder's name, an empty one: newcomers join; one of another life of
               the job: the members go on, or say why not
   stranger_owner  the folder is taken from the user of the members: they go on, a newcomer founds nothing

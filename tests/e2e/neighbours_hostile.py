@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -72,6 +73,25 @@ def hole_oneway(world: World) -> None:
         world.hosts.undo(rules)
         world.end()
         world.digests = {}
+
+
+def hole_back(world: World) -> None:
+    if not as_on_a_cable(world):
+        return
+    world.command = [*world.command, "-c", "200000"]
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    rules = between(world, "-m", "length", "--length", "1281:", "-j", "DROP", pairs=((1, 0),))
+    world.go_on(members)
+    for stopped in (1, 0):
+        staying, away = members[1 - stopped], members[stopped]
+        excluded = away.exclusions
+        away.process.send_signal(signal.SIGSTOP)
+        world.until("the other to go on alone", lambda staying=staying: staying.size == 1)  # type: ignore[misc]
+        away.process.send_signal(signal.SIGCONT)
+        took = world.go_on(members)
+        print(f"    host {stopped} is back after {took:.1f} s, excluded {away.exclusions - excluded} times")
+    world.hosts.undo(rules)
 
 
 def swapped(world: World) -> None:
@@ -154,25 +174,20 @@ def copies(world: World) -> None:
     world.digests = {}
     begun = time.monotonic()
     # No number is left for a founding, by the copy, and by the records of those that had taken its number.
-    removed: list[str] = []
-    while True:
-        lost = world.start(0)
-        world.until("it to end, or to found", lambda: lost.process.poll() is not None or lost.step > 0)
-        if lost.process.poll() is None:
-            break
-        lost.rest()
-        named = re.search(r"/([^/ ]+) leaves no number .*remove it", lost.errors[-1] if lost.errors else "")
-        if not named:
-            world.fail(f"it says {lost.errors}")
-            return
-        removed.append(named[1])
-        (world.peers / named[1]).unlink()
+    lost = world.start(0)
+    world.until("it to end", lambda: lost.process.poll() is not None)
+    lost.rest()
+    named = re.search(r"no number is left for another founding .*: remove ([^)]*)", lost.errors[-1] if lost.errors else "")
+    removed = named[1].split(", ") if named else []
     if "genesis-999999999999999999" not in removed:
-        world.fail(f"it named {removed}")
+        world.fail(f"it says {lost.errors}")
+    for name in removed:
+        (world.peers / name).unlink()
+    lost = world.start(0)
     new = [lost, world.start(1)]
     world.go_on(new)
     took = time.monotonic() - begun
-    print(f"    all killed, new ones together after {took:.1f} s, without {removed}: {world.foundings()}")
+    print(f"    all killed, new ones together after {took:.1f} s, without {len(removed)} files: {world.foundings()}")
 
 
 def full(world: World) -> None:
@@ -237,4 +252,4 @@ def moved(world: World) -> None:
     one_job(world, "moved")
 
 
-HOSTILE = (answered, deaf, hole_oneway, swapped, stranger_owner, copies, full, moved)
+HOSTILE = (answered, deaf, hole_oneway, hole_back, swapped, stranger_owner, copies, full, moved)

@@ -66,12 +66,16 @@ def main(settings: dict[str, Any]) -> None:
     params = init(settings["model"], jax.random.key(3))
     plain, inside = settings.get("plain", False), settings.get("inside", False)
     base = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(3e-3))
+    more = settings.get("plateau", False)
+    if more:  # a transformation that takes the loss
+        base = optax.chain(base, optax.contrib.reduce_on_plateau(0.5, patience=2, rtol=0.1))
     tx = base if plain else spotnik.jax.distributed(base)
     state = {"params": params, "opt": tx.init(params)}
 
     def train(state: Any, x: Any, y: Any) -> tuple[Any, Any]:
         value, gradients = gradient(state["params"], x, y)
-        updates, opt = tx.update(gradients, state["opt"], state["params"])
+        given = {"value": value} if more else {}
+        updates, opt = tx.update(gradients, state["opt"], state["params"], **given)
         return {"params": optax.apply_updates(state["params"], updates), "opt": opt}, value
 
     gradient = jax.value_and_grad(loss)
@@ -96,6 +100,8 @@ def main(settings: dict[str, Any]) -> None:
         state = replica.value
     final = float(loss(state["params"], *(one[:500] for one in data)))
     tell(final=final)
+    if more:
+        tell(scale=float(state["opt"][1].scale))
     if os.environ.get("WEIGHTS") and (plain or spotnik.jax.rank() == 0):
         np.savez(os.environ["WEIGHTS"], *[np.asarray(one) for one in jax.tree.leaves(state["params"])])
 

@@ -85,6 +85,8 @@ def mistakes(_settings: Any) -> None:
     def update(value: Any, gradient: Any) -> Any:
         return optax.apply_updates(value, tx.update(gradient, tx.init(value), value)[0])
 
+    search = {"value": 1.0, "grad": one, "value_fn": lambda p: p.sum()}
+    refused("search", lambda: tx.update(one, tx.init(one), one, **search))
     refused("vmap", lambda: jax.vmap(lambda g: update(one, g))(jnp.ones((2, 4))))
 
 

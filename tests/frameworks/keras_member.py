@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import zlib
 from typing import Any
 
 import keras
@@ -162,6 +163,8 @@ def main(settings: dict[str, Any]) -> None:
     if settings.get("own_step"):
         model = OwnStep(model.inputs, model.outputs)
         model.steals = settings.get("steals", False)
+    if settings.get("frozen"):
+        model.layers[1].trainable = False
     optimizer = optimizer_of(settings)
     plain = settings.get("plain", False)
     model.compile(
@@ -188,7 +191,10 @@ def main(settings: dict[str, Any]) -> None:
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
     rate = 0.0 if settings.get("several") else float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
     tell(epochs=history.epoch, rate=rate, updates=int(keras.ops.convert_to_numpy(model.optimizer.iterations)))
-    statistics = [one for one in model.non_trainable_variables if "moving" in one.path]
+    rest = model.non_trainable_variables
+    frozen = [one for one in rest if "moving" not in one.path and "seed" not in one.path]
+    tell(frozen=[zlib.crc32(np.array(one.numpy()).tobytes()) for one in frozen])
+    statistics = [one for one in rest if "moving" in one.path]
     tell(statistics=[float(np.abs(one.numpy()).sum()) for one in statistics])
     tell(history={name: list(map(float, row)) for name, row in history.history.items()})
     if os.environ.get("WEIGHTS") and (plain or spotnik.keras.rank() == 0):

@@ -7,12 +7,12 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Any, Optional
 
+import forks
 import numpy as np
 
 HERE = Path(__file__).parent
@@ -29,7 +29,8 @@ class Face:
     settings: dict[str, Any]
 
     def command(self, **more: Any) -> list[str]:
-        return [sys.executable, str(HERE / self.program), json.dumps({**self.settings, **more})]
+        program = HERE / self.program
+        return [*forks.python(program, self.backend), str(program), json.dumps({**self.settings, **more})]
 
 
 class Run:

@@ -12,7 +12,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from runs import Face, Run, run, run_with_kills
+from runs import Face, Run, distance, run, run_with_kills
+from test_members import ROUNDING
 
 FACE = Face("jax_words.py", "jax", {})
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("optax"), reason="jax is not in this environment")
@@ -72,6 +73,17 @@ def test_state_of_other_shapes_with_kills(averages_losses: bool, tmp_path: Path)
     assert "Mismatch" not in done.output, "a newcomer stood at another call"
 
 
+def test_a_transformation_that_takes_the_loss(tmp_path: Path) -> None:
+    face = Face("jax_member.py", "jax", {"samples": 1000, "batch": 50, "epochs": 2, "model": "mlp", "inside": True})
+    plain = run(face, weights=tmp_path / "plain.npz", plain=True, plateau=True)
+    done = run(face, "3", weights=tmp_path / "three.npz", plateau=True)
+    assert done.status == 0, done.output[-3000:]
+    assert done.check_digests() >= 2
+    assert distance(tmp_path / "three.npz", tmp_path / "plain.npz") < ROUNDING
+    [scale] = {line["scale"] for line in plain.of("scale")}
+    assert {line["scale"] for line in done.of("scale")} == {scale} and scale < 1.0, "it had nothing to decide"
+
+
 MISTAKES = {
     "eager": "have no derivative",
     "jitted": "have no derivative",
@@ -83,6 +95,7 @@ MISTAKES = {
     "bool": 'op="min"',
     "leaf": "eqx.partition",
     "vmap": "cannot stand under vmap",
+    "search": "without a search along the line",
 }
 TURNS = {
     "stale": "assign replica.value",

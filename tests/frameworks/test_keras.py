@@ -94,6 +94,7 @@ USUAL = {
     "accumulate": {"gradient_accumulation_steps": 2, "use_ema": True, "ema_overwrite_frequency": 6},
     "float16": {},  # compile puts a LossScaleOptimizer around the optimizer
     "several": {},
+    "frozen": {},  # a layer
 }
 
 
@@ -106,7 +107,7 @@ def test_usual_optimizers(name: str, backend: str, tmp_path: Path) -> None:
         given |= {"of_compile": {"jit_compile": True}} if backend != "torch" else {}
     if name == "float16":  # Adam makes whole steps of what float16 rounds
         given |= {"policy": "mixed_float16", "scale": 64.0, "optimizer": "sgd", "unclipped": True}
-    given |= {"several": True} if name == "several" else {}
+    given |= {name: True} if name in ("several", "frozen") else {}
     face = Face("keras_member.py", backend, given)
     weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
     plain = run(face, weights=weights, plain=True)
@@ -115,6 +116,8 @@ def test_usual_optimizers(name: str, backend: str, tmp_path: Path) -> None:
     assert done.check_digests() >= 2
     assert distance(three, weights) < ROUNDING
     _same_history(done, plain)
+    [kept] = plain.of("frozen")
+    assert done.of("frozen") == [kept] * 3 and bool(kept["frozen"]) == (name == "frozen"), "a frozen weight has changed"
 
 
 @pytest.mark.parametrize("name", ["accumulate", "float16"])
@@ -207,6 +210,19 @@ def test_a_batch_that_the_others_went_on_without_is_trained_anew(tmp_path: Path)
     without = max(line["step"] for line in told if line["size"] == 2)
     after = [line["step"] for line in told if line["stopped"] and line["size"] == 3 and line["step"] > without]
     assert len(after) == 3, "it was not left out, or did not come back"
+
+
+@pytest.mark.skipif("torch" not in BACKENDS, reason="torch is not in this environment")
+def test_a_member_that_returns_in_a_later_epoch(tmp_path: Path) -> None:
+    done = _well(run(Face("stopped_member.py", "torch", {"folder": str(tmp_path), "fit": True}), "3"))
+    ended = done.of("epoch")
+    its = {line["epoch"] for line in ended if line["stopped"]}
+    passed = {line["epoch"] for line in ended} - its
+    assert len(passed) >= 2 and max(its) > max(passed), "it was not left out, or did not come back"
+    logs = {(line["epoch"], tuple(sorted(line["logs"].items()))) for line in ended}
+    assert len(logs) == len({epoch for epoch, _ in logs}), "callbacks saw other logs of the same epoch"
+    losses = {(line["step"], line["loss"]) for line in done.of("loss")}
+    assert len(losses) == len({step for step, _ in losses}), "callbacks saw other losses of the same step"
 
 
 @pytest.mark.parametrize("strategy", ["sma", "easgd", "localsgd", "lookahead+ssgd"])

@@ -78,6 +78,12 @@ def first(f):
             ups += [int(draw.random() < up)] * draw.randrange(3, 30)
         chances.append(f.fleets(work, "16h", "--climates", f.put(name, availability(ups)))[4]["chance"])
     assert chances[0] > chances[1] + 0.3, chances
+    # a place that never had a machine: that is known of it, not a broken file
+    never = f.put("never.json", availability([0] * 2000))
+    assert f.fleets(work, "16h", "--availability", "p3.2xlarge=" + never)[4]["chance"] < 0.1
+    said = json.loads(f.run("backtest", "--calibration", "--windows", never, "--work", "2h", "--deadline", "4h", "--stride", "9h", "--runs", "50", "--json").stdout)
+    assert said["starts"] > 20 and said["came_true"] == 0 and said["stated"] < 0.1, said
+    assert "never has a machine" in f.run("plan", "--target", "epochs=1", "--churn", never, code=1).stderr
 
 
 def second(f):

@@ -33,6 +33,10 @@ def main(folder):
     assert done.returncode == 0 and json.loads(done.stdout)["plan"] and "note: --release says nothing" in done.stderr, done
     # a target without an end is refused at once, with what it would take
     assert re.search(r"needs .* years", run("plan", "--target", "epochs=1e30", code=1))
+    # columns stay under their heads, however long a fleet is called
+    table = run(*plan, "epochs=90", "--budget", "60")
+    rows = [line for line in table.splitlines() if re.search(r"\d \[ *[\d.]+, *[\d.]+\] ", line)]
+    assert len(rows) > 5 and len({(line.index("["), line.rindex("]")) for line in rows}) == 1, table
     # hours are hours: no difference of more than 90 minutes is told in minutes
     told = [int(n) for n in re.findall(r"(\d+) min (?:faster|slower)", run(*plan, "epochs=500", "--budget", "3000"))]
     assert all(n <= 90 for n in told), told
@@ -69,6 +73,12 @@ def main(folder):
     for model in ("speed", "lifetime", "interval"):
         told = run("model", model, "--help")
         assert told.startswith(f"usage: spotnik model {model}") and "--constants" not in told and len(told.split("\n")) < 8
+    # the help of a model names the columns that the model asks for
+    with open(small, "w") as out:
+        out.write("nothing\n1\n")
+    for model in ("speed", "noise", "lifetime", "checkpoint-time", "remaining", "startup", "spotdnn"):
+        asked = re.search(r"no column '?([\w-]+)", run("model", model, "--fit", small, code=1))
+        assert asked and asked[1] in run("model", model, "--help"), (model, asked)
 
 
 if __name__ == "__main__":

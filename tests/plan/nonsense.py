@@ -85,6 +85,8 @@ TOGETHER = (
     ((*BACKTEST, "--slices", "4"), "sliced"), ((*BACKTEST, "--climates", "{windows}"), "spotnik"), ((*BACKTEST, "--cap-usd", "1"), "--spot-prices"), ((*BACKTEST, "--on-demand-usd", "1"), "--spot-prices"),
     ((*BACKTEST, "--spot-prices", "{history}", "--on-demand-usd", "1", "--price-ratio", "3"), "both"), ((*BACKTEST, "--unknown"), "--calibration"), ((*BACKTEST, "--nodes", "3"), "--calibration"),
     ((*BACKTEST, "--json"), "--calibration"), ((*BACKTEST, "--move-time", "3"), "--place"), ((*BACKTEST, "--egress-usd", "3"), "--place"), ((*BACKTEST, "--state-gb", "3"), "--place"),
+    *(((*BACKTEST[:4], "spotnik", *BACKTEST[5:], "--never-dearer", "0.02", "--pair-speed", speed), "one place") for speed in ("0", "1")),
+    (("backtest", "--place", "{windows}", "--policy", "spotnik", *BACKTEST[5:], "--never-dearer", "0.02"), "one place"),
     ((*BACKTEST, "--place", "{windows}"), "one of both"), ((*BACKTEST, "word"), "what is 'word'"), (BACKTEST[:3], "--policy"), (BACKTEST[:5], "--work"), (("backtest",), "--windows"),
     (("backtest", "--learn"), "a trace"), (("backtest", "--learn", "--policy", "uniform", "{windows}"), "--learn"), ((*CALIBRATION, "--policy", "uniform"), "--calibration"),
     (("backtest", "--calibration"), "--windows"), (CALIBRATION[:6], "--deadline"), ((*BACKTEST[:-4], "--deadline", "2h", "--changeover", "6m"), "nearest feasible"),

@@ -4,6 +4,7 @@
 format, mean the same to all four. Usage: readers.py SPOTNIK BUILD."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,25 @@ def ran(folder, name, text):
     return [line for line in (done.stdout + done.stderr).splitlines() if " comes: " in line or " goes: " in line][:8]
 
 
+def samples_of_the_page():
+    """The samples as docs/reference/traces.md shows them, by format."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "traces.md")
+    with open(page) as source:
+        found = re.findall(r"^\| (\w+) \| (`[^|]*`) \| ", source.read(), re.M)
+    return {name: "\n".join(line.strip("`") for line in cell.split("<br>")) + "\n" for name, cell in found}
+
+
+def paged(folder):
+    """Each sample of the page is a trace, alone in its file."""
+    found = samples_of_the_page()
+    assert set(found) == {"events", "counts", "availability", "windows", "prices"}, found
+    for name, text in found.items():
+        path = os.path.join(folder, f"page-{name}")
+        with open(path, "w") as out:
+            out.write(text)
+        planned(folder, path + (",bid=1" if name == "prices" else ""))  # fails where the trace is not read
+
+
 def main(folder):
     for name, text in {**SAMPLES, "events.csv": events()}.items():
         with open(os.path.join(folder, name), "w") as out:
@@ -81,6 +101,7 @@ def main(folder):
         out.write("instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\nbox,here,,V100,1,8,4,1\n")
     specs = {name: os.path.join(folder, name) + ("," if name == "prices.csv" else "") + ("bid=1" if name == "prices.csv" else "")
              for name in SAMPLES}
+    paged(folder)
     hours = {name: (planned(folder, spec), tested(spec)) for name, spec in specs.items()}
     want = hours["availability.json"]
     for name, got in hours.items():

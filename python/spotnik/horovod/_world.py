@@ -341,7 +341,8 @@ class World:
             return
         if self._agreed[2]:
             self._end()
-        self._newcomer = bool(step.replay)
+        # Others may have finished a step before this member was in it: then nobody has heard of it.
+        self._newcomer = bool(step.replay) or not self._agreed[1]
 
     def _give(self, replica: Replica, state: Elastic) -> None:
         """Have newcomers take over values and commit of one who is none; all have those of a checkpoint otherwise.

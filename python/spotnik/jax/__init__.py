@@ -258,12 +258,19 @@ def distributed(tx: Any) -> Any:
     """Return the optax transformation `tx` with gradients averaged over the job first: a GradientTransformation, too.
 
     ``update`` finishes the running step; call it exactly once a step, in ``jit`` or not. What stands inside `tx`
-    (clipping, say) works on the average.
+    (clipping, say) works on the average. ``value`` and ``grad``, which some transformations take, are averaged along.
     """
     kind = type(tx) if hasattr(tx, "_fields") else _Distributed
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        return tx.update(_allreduce(updates, "mean", False, once=True), state, params, **extra)
+        if "value_fn" in extra:
+            raise ArgumentError(
+                "value_fn=... computes losses of this member's share, by which members would part; use a "
+                "transformation without a search along the line, as optax.lbfgs(linesearch=None)"
+            )
+        shared = {name: extra[name] for name in ("value", "grad") if name in extra}
+        updates, shared = _allreduce((updates, shared), "mean", False, once=True)
+        return tx.update(updates, state, params, **{**extra, **shared})
 
     return kind(tx.init, update)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import keras
@@ -36,6 +36,7 @@ class Callback(keras.callbacks.Callback):
     """
 
     driver: Optional[Driver] = None
+    is_others = False  #: was the epoch that has ended closed by the others alone?
     _stops = False  # does the program want to end the training?
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -49,7 +50,7 @@ class Callback(keras.callbacks.Callback):
         assert self.driver is not None
         self.model.stop_training = self._stops
         if logs is not None:
-            self.driver.close_epoch(logs)
+            self.is_others = not self.driver.close_epoch(logs)
 
     def ended(self) -> None:
         """The epoch has had its last step: have ``fit`` leave its loop over batches."""
@@ -108,7 +109,31 @@ def chain(driver: Driver, given: Any, verbose: Any, epochs: int) -> Any:
     )
     for one in made.callbacks:
         _guard(driver, one)
+        if one is not first and not isinstance(one, _Last):
+            _keep_to_the_job(first, one)
     return made
+
+
+def _keep_to_the_job(first: Callback, callback: Any) -> None:
+    """Have `callback` called for steps and epochs that the job took with this member.
+
+    A member that the others went on without comes to their epoch by the loops of ``fit``, without training.
+    """
+    driver = first.driver
+    assert driver is not None
+    _call_when(callback, "on_epoch_begin", lambda: not driver.is_behind)
+    _call_when(callback, "on_train_batch_end", lambda: driver.took_step)
+    _call_when(callback, "on_epoch_end", lambda: not first.is_others)
+
+
+def _call_when(callback: Any, name: str, is_due: Callable[[], bool]) -> None:
+    hook = getattr(callback, name)
+
+    def call(*arguments: Any, **named: Any) -> None:
+        if is_due():
+            hook(*arguments, **named)
+
+    setattr(callback, name, call)
 
 
 def _guard(driver: Driver, callback: Any) -> None:

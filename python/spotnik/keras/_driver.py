@@ -53,6 +53,7 @@ class Driver:
         self._names: list[str] = []  # of the numbers that the train step returns, once it has run here
         self._own: frozenset[str] = frozenset()  # those of them that are no metric's
         self._committed = False  # was the last step one with this member?
+        self.took_step = False  #: did the last call of the train function in `fit` take one?
         self._is_reset = False  # does train_on_batch() of this Keras begin with metrics at zero?
         self._inner: Optional[Callable[..., Any]] = None
         self._make, self._fit = model.make_train_function, model.fit
@@ -139,18 +140,28 @@ class Driver:
     def _call(self, iterator: Any) -> dict[str, Any]:
         if self.shard is None:
             return self._own_batch(iterator)
+        self.took_step = False
+        step = self._next()
+        while step is not None:
+            share = self.shard.take(self.replica.seed, step.data_epoch, step.ranges) if step.ranges else None
+            logs = self._step(step, share)
+            if self._committed:
+                self.took_step = True
+                return logs
+            step = self._next()  # the others went on without this member
+        return self.values.results()
+
+    def _next(self) -> Optional[Step]:
+        """Begin the next step of the epoch that `fit` is in. None: the epoch is over, or the others are further."""
         control = self.replica.control
-        if self.epoch < control[CLOSED]:
-            return self.values.results()  # the others are further: this epoch is over
+        if self.is_behind:
+            return None
         step = None if control[OVER] and not self.replica.fresh else self.replica.begin()
-        if self.epoch < control[CLOSED]:
-            return self.values.results()  # others' state is taken over in their epoch: its begin resets metrics
+        if self.is_behind:
+            return None  # others' state is taken over in their epoch: its begin resets metrics
         if self.replica.fresh:
             self._take_over()
-        if control[OVER] or step is None:
-            return self.values.results()
-        share = self.shard.take(self.replica.seed, step.data_epoch, step.ranges) if step.ranges else None
-        return self._step(step, share)
+        return None if control[OVER] else step
 
     def _own_batch(self, iterator: Any) -> dict[str, Any]:
         """train_on_batch(): repeat the steps that others took before this member came, then take one of its own.
@@ -281,25 +292,33 @@ class Driver:
     @property
     def epoch_is_over(self) -> bool:
         """Has the epoch that `fit` is in had its last step?"""
-        return bool(self.replica.control[OVER]) or self.epoch < self.replica.control[CLOSED]
+        return bool(self.replica.control[OVER]) or self.is_behind
 
-    def close_epoch(self, logs: dict[str, Any]) -> None:
-        """Agree on the `logs` of an epoch, in place, in a step without samples."""
-        control = self.replica.control
-        if self.epoch < control[CLOSED] or not control[OVER]:
-            return
-        replica = self.replica
-        replica.begin(strategy=False)
-        if self.epoch < control[CLOSED] or not control[OVER]:
-            return  # the others went on without this member, and are further
-        assert replica.job is not None
-        replica.decline()
-        said = Said(logs if self._names else {})
-        said.start(replica.job)
-        if replica.commit():
-            said.agree(logs)
-            control[CLOSED] += 1
-            control[TAKEN] = control[OVER] = 0
+    @property
+    def is_behind(self) -> bool:
+        """Have the others ended the epoch that `fit` is in?"""
+        return self.epoch < int(self.replica.control[CLOSED])
+
+    def close_epoch(self, logs: dict[str, Any]) -> bool:
+        """Agree on the `logs` of an epoch, in place, in a step without samples. False: the others did so alone."""
+        control, replica = self.replica.control, self.replica
+        while control[OVER] and not self.is_behind:
+            replica.begin(strategy=False)
+            if self.is_behind or not control[OVER]:
+                break  # the others went on without this member, and are further
+            knows = bool(self._names) and not replica.fresh
+            if replica.fresh:
+                self._take_over()
+            assert replica.job is not None
+            replica.decline()
+            said = Said(logs if knows else {})
+            said.start(replica.job)
+            if replica.commit():
+                said.agree(logs)
+                control[CLOSED] += 1
+                control[TAKEN] = control[OVER] = 0
+                return True
+        return not self.is_behind
 
 
 def prepare(model: Any, settings: Settings, sync: Optional[str] = None) -> Driver:

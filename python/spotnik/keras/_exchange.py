@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
+import keras
 import numpy as np
 
 from .. import arrays
@@ -25,8 +26,24 @@ def _is_seed(variable: Any, value: Array) -> bool:
     return value.shape == (2,) and value.dtype.kind in "iu" and "seed_generator_state" in variable.name
 
 
+def _frozen(model: Any) -> set[int]:
+    """Ids of the weights of frozen layers. Keras' own train step never changes them; one of the program's may."""
+    if type(model).train_step is not keras.Model.train_step or "train_step" in vars(model):
+        return set()
+    weights = (one for layer in model._flatten_layers() for one in layer._trainable_variables)
+    return {id(one) for one in weights if not one.trainable}
+
+
+def _base(value: Array) -> Array:
+    """What the change of `value` is counted from, in a step: the same on all members."""
+    return np.where(np.isfinite(value), value, np.zeros_like(value))
+
+
 class Exchange:
-    """The buckets of a step. Floats travel as float32, or as float64 where they are."""
+    """The buckets of a step. Floats travel as float32, or as float64 where they are.
+
+    Of state that layers change, its change travels: what no member changes keeps its last bit.
+    """
 
     def __init__(self, values: Values, with_gradients: bool = True) -> None:
         self._values = values
@@ -34,9 +51,10 @@ class Exchange:
         names = values.variables(REST)
         kinds = [_is_seed(variable, one) for variable, one in zip(names, rest)]
         self.seeds = [n for n, seed in enumerate(kinds) if seed]
-        floats = [n for n, one in enumerate(rest) if not kinds[n] and not np.issubdtype(one.dtype, np.integer)]
-        self._floats = [n for n in floats if rest[n].dtype != np.bool_]
-        self._wholes = [n for n in range(len(rest)) if n not in self._floats and n not in self.seeds]
+        frozen = _frozen(values.model)
+        change = [n for n in range(len(rest)) if not kinds[n] and id(names[n]) not in frozen]
+        self._wholes = [n for n in change if rest[n].dtype == np.bool_ or np.issubdtype(rest[n].dtype, np.integer)]
+        self._floats = [n for n in change if n not in self._wholes]
         gradients = values.kept() if with_gradients else []  # a strategy has them travel by itself
         self._gradients, self._wide = len(gradients), any(one.dtype == np.float64 for one in gradients)
         self._means = Bucket([*gradients, *(rest[n] for n in self._floats)], np.float64 if self._wide else np.float32)
@@ -68,7 +86,7 @@ class Exchange:
             return
         rest = self._values.read(REST)
         kept = self._values.kept() if self._gradients else []
-        self._means.fill([*kept, *(rest[n] for n in self._floats)])
+        self._means.fill([*kept, *(rest[n] - _base(self._rest[n]) for n in self._floats)])
         self._most.fill([rest[n] for n in self._wholes])
         pairs = zip(self._values.read(METRICS), self._metrics)
         self._sums.fill([after.astype(np.float64) - before for after, before in pairs])
@@ -86,7 +104,7 @@ class Exchange:
         means, most = self._means.views(), self._most.views()
         rest: list[Array] = list(self._rest)
         for n, value in zip(self._floats, means[self._gradients :]):
-            rest[n] = value.astype(rest[n].dtype)
+            rest[n] = (_base(rest[n]) + value).astype(rest[n].dtype)
         for n, whole in zip(self._wholes, most):
             rest[n] = np.where(whole == _NOTHING, rest[n], whole).astype(rest[n].dtype)
         self._values.write(REST, rest)

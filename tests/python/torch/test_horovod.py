@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import os
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 from cluster import Cluster, Tell
 from torch.nn import functional
 
 import spotnik.horovod.torch as hvd
+from spotnik.horovod import _world
 
 Make = Callable[..., Cluster]
 
@@ -103,3 +107,17 @@ def test_a_newcomer_whose_first_call_is_another_one(cluster: Make, tmp_path: Pat
     assert {tuple(line["greeting"]) for line in together} == {(1.0 + together[0]["entered"],) * 3}
     ends = job.lines("done")
     assert len(ends) == 3 and ends[0] == ends[1] == ends[2], "models differ, which began at random"
+
+
+def test_a_newcomer_that_no_step_has_told_of_tells_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may have finished a step before the newcomer was in it: what it said does not count then."""
+    newcomer = _world.World()
+    newcomer._newcomer = True
+    step, control = types.SimpleNamespace(replay=False), np.zeros(8, np.int64)
+    replica = types.SimpleNamespace(step=step, job=object(), control=control)
+    heard = iter([0, 1])
+    monkeypatch.setattr(newcomer, "_roll", lambda *_: newcomer._agreed.__setitem__(1, next(heard)))
+    newcomer._follow(replica)  # type: ignore[arg-type]
+    assert newcomer._newcomer, "it goes on as if the others would begin anew"
+    newcomer._follow(replica)  # type: ignore[arg-type]
+    assert not newcomer._newcomer

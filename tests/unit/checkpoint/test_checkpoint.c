@@ -582,20 +582,6 @@ static void test_wrong_directory(void **state)
     assert_null(job);
 }
 
-static void test_directory_of_all(void **state)
-{
-    static char text[1 << 18];
-    spotnik_config config;
-
-    (void)state;
-    assert_int_equal(mkdir(dir, 0777) | chmod(dir, 0777), 0);
-    configure(&config);
-    spotnik_job *job = join(&config);
-    assert_true(spotnik_job_status_text(job, text, sizeof text) > 0);
-    assert_non_null(strstr(text, "may write to the checkpoint directory: chmod o-w"));
-    spotnik_abandon(job);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,7 +592,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_is_set_aside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_directory_of_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),

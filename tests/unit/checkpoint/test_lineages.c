@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: of two lineages that write into one directory neither prunes what the other wrote; a job
- * of one that is begun again prunes what its earlier lives wrote; and what yielded is kept, and not
- * resumed before it is chosen. */
+ * of one that is begun again prunes what its earlier lives wrote; what yielded is kept, and not
+ * resumed before it is chosen; and a directory that everybody may write to is warned of. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "api/job.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shelf.h"
@@ -127,11 +128,24 @@ static void what_yielded_is_kept_and_not_resumed(void **state)
     spotnik_abandon(job);
 }
 
+static void a_directory_of_all_is_warned_of(void **state)
+{
+    static char text[1 << 18];
+
+    (void)state;
+    assert_int_equal(mkdir(dir, 0777) | chmod(dir, 0777), 0);
+    spotnik_job *job = join(6);
+    assert_true(spotnik_job_status_text(job, text, sizeof text) > 0);
+    assert_non_null(strstr(text, "may write to the checkpoint directory: chmod o-w"));
+    spotnik_abandon(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(another_lineage_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(what_yielded_is_kept_and_not_resumed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,7 @@
 /* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread
  * input is proven, a reset proves nothing, words that the kernel has not taken forbid a clean end,
  * what somebody else has shut is no end of the peer, and is noticed where we speak, two that dial
- * each other at once end with one link, and a link that nothing is acknowledged on is replaced. A
- * path that is too narrow for large segments is remembered by its hosts. */
+ * each other at once end with one link, and a link that nothing is acknowledged on is replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -562,44 +560,6 @@ static void deaf_link_is_replaced(void **state)
     spotnik_engine_free(b, true);
 }
 
-/* Of the connection that is dialled for data, once it stands. */
-static int segment_bytes(struct spotnik_engine *engine, const struct spotnik_member *peer)
-{
-    int bytes = 0;
-    socklen_t size = sizeof bytes;
-    spotnik_engine_lock(engine);
-    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_DATA);
-    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL;
-         opening = opening->next)
-        if (opening->socket.fd >= 0 && spotnik_id_equal(opening->peer.id, peer->id)) {
-            wait_for(opening->socket.fd, POLLOUT);
-            assert_int_equal(getsockopt(opening->socket.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size),
-                             0);
-        }
-    spotnik_engine_unlock(engine);
-    return bytes;
-}
-
-/* A path that swallows large packets is one of hosts: a member that comes back there is dialled in
- * small segments from the first. */
-static void a_narrow_path_is_of_its_hosts(void **state)
-{
-    (void)state;
-    struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
-    struct spotnik_member again = spotnik_engine_credentials(b)->self, elsewhere = again;
-    again.id.low += 1;
-    elsewhere.id.low += 2;
-    elsewhere.host += 1;
-    spotnik_engine_lock(a);
-    spotnik_openings_narrow(a->links, again.host, SPOTNIK_NEVER);
-    spotnik_engine_unlock(a);
-    int narrow = segment_bytes(a, &again), wide = segment_bytes(a, &elsewhere);
-    assert_in_range(narrow, 1, 1200);
-    assert_true(wide > 1200);
-    spotnik_engine_free(a, true);
-    spotnik_engine_free(b, true);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -609,7 +569,6 @@ int main(void)
         cmocka_unit_test(voice_of_an_ended_peer_is_not_lost),
         cmocka_unit_test(unacknowledged_is_unheard),
         cmocka_unit_test(a_question_takes_time),
-        cmocka_unit_test(a_narrow_path_is_of_its_hosts),
         cmocka_unit_test(both_call_at_once),
         cmocka_unit_test(deaf_link_is_replaced),
         cmocka_unit_test(death_with_unread_input_is_proven),

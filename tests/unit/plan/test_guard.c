@@ -30,10 +30,10 @@ static struct spotnik_choice at_random(void *self, const struct spotnik_job_view
 {
     unsigned set = next(self) % 4;
 
-    if (!view->available)
+    if (!view->offered)
         set &= ~(unsigned)SPOTNIK_SPOT;
     return (struct spotnik_choice){ (enum spotnik_machine)set, 60.0 * (1 + next(self) % 200),
-                                    false };
+                                    next(self) % 2 };
 }
 
 static struct spotnik_choice nothing(void *self, const struct spotnik_job_view *view)
@@ -134,14 +134,13 @@ static void whatever_is_inside(void **state)
 }
 
 /* Prices are never below the first one, so that no term is added. */
-static void prices_that_were_seen(void **state)
+static void prices_that_were_seen(double taken_back, double worth)
 {
     double at_s[HOURS + 1], usd[HOURS + 1];
     struct spotnik_prices prices = { HOURS + 1, at_s, usd };
     uint8_t machines[TICKS];
     struct spotnik_job_terms terms;
 
-    (void)state;
     for (unsigned seed = 1; seed <= 500; seed++) {
         unsigned draw = seed * 2654435761U;
         terms_make(&terms, &draw);
@@ -151,16 +150,32 @@ static void prices_that_were_seen(void **state)
             usd[i] = i ? 0.2 * (1 + next(&draw) % 12) : 0.2;
         }
         terms.prices = &prices;
-        terms.cap = terms.price_ratio;
+        terms.cap = taken_back * terms.price_ratio;
+        terms.worth = worth * terms.price_ratio;
         all_inside(&terms, machines, seed, 0.002);
     }
+}
+
+static void taken_back_above_on_demand(void **state)
+{
+    (void)state;
+    prices_that_were_seen(1, 0);
+}
+
+/* Uniform Progress as published pays any price. */
+static void any_price(void **state)
+{
+    (void)state;
+    prices_that_were_seen(0, 0);
+    prices_that_were_seen(0, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_is_inside),
-        cmocka_unit_test(prices_that_were_seen),
+        cmocka_unit_test(taken_back_above_on_demand),
+        cmocka_unit_test(any_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
