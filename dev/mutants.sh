@@ -37,12 +37,12 @@ rm -rf "$tree.new"
 mkdir -p "$tree.new"
 git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -p -t "$tree.new" --
 mkdir -p "$tree"
-# Only what differs is copied: the rest need not be compiled again.
+# Only what differs is copied, with a time of now: the rest need not be compiled again.
 (cd "$tree" && find . -type f) | while read -r file; do
     [ -e "$tree.new/$file" ] || rm "$tree/$file"
 done
 (cd "$tree.new" && find . -type f) | while read -r file; do
-    cmp -s "$tree.new/$file" "$tree/$file" || { mkdir -p "$tree/${file%/*}" && cp -p "$tree.new/$file" "$tree/$file"; }
+    cmp -s "$tree.new/$file" "$tree/$file" || { mkdir -p "$tree/${file%/*}" && cp --preserve=mode "$tree.new/$file" "$tree/$file"; }
 done
 rm -rf "$tree.new"
 [ -f "$bin/build.ninja" ] || meson setup "$bin" "$tree" >"$dir/said" 2>&1 || { cat "$dir/said" >&2; exit 1; }
