@@ -21,7 +21,7 @@ import pictures
 # float32 parameters as in torchvision 0.21 and Hugging Face's bert-base-uncased; Inception-v3 with its auxiliary head
 MODELS = {"VGG-16": 138_357_544, "ResNet-50": 25_557_032, "Inception-v3": 27_161_264, "BERT-base": 109_482_240}
 TRANSPORTS = {"shm": "shared memory", "tcp": "TCP"}
-SIDES = {"plain_ms": "without", "spotnik_ms": "with the step transaction"}
+SIDES = {"plain_ms": "a plain ring or sum", "spotnik_ms": "with the step transaction"}
 Run = dict[str, Any]
 
 
