@@ -54,7 +54,7 @@ def draw_recovery(folder: Path) -> None:
     """From the kill to the next commit on all survivors: quartiles as a box, the maximum as a mark, and the undisturbed step."""
     runs = read(folder / "fig4.json")
     workers = sorted({run["workers"] for run in runs})
-    figure, axes = pictures.panels(len(workers), 4.2 * len(workers), 3.6, sharey=True)
+    figure, axes = pictures.panels(len(workers), 2.4 + 3.6 * len(workers), 3.6, sharey=True)
     for axis, count in zip(axes, workers):
         own = [run for run in runs if run["workers"] == count]
         for place, run in enumerate(own):
@@ -108,6 +108,7 @@ def draw_transaction(folder: Path) -> None:
         pictures.bars(axis, [run["model"] for run in own], {text: [throughput(run, side) for run in own] for side, text in SIDES.items()},
                       "gradient averaged, GB/s")
         axis.set_title(f"{words}, {own[0]['members']} members")
+        axis.set_xlabel("gradient of")
     pictures.legend(figure, axes[-1])
     pictures.save(figure, folder / "fig5.svg")
 
