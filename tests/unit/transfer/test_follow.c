@@ -143,6 +143,7 @@ static void follow_donor(uint64_t behind, uint64_t each_step_ns, uint64_t in_aft
     pthread_join(joiner.thread, NULL);
     close(pair[1]);
     pthread_mutex_destroy(&joiner.lock);
+    spotnik_packet_done(&joiner.source[0].packet);
 }
 
 static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
