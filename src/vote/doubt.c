@@ -112,15 +112,19 @@ void doubt_begin(struct spotnik_core *core)
     forget_answers(core);
 }
 
-/* Before every event, whatever it is: the first that we see after we were stopped shows it. */
+/* Before every event, whatever it is: the first that we see after we were stopped shows it. We may
+ * be stopped again before the tick that sends the heartbeat: then what we asked before may have been
+ * answered before the second stop. */
 void doubt_if_late(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->heartbeat_ns < core->now_ns);
+    uint64_t from_ns = core->vote->heartbeat_ns > core->vote->doubt.noticed_ns
+                           ? core->vote->heartbeat_ns
+                           : core->vote->doubt.noticed_ns;
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2
-        || core->vote->doubt.noticed_ns == core->vote->heartbeat_ns
-        || spotnik_time_since(core->now_ns, core->vote->heartbeat_ns) < patience_ns(core))
+        || spotnik_time_since(core->now_ns, from_ns) < patience_ns(core))
         return;
-    core->vote->doubt.noticed_ns = core->vote->heartbeat_ns;
+    core->vote->doubt.noticed_ns = core->now_ns;
     doubt_begin(core);
 }
 

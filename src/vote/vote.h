@@ -155,7 +155,7 @@ struct vote {
         bool ask_due;
         uint64_t serial;               /* of what we ask; only answers to the latest count */
         uint64_t since_ns;             /* we were last late then, */
-        uint64_t noticed_ns;           /* for the heartbeat due at this instant */
+        uint64_t noticed_ns;           /* by the clock alone */
         uint64_t until_ns;             /* patience with answers; NEVER: none is awaited */
         uint32_t again;                /* times late while in doubt */
         struct spotnik_report *answer; /* per rank; promised: it has assured us */

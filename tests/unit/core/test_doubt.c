@@ -106,6 +106,26 @@ static void test_short_stops_are_not_noticed(void **state)
     assert_member(0, 3, 3);
 }
 
+/* Claim: a member that is stopped again before it has sent a heartbeat asks again. */
+static void test_stopped_again_before_a_tick(void **state)
+{
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };
+    struct spotnik_event any = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
+    (void)state;
+
+    assemble(3, NODES_MAX);
+    message.epoch = pair_status(&pair, 1).epoch;
+    any.message.from = pair.node[0].member;
+    pair_stop(&pair, 1, true); /* no tick, and nothing that is on its way */
+    for (uint32_t stops = 1; stops <= 2; stops++) {
+        pair_run(&pair, NOTICED_NS);
+        pair_event(&pair, 1, any);
+        assert_int_equal(pair_status(&pair, 1).doubts, stops);
+        pair_event(&pair, 1, any);
+        assert_int_equal(pair_status(&pair, 1).doubts, stops);
+    }
+}
+
 /* Claim: members of one host, who bear with each other for longer, may also be late for longer. */
 static void test_one_host_is_patient(void **state)
 {
@@ -264,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_asks_and_goes_on, close_pair),
         cmocka_unit_test_teardown(test_short_stops_are_not_noticed, close_pair),
+        cmocka_unit_test_teardown(test_stopped_again_before_a_tick, close_pair),
         cmocka_unit_test_teardown(test_one_host_is_patient, close_pair),
         cmocka_unit_test_teardown(test_left_behind, close_pair),
         cmocka_unit_test_teardown(test_all_were_stopped, close_pair),
