@@ -136,6 +136,40 @@ static void a_day_has_hours(void **state)
     spotnik_trace_free(&trace);
 }
 
+/* A place whose capacity ends four times as often as that of all places that regimes were learned
+ * from: the longer it is seen, the nearer comes what is drawn of it. */
+static void a_place_differs_from_others(void **state)
+{
+    double more[2], before = 1;
+
+    (void)state;
+    for (unsigned days = 1; days <= 64; days *= 4) {
+        struct spotnik_trace trace = { 0 };
+        for (unsigned i = 0; i < days * 18; i++) { /* up 70 min, down 10, in the better regime */
+            spotnik_trace_append(&trace, i * 4800.0, 1, NULL);
+            spotnik_trace_append(&trace, i * 4800.0 + 4200, 0, NULL);
+        }
+        trace.length_s = days * 86400.0;
+        struct spotnik_weather one = two;
+        size_t count, good = two.up[0] > two.up[1] ? 0 : 1;
+        one.regimes = 1;
+        one.share[0] = one.go[0][0] = 1;
+        for (size_t b = 0; b < SPOTNIK_AGES; b++) {
+            one.end[0][1][b] = 1 / 28.0;
+            one.end[0][0][b] = two.end[good][0][b];
+        }
+        unsigned char *ticks = spotnik_weather_ticks(&trace, 1, INFINITY, &count);
+        assert_int_equal(spotnik_weather_compare(&one, ticks, count, NULL, 10, more), 0);
+        double ends = days * 18; /* a quarter of them was to be expected; ten count as doubt */
+        assert_true(fabs(more[1] - (ends + 10) / (ends / 4 + 10)) < 0.05);
+        assert_true(more[1] > before);
+        before = more[1];
+        free(ticks);
+        spotnik_trace_free(&trace);
+    }
+    assert_true(more[1] > 3.8);
+}
+
 static void pools_by_what_is_known(void **state)
 {
     struct spotnik_pool pool = {
@@ -169,6 +203,36 @@ static void pools_by_what_is_known(void **state)
     assert_true(spotnik_sky_life_s(&sky, &prng) <= 60);
 }
 
+/* One right forecaster in twenty is called wrong by its worst decile; by single deciles it would be
+ * four in ten. */
+static void right_forecasters_are_called_right(void **state)
+{
+    enum { STARTS = 2000, TABLES = 60 };
+    struct spotnik_forecast *f = calloc(STARTS, sizeof(*f));
+    struct spotnik_reliability r;
+    struct spotnik_prng prng;
+    unsigned wrong = 0, some = 0;
+
+    (void)state;
+    spotnik_prng_seed(&prng, 7);
+    for (unsigned table = 0; table < TABLES; table++) {
+        for (unsigned i = 0; i < STARTS; i++) {
+            double chance = spotnik_draw_uniform(&prng);
+            f[i] =
+                (struct spotnik_forecast){ chance, spotnik_draw_uniform(&prng) < chance, i / 20 };
+        }
+        assert_int_equal(spotnik_calibration_judge(f, STARTS, 200, 1, &r), 0);
+        wrong += r.worse_by_chance < 0.05;
+        some += r.held < r.judged;
+    }
+    assert_true(wrong <= 9);
+    assert_true(some >= 12 && some > 2 * wrong);
+    /* too few to tell: then it says so */
+    assert_int_equal(spotnik_calibration_judge(f, 100, 200, 1, &r), 0);
+    assert_true(r.wide == r.judged);
+    free(f);
+}
+
 /* Chances that are what comes true, and such that claim too much. */
 static void tables_tell_good_from_bad(void **state)
 {
@@ -185,13 +249,13 @@ static void tables_tell_good_from_bad(void **state)
     }
     assert_int_equal(spotnik_calibration_judge(f, STARTS, 500, 1, &r), 0);
     assert_int_equal(r.judged, 10);
-    assert_true(r.held >= 9 && r.brier < 0.18);
+    assert_true(r.held >= 9 && r.brier < 0.18 && r.wide == 0);
     assert_true(r.deciles[3].low < r.deciles[3].came_true
                 && r.deciles[3].came_true < r.deciles[3].high);
     for (unsigned i = 0; i < STARTS; i++)
         f[i].chance = sqrt(f[i].chance); /* boasts */
     assert_int_equal(spotnik_calibration_judge(f, STARTS, 500, 1, &r), 0);
-    assert_true(r.held <= 3);
+    assert_true(r.held <= 3 && r.worse_by_chance < 0.01);
     /* blocks that go together say less: the interval of a decile is wider */
     double width[2];
     for (unsigned together = 0; together < 2; together++) {
@@ -211,9 +275,14 @@ static void tables_tell_good_from_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_last_as_hazards_say), cmocka_unit_test(the_filter_knows_the_regime),
-        cmocka_unit_test(regimes_are_found_again),   cmocka_unit_test(a_day_has_hours),
-        cmocka_unit_test(pools_by_what_is_known),    cmocka_unit_test(tables_tell_good_from_bad),
+        cmocka_unit_test(paths_last_as_hazards_say),
+        cmocka_unit_test(the_filter_knows_the_regime),
+        cmocka_unit_test(regimes_are_found_again),
+        cmocka_unit_test(a_day_has_hours),
+        cmocka_unit_test(a_place_differs_from_others),
+        cmocka_unit_test(right_forecasters_are_called_right),
+        cmocka_unit_test(pools_by_what_is_known),
+        cmocka_unit_test(tables_tell_good_from_bad),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
