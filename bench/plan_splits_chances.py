@@ -123,8 +123,8 @@ def row(name, tested, learned, got):
     off = [100 * (d["came_true"] - d["stated"]) for d in deciles]
     last = [f"{100 * d['stated']:.1f}, {100 * d['came_true']:.1f}; {'yes' if d['holds'] else 'no'}" if d["low"] is not None else "too few" for d in got["deciles"][8:]]
     print(f"| {name} | {len(tested)}, {len(learned)} | {got['starts']} | {got['held']} of {got['judged']} | {got['held_by_trace']} | {last[0]} | {last[1]} | "
-          f"{max(off, key=abs):+.1f} | {100 * got['stated']:.1f}, {100 * got['came_true']:.1f} | {got['brier']:.4f} | "
-          f"{got['wide']} | {100 * got['worse_by_chance']:.0f} % |", flush=True)
+          f"{max(off, key=abs, default=math.nan):+.1f} | {100 * got['stated']:.1f}, {100 * got['came_true']:.1f} | {got['brier']:.4f} | "
+          f"{got['wide']} | {100 * (got['worse_by_chance'] if got['judged'] else math.nan):.0f} % |", flush=True)
     return sum(abs(x) * d["starts"] for x, d in zip(off, deciles)) / max(1, sum(d["starts"] for d in deciles))
 
 
@@ -144,8 +144,8 @@ def main(given):
                 off.append(row(name, tested, learned, got))
                 results.append(got)
             n = len(results)
-            print(f"\nall deciles in {sum(g['held'] == g['judged'] for g in results)} of {n}; {sum(g['held'] for g in results)} of {sum(g['judged'] for g in results)} deciles ({sum(g['held_by_trace'] for g in results)} by traces); "
-                  f"together {sum(g['worse_by_chance'] >= 0.05 for g in results)} of {n}; "
+            print(f"\nall deciles in {sum(g['held'] == g['judged'] > 0 for g in results)} of {n}; {sum(g['held'] for g in results)} of {sum(g['judged'] for g in results)} deciles ({sum(g['held_by_trace'] for g in results)} by traces); "
+                  f"together {sum(g['judged'] > 0 and g['worse_by_chance'] >= 0.05 for g in results)} of {n}; "
                   f"Brier {sum(g['brier'] for g in results) / n:.4f}; off by {sum(off) / n:.2f} points, root mean square "
                   f"{math.sqrt(sum(x * x for x in off) / n):.2f}", flush=True)
 
