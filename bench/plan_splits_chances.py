@@ -17,8 +17,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan"), HERE]
 import acceptance as a  # noqa: E402
 
-TOGETHER = [word for region in ("us-east-1", "us-east-2", "us-west-2", "us-central1") for word in ("--together", region)]
-
 
 class Traces:
     """All traces by (month, name); pieces of them are made in `folder`."""
@@ -70,13 +68,12 @@ def chosen(t):
 def old(t):
     m22, m23, april = (t.pick(months=(month,)) for month in ("2022", "2023", "april"))
     first, second = t.pieces(m23, (0, 0.5, 1))
-    every, gpu = [path for _, _, path in t.gpu], t.gpu
+    every = [path for _, _, path in t.gpu]
     east = t.pick("us-east", months=("2023",))
     west, west_2 = t.pick("us-west", months=("2023",)), t.pick("us-west-2")
     one, eight = t.pick("_1", months=("2022",)), t.pick("_8", months=("2022",))
     aws, gcp = ([path for cloud, _, path in t.processors if cloud == c] for c in ("aws", "gcp"))
     first_east, second_east = t.pick("us-east-1", months=("2023",)), t.pick("us-east-2", months=("2023",))
-    del gpu
     return [("February by October and April", m23, m22 + april, "31h"), ("October by February and April", m22, m23 + april, "17h"),
             ("second half of February by its first half, the same places", second, first, "17h"),
             ("first half of February by its second half", first, second, "17h"),
@@ -140,7 +137,7 @@ def main(given):
             for i, (name, tested, learned, stride) in enumerate({"chosen": chosen, "old": old, "fresh": fresh}[title](traces)):
                 if given.only not in name or i % parts != number:
                     continue
-                got = p.json(*a.calibration_words(tested, learned, "--stride", stride, "--runs", str(given.runs), "--json", *TOGETHER, *given.more.split()))
+                got = p.json(*a.calibration_words(tested, learned, "--stride", stride, "--runs", str(given.runs), "--json", *a.TOGETHER, *given.more.split()))
                 off.append(row(name, tested, learned, got))
                 results.append(got)
             n = len(results)

@@ -197,6 +197,10 @@ def months(p):
             "april": sorted(glob.glob(f"{folder}/preemption-1-node/aws-04-22-2023/*.gz"))}
 
 
+# places of one region and month are good and bad together
+TOGETHER = [word for region in ("us-east-1", "us-east-2", "us-west-2", "us-central1") for word in ("--together", region)]
+
+
 def calibration_words(tested, learned, *options):
     return ["backtest", "--calibration", *[word for name in tested for word in ("--windows", name)],
             *[word for name in learned for word in ("--climates", name)], *options]
@@ -209,10 +213,11 @@ def calibration(p):
     for tested, learned, stride in (("2023", "2022", "29h"), ("2022", "2023", "29h"), ("2023", "2022", "24h"),
                                     ("april", "2022 2023", "5h")):
         files = [name for month in learned.split() for name in sets[month]]
-        got = p.json(*calibration_words(sets[tested], files, "--stride", stride, "--runs", "200", "--json"))
+        got = p.json(*calibration_words(sets[tested], files, "--stride", stride, "--runs", "200", "--json", *TOGETHER))
         assert got["starts"] >= (2000 if stride != "5h" else 1500) and got["judged"] == 10 and got["held"] >= 9, got
         for decile in got["deciles"]:
             assert abs(decile["stated"] - decile["came_true"]) <= 0.1, decile
+        assert got["worse_by_chance"] >= 0.05, got  # all deciles at once
         assert got["brier"] < (0.55 if tested != "april" else 0.7) * got["brier_constant"], got
         results[tested, stride] = got
     return results
