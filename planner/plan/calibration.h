@@ -6,8 +6,8 @@
  * starts.
  *
  * Each interval is missed by a right forecaster once in twenty, so some decile of ten is missed in
- * four tables of ten. All deciles are judged together, too: draws of all blocks tell how far off the
- * worst decile of a right forecaster is. */
+ * four tables of ten. All deciles are judged together, too: draws of all blocks tell how far off
+ * the worst decile of a right forecaster is. */
 #ifndef SPOTNIK_PLAN_CALIBRATION_H
 #define SPOTNIK_PLAN_CALIBRATION_H
 
