@@ -37,10 +37,8 @@ def section(p, out, folder):
     out += [TITLE, "", """A chance is stated for many starts: what `spotnik plan` would print then and there for four spot machines, a start-up of six
 minutes, and each of 16 jobs (4, 8, 16 and 36 h to a deadline; work for 25, 45, 65 and 85 % of that). It rests on regimes learned
 from other places in other months, and on what was seen of the place until the start (a day at least). What came is the same job
-replayed on the trace itself. An interval is the middle 95 % of 1 000 draws of whole blocks: three days of one region, all its places at once (they are good and
-bad together). A decile holds when the mean stated chance lies in the interval, and within 10 points of what came true. One of ten is
-missed by a right forecaster in four tables of ten, so each table also tells of all deciles at once. `--together` stands for the four
-regions of [plan_held_out](plan_held_out.md).
+replayed on the trace itself. An interval is the middle 95 % of 1 000 draws of whole blocks: three days of one place. A decile holds
+when the mean stated chance lies in the interval, and within 10 points of what came true.
 """.replace("\n", " ").strip(), ""]
     for tested, learned, stride, extra, what in (
             ("2023", "2022", "17h", (), "nine places of February 2023 (V100), by regimes of October 2022 (K80 and V100)"),
@@ -50,9 +48,9 @@ regions of [plan_held_out](plan_held_out.md).
             ("2023", "2022", "17h", ("--unknown",), "February 2023 as if nothing had been seen of any place"),
             ("2023", "2022", "24h", (), "February 2023, all starts at the same hour of the day")):
         months = learned.split()
-        words = a.calibration_words(sets[tested], [name for month in months for name in sets[month]], "--stride", stride, *a.TOGETHER, *extra)
+        words = a.calibration_words(sets[tested], [name for month in months for name in sets[month]], "--stride", stride, *extra)
         drawn = not (extra or stride == "24h" or (tested, learned) == ("april", "2022"))
-        shown = (f"spotnik backtest --calibration --windows {tested}... --climates {' '.join(f'{month}...' for month in months)} --stride {stride} --together..."
+        shown = (f"spotnik backtest --calibration --windows {tested}... --climates {' '.join(f'{month}...' for month in months)} --stride {stride}"
                  + "".join(f" {word}" for word in extra))
         out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *(table := p.run(*words).stdout.strip()).split("\n"), ""]
         if drawn:

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define HOURS_DOUBT 2.0     /* ends that count as much as what regimes say of a part of the day */
-#define PLACE_DOUBT 10.0    /* the same, of a whole place */
 #define HOURS_ROUNDS 3      /* the filter needs the hours, and the hours its beliefs */
 #define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
 
@@ -43,13 +42,12 @@ struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_weather *wea
     struct spotnik_outlook outlook = { .up_known = false };
 
     memcpy(outlook.belief, weather->share, sizeof(outlook.belief));
-    outlook.more[0] = outlook.more[1] = 1;
     for (size_t i = 0; i < SPOTNIK_HOURS; i++)
         outlook.hours[0][i] = outlook.hours[1][i] = 1;
     return outlook;
 }
 
-size_t spotnik_weather_hours(unsigned tick_of_day)
+static size_t hours_of(unsigned tick_of_day)
 {
     return tick_of_day % SPOTNIK_TICKS_A_DAY * SPOTNIK_HOURS / SPOTNIK_TICKS_A_DAY;
 }
@@ -59,46 +57,38 @@ static double by_hours(double end, double factor)
     return factor == 1 ? end : -expm1(log1p(-end) * factor);
 }
 
-/* The chance per tick, but for the hours. */
-static double end_here(const struct spotnik_weather *weather, const struct spotnik_outlook *outlook,
-                       size_t regime, bool up, size_t bucket)
-{
-    return fmin(SPOTNIK_END_MOST, weather->end[regime][up][bucket] * outlook->more[up]);
-}
-
 /* Ends that were seen, and that the regimes would have had, by part of the day. */
 struct day {
     double seen[2][SPOTNIK_HOURS], expected[2][SPOTNIK_HOURS];
 };
 
-static void day_count(struct day *day, const struct spotnik_weather *weather,
-                      const struct spotnik_outlook *outlook, unsigned tick, bool up, unsigned age,
-                      bool ended)
+static void day_count(struct day *day, const struct spotnik_weather *weather, const double *belief,
+                      unsigned tick, bool up, unsigned age, bool ended)
 {
-    size_t hours = spotnik_weather_hours(tick), bucket = spotnik_weather_bucket(age);
+    size_t hours = hours_of(tick), bucket = spotnik_weather_bucket(age);
 
     day->seen[up][hours] += ended;
     for (size_t r = 0; r < weather->regimes; r++)
-        day->expected[up][hours] += outlook->belief[r] * end_here(weather, outlook, r, up, bucket);
+        day->expected[up][hours] += belief[r] * weather->end[r][up][bucket];
 }
 
 /* One tick of the filter: what happened at its end, then where the regime may have gone. Ends are
  * `factor` times as likely in this part of the day. */
-static void follow(const struct spotnik_weather *weather, struct spotnik_outlook *outlook, bool up,
-                   unsigned age, bool ended, double factor)
+static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age,
+                   bool ended, double factor)
 {
     double next[SPOTNIK_REGIMES_MAX] = { 0 }, total = 0;
     size_t bucket = spotnik_weather_bucket(age);
 
     for (size_t r = 0; r < weather->regimes; r++) {
-        double end = by_hours(end_here(weather, outlook, r, up, bucket), factor),
-               weight = outlook->belief[r] * (ended ? end : 1 - end);
+        double end = by_hours(weather->end[r][up][bucket], factor),
+               weight = belief[r] * (ended ? end : 1 - end);
         for (size_t to = 0; to < weather->regimes; to++)
             next[to] += weight * weather->go[r][to];
         total += weight;
     }
     for (size_t r = 0; r < weather->regimes; r++)
-        outlook->belief[r] = total > 0 ? next[r] / total : weather->share[r];
+        belief[r] = total > 0 ? next[r] / total : weather->share[r];
 }
 
 /* Follows the ticks with the hours of `outlook`, and counts what its regimes expected without
@@ -112,22 +102,14 @@ static void follow_all(const struct spotnik_weather *weather, const unsigned cha
     for (size_t i = 0; i + 1 < count; i++) {
         bool up = ticks[i], ended = ticks[i + 1] != ticks[i];
         unsigned tick = (unsigned)(i % SPOTNIK_TICKS_A_DAY);
-        day_count(day, weather, outlook, tick, up, age, ended);
-        follow(weather, outlook, up, age, ended, outlook->hours[up][spotnik_weather_hours(tick)]);
+        day_count(day, weather, outlook->belief, tick, up, age, ended);
+        follow(weather, outlook->belief, up, age, ended, outlook->hours[up][hours_of(tick)]);
         age = ended ? 0 : age + 1;
     }
     outlook->up_known = true;
     outlook->up = ticks[count - 1];
     outlook->age_ticks = age;
     outlook->tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
-}
-
-static void hours_learn(const struct day *day, struct spotnik_outlook *outlook)
-{
-    for (size_t up = 0; up < 2; up++)
-        for (size_t i = 0; i < SPOTNIK_HOURS; i++)
-            outlook->hours[up][i] =
-                (day->seen[up][i] + HOURS_DOUBT) / (day->expected[up][i] + HOURS_DOUBT);
 }
 
 struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
@@ -140,11 +122,11 @@ struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weath
 
     for (unsigned round = 0; count && round < HOURS_ROUNDS; round++) {
         struct day day = { 0 };
-        if (spotnik_weather_compare(weather, ticks, count, outlook.hours, PLACE_DOUBT,
-                                    outlook.more))
-            break;
         follow_all(weather, ticks, count, &outlook, &day);
-        hours_learn(&day, &outlook);
+        for (size_t up = 0; up < 2; up++)
+            for (size_t i = 0; i < SPOTNIK_HOURS; i++)
+                outlook.hours[up][i] =
+                    (day.seen[up][i] + HOURS_DOUBT) / (day.expected[up][i] + HOURS_DOUBT);
     }
     free(ticks);
     return outlook;
@@ -169,10 +151,10 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
 
     for (unsigned i = 0; i < SWITCHES_MAX; i++) {
         size_t bucket = spotnik_weather_bucket(path->age_ticks),
-               hours = spotnik_weather_hours(path->tick_of_day);
+               hours = hours_of(path->tick_of_day);
         double room =
             bucket < SPOTNIK_AGES - 1 ? spotnik_weather_ages[bucket] - path->age_ticks : INFINITY;
-        double chance = end_here(weather, path->outlook, path->regime, path->up, bucket),
+        double chance = weather->end[path->regime][path->up][bucket],
                factor = path->outlook->hours[path->up][hours];
         if (factor != 1) {
             chance = by_hours(chance, factor);

@@ -23,7 +23,6 @@
 #define SPOTNIK_AGES 6
 #define SPOTNIK_HOURS 8 /* parts of a day */
 #define SPOTNIK_TICKS_A_DAY 144u
-#define SPOTNIK_END_MOST 0.95 /* chance per tick */
 
 /* Ages (in ticks) from which the next bucket counts; the last bucket has no end. */
 extern const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1];
@@ -47,9 +46,8 @@ struct spotnik_outlook {
     bool up_known, up;
     unsigned age_ticks;
     unsigned tick_of_day; /* of the place's own days: 0 is when it was first seen */
-    double more[2];       /* how much likelier than the regimes say [up] ends here */
     double hours[2]
-                /* and how much likelier than that in this part of the day */
+                /* how much likelier than the regimes say [up] ends in this part of the day */
                 [SPOTNIK_HOURS];
 };
 
@@ -82,18 +80,9 @@ int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size
                           unsigned seed, struct spotnik_weather *weather_out,
                           struct spotnik_fault *fault);
 
-/* By how much [up] ends more often in a place than regimes of other places say, where that differs
- * by `hours` too. As much is left of what they say as that number of ends counts for. -1: no
- * memory. */
-int spotnik_weather_compare(const struct spotnik_weather *weather, const unsigned char *ticks,
-                            size_t count, const double (*hours)[SPOTNIK_HOURS], double doubt,
-                            double more_out[2]);
-
 /* A trace as one byte a tick: 1 with capacity for `machines`. The caller frees it. */
 unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines,
                                      double until_s, size_t *count_out);
 size_t spotnik_weather_bucket(unsigned age_ticks);
-/* The part of the day. */
-size_t spotnik_weather_hours(unsigned tick_of_day);
 
 #endif

@@ -14,11 +14,9 @@
 #define ROUNDS 50
 #define BEGINNINGS 3
 #define STAY 0.99
-#define COMPARISONS 3
 
 struct sequence {
     unsigned char *up, *bucket;
-    const double (*hours)[SPOTNIK_HOURS]; /* by the part of the day; NULL: all the same */
     size_t count;
     double *forward, *scale; /* [tick][regime] */
 };
@@ -37,11 +35,6 @@ static double seen(const struct spotnik_weather *w, const struct sequence *s, si
 
     if (tick + 1 == s->count)
         return 1;
-    if (s->hours)
-        end = fmin(SPOTNIK_END_MOST,
-                   end
-                       * s->hours[s->up[tick]]
-                                 [spotnik_weather_hours((unsigned)(tick % SPOTNIK_TICKS_A_DAY))]);
     return s->up[tick + 1] != s->up[tick] ? end : 1 - end;
 }
 
@@ -126,7 +119,7 @@ static void improve(struct spotnik_weather *w, const struct counts *c)
                 w->end[r][up][b] =
                     fmin(fmax((c->ends[r][up][b] + 2 * ends / ticks) / (c->ticks[r][up][b] + 2),
                               0.0005),
-                         SPOTNIK_END_MOST);
+                         0.95);
         }
         for (size_t q = 0; q < w->regimes; q++)
             goes += c->goes[r][q] + 0.02;
@@ -166,11 +159,11 @@ static double learn_once(struct spotnik_weather *w, struct sequence *sequences, 
     return counts.log_likelihood;
 }
 
-/* `s->up` is there. */
-static int sequence_lay(struct sequence *s, size_t regimes)
+static int sequence_make(const struct spotnik_trace *trace, size_t regimes, struct sequence *s)
 {
     unsigned age = 0;
 
+    s->up = spotnik_weather_ticks(trace, 1, INFINITY, &s->count);
     s->bucket = malloc(s->count + 1);
     s->forward = malloc((s->count + 1) * regimes * sizeof(double));
     s->scale = malloc((s->count + 1) * sizeof(double));
@@ -183,24 +176,13 @@ static int sequence_lay(struct sequence *s, size_t regimes)
     return 0;
 }
 
-static int sequence_make(const struct spotnik_trace *trace, size_t regimes, struct sequence *s)
-{
-    s->up = spotnik_weather_ticks(trace, 1, INFINITY, &s->count);
-    return sequence_lay(s, regimes);
-}
-
-static void sequence_free(struct sequence *s)
-{
-    free(s->bucket);
-    free(s->forward);
-    free(s->scale);
-}
-
 static void sequences_free(struct sequence *sequences, size_t count)
 {
     for (size_t i = 0; sequences && i < count; i++) {
         free(sequences[i].up);
-        sequence_free(&sequences[i]);
+        free(sequences[i].bucket);
+        free(sequences[i].forward);
+        free(sequences[i].scale);
     }
     free(sequences);
 }
@@ -240,43 +222,4 @@ int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size
     snprintf(weather_out->name, sizeof(weather_out->name), "%zu traces, %.0f h", count,
              ticks * SPOTNIK_WEATHER_TICK_S / 3600);
     return 0;
-}
-
-/* Ends that were seen, over those that `others` say; so that the regimes suit the place, they are
- * looked for anew with what came out. */
-static void compare(const struct spotnik_weather *others, const struct counts *c, double doubt,
-                    struct spotnik_weather *here, double *more_out)
-{
-    double seen_ends[2] = { doubt, doubt }, expected[2] = { doubt, doubt };
-
-    for (size_t r = 0; r < others->regimes; r++)
-        for (unsigned up = 0; up < 2; up++)
-            for (size_t b = 0; b < SPOTNIK_AGES; b++) {
-                seen_ends[up] += c->ends[r][up][b];
-                expected[up] += c->ticks[r][up][b] * others->end[r][up][b];
-            }
-    for (unsigned up = 0; up < 2; up++)
-        more_out[up] = seen_ends[up] / expected[up];
-    for (size_t r = 0; r < others->regimes; r++)
-        for (unsigned up = 0; up < 2; up++)
-            for (size_t b = 0; b < SPOTNIK_AGES; b++)
-                here->end[r][up][b] = fmin(SPOTNIK_END_MOST, others->end[r][up][b] * more_out[up]);
-}
-
-int spotnik_weather_compare(const struct spotnik_weather *weather, const unsigned char *ticks,
-                            size_t count, const double (*hours)[SPOTNIK_HOURS], double doubt,
-                            double more_out[2])
-{
-    struct sequence s = { .up = (unsigned char *)ticks, .hours = hours, .count = count };
-    struct spotnik_weather here = *weather;
-    int rc = sequence_lay(&s, weather->regimes);
-
-    for (unsigned i = 0; !rc && i < COMPARISONS; i++) {
-        struct counts counts = { .log_likelihood = 0 };
-        forward(&here, &s, &counts);
-        backward(&here, &s, &counts);
-        compare(weather, &counts, doubt, &here, more_out);
-    }
-    sequence_free(&s);
-    return rc;
 }

@@ -213,11 +213,10 @@ def calibration(p):
     for tested, learned, stride in (("2023", "2022", "29h"), ("2022", "2023", "29h"), ("2023", "2022", "24h"),
                                     ("april", "2022 2023", "5h")):
         files = [name for month in learned.split() for name in sets[month]]
-        got = p.json(*calibration_words(sets[tested], files, "--stride", stride, "--runs", "200", "--json", *TOGETHER))
+        got = p.json(*calibration_words(sets[tested], files, "--stride", stride, "--runs", "200", "--json"))
         assert got["starts"] >= (2000 if stride != "5h" else 1500) and got["judged"] == 10 and got["held"] >= 9, got
         for decile in got["deciles"]:
             assert abs(decile["stated"] - decile["came_true"]) <= 0.1, decile
-        assert got["worse_by_chance"] >= 0.05, got  # all deciles at once
         assert got["brier"] < (0.55 if tested != "april" else 0.7) * got["brier_constant"], got
         results[tested, stride] = got
     return results

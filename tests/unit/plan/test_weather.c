@@ -136,40 +136,6 @@ static void a_day_has_hours(void **state)
     spotnik_trace_free(&trace);
 }
 
-/* A place whose capacity ends four times as often as that of all places that regimes were learned
- * from: the longer it is seen, the nearer comes what is drawn of it. */
-static void a_place_differs_from_others(void **state)
-{
-    double more[2], before = 1;
-
-    (void)state;
-    for (unsigned days = 1; days <= 64; days *= 4) {
-        struct spotnik_trace trace = { 0 };
-        for (unsigned i = 0; i < days * 18; i++) { /* up 70 min, down 10, in the better regime */
-            spotnik_trace_append(&trace, i * 4800.0, 1, NULL);
-            spotnik_trace_append(&trace, i * 4800.0 + 4200, 0, NULL);
-        }
-        trace.length_s = days * 86400.0;
-        struct spotnik_weather one = two;
-        size_t count, good = two.up[0] > two.up[1] ? 0 : 1;
-        one.regimes = 1;
-        one.share[0] = one.go[0][0] = 1;
-        for (size_t b = 0; b < SPOTNIK_AGES; b++) {
-            one.end[0][1][b] = 1 / 28.0;
-            one.end[0][0][b] = two.end[good][0][b];
-        }
-        unsigned char *ticks = spotnik_weather_ticks(&trace, 1, INFINITY, &count);
-        assert_int_equal(spotnik_weather_compare(&one, ticks, count, NULL, 10, more), 0);
-        double ends = days * 18; /* a quarter of them was to be expected; ten count as doubt */
-        assert_true(fabs(more[1] - (ends + 10) / (ends / 4 + 10)) < 0.05);
-        assert_true(more[1] > before);
-        before = more[1];
-        free(ticks);
-        spotnik_trace_free(&trace);
-    }
-    assert_true(more[1] > 3.8);
-}
-
 static void pools_by_what_is_known(void **state)
 {
     struct spotnik_pool pool = {
@@ -279,7 +245,7 @@ int main(void)
         cmocka_unit_test(the_filter_knows_the_regime),
         cmocka_unit_test(regimes_are_found_again),
         cmocka_unit_test(a_day_has_hours),
-        cmocka_unit_test(a_place_differs_from_others),
+
         cmocka_unit_test(right_forecasters_are_called_right),
         cmocka_unit_test(pools_by_what_is_known),
         cmocka_unit_test(tables_tell_good_from_bad),
