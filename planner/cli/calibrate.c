@@ -18,6 +18,8 @@
 
 #define STEP_S 10.0
 #define DRAWS 1000
+#define TRACES_MAX 64
+#define BLOCKS_MAX 4096 /* of one trace */
 
 struct job {
     double work_s, deadline_s;
@@ -28,7 +30,6 @@ struct study {
     struct spotnik_weather weather;
     struct spotnik_forecast *forecasts;
     size_t count, capacity;
-    unsigned blocks;
     struct job jobs[16];
     size_t job_count;
 };
@@ -119,30 +120,110 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
     return 0;
 }
 
-static int trace_run(struct study *study, const char *path, struct spotnik_fault *fault)
+static int trace_run(struct study *study, size_t index, struct spotnik_fault *fault)
 {
     const struct spotnik_calibrate *call = study->call;
     struct spotnik_trace trace;
     int rc = 0;
 
-    if (spotnik_trace_load_seen(path, &trace, fault))
+    if (spotnik_trace_load_seen(call->traces[index], &trace, fault))
         return -1;
     for (double at_s = call->past_s; !rc && at_s < trace.length_s; at_s += call->stride_s) {
-        unsigned block = study->blocks + (unsigned)(at_s / call->block_s);
+        unsigned block =
+            (unsigned)index * BLOCKS_MAX + (unsigned)fmin(at_s / call->block_s, BLOCKS_MAX - 1);
         rc = start_run(study, &trace, at_s, block, (uint64_t)(study->count + 1) * 64, fault);
     }
-    study->blocks += (unsigned)(trace.length_s / call->block_s) + 1;
     spotnik_trace_free(&trace);
     return rc;
+}
+
+/* The region by the first of `regions` that is in the name; none: the count. */
+static size_t region_of(const struct spotnik_calibrate *call, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t i = 0;
+
+    while (i < call->region_count && !strstr(slash ? slash + 1 : path, call->regions[i]))
+        i++;
+    return i;
+}
+
+/* Places of one region are good and bad together, so what was drawn at one time is drawn at once.
+ * Traces of one folder are taken to begin at the same time. */
+static bool together(const struct spotnik_calibrate *call, const char *one, const char *other)
+{
+    const char *slash = strrchr(one, '/');
+    size_t region = region_of(call, one), folder = slash ? (size_t)(slash + 1 - one) : 0;
+
+    return region < call->region_count && region == region_of(call, other)
+           && !strncmp(one, other, folder) && !strchr(other + folder, '/');
+}
+
+/* The trace whose blocks are also those of trace `index`. */
+static size_t leader_of(const struct spotnik_calibrate *call, size_t index)
+{
+    size_t i = 0;
+
+    while (i < index && !together(call, call->traces[index], call->traces[i]))
+        i++;
+    return i;
+}
+
+/* Numbers the blocks in which starts lie from 0 on: those of a trace, or of a region. */
+static int blocks_number(const struct study *study, bool regions,
+                         struct spotnik_forecast *numbered_out)
+{
+    unsigned *numbers = calloc(TRACES_MAX * BLOCKS_MAX, sizeof(*numbers)), next = 0;
+    size_t leaders[TRACES_MAX];
+
+    for (size_t i = 0; i < study->call->trace_count; i++)
+        leaders[i] = regions ? leader_of(study->call, i) : i;
+    for (size_t i = 0; numbers && i < study->count; i++) {
+        unsigned block = study->forecasts[i].block;
+        unsigned *number = &numbers[leaders[block / BLOCKS_MAX] * BLOCKS_MAX + block % BLOCKS_MAX];
+        if (!*number)
+            *number = ++next;
+        numbered_out[i] = study->forecasts[i];
+        numbered_out[i].block = *number - 1;
+    }
+    free(numbers);
+    return numbers ? 0 : -1;
+}
+
+static int judge(const struct study *study, bool regions, struct spotnik_reliability *r,
+                 struct spotnik_fault *fault)
+{
+    struct spotnik_forecast *numbered = malloc((study->count + 1) * sizeof(*numbered));
+    int rc = !numbered || blocks_number(study, regions, numbered)
+             || spotnik_calibration_judge(numbered, study->count, DRAWS, 1, r);
+
+    free(numbered);
+    return rc ? spotnik_fault_set(fault, "out of memory") : 0;
+}
+
+/* What the table can tell. */
+static void judgement_print(const struct spotnik_reliability *r)
+{
+    if (r->judged)
+        printf("All deciles together: the worst is off by %.1f of its standard deviations; so far "
+               "off is a right forecaster's in %.0f %% of such tables.\n",
+               r->worst_deviations, 100 * r->worse_by_chance);
+    if (r->wide)
+        printf("Intervals of %zu decile%s are wider than 20 points: these traces cannot tell there "
+               "what is off by 10. More places or longer traces can.\n",
+               r->wide, r->wide == 1 ? "" : "s");
 }
 
 static void table_print(const struct study *study, const struct spotnik_reliability *r)
 {
     const struct spotnik_calibrate *call = study->call;
 
-    printf("%zu forecasts from %zu traces, %u machines, in blocks of %.0f h; regimes of %s; %s\n\n",
-           r->starts, call->trace_count, call->machines, call->block_s / 3600, study->weather.name,
-           call->unknown ? "nothing known of the place" : "the place seen until the start");
+    printf(
+        "%zu forecasts from %zu traces, %u machines, in %zu blocks of %.0f h of a %s; regimes of "
+        "%s; %s\n\n",
+        r->starts, call->trace_count, call->machines, r->blocks, call->block_s / 3600,
+        call->region_count ? "region" : "place", study->weather.name,
+        call->unknown ? "nothing known of the place" : "the place seen until the start");
     printf("| chance stated | starts | stated | came true | 95 %% interval | holds "
            "|\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
@@ -153,12 +234,16 @@ static void table_print(const struct study *study, const struct spotnik_reliabil
         else
             printf("| %zu to %zu %% | %zu | %.1f %% | %.1f %% | %.1f to %.1f %% | %s |\n", 10 * i,
                    10 * i + 10, d->starts, 100 * d->stated, 100 * d->came_true, 100 * d->low,
-                   100 * d->high, d->holds ? "yes" : "no");
+                   100 * d->high,
+                   !d->holds ? "no"
+                   : d->wide ? "yes (wide)"
+                             : "yes");
     }
     printf("| all | %zu | %.1f %% | %.1f %% | | %zu of %zu |\n\nBrier score %.4f (a constant "
            "chance: %.4f)\n",
            r->starts, 100 * r->stated, 100 * r->came_true, r->held, r->judged, r->brier,
            r->brier_constant);
+    judgement_print(r);
 }
 
 static json_t *share_json(double value)
@@ -166,25 +251,28 @@ static json_t *share_json(double value)
     return isnan(value) ? json_null() : json_real(value);
 }
 
-static int json_print(const struct study *study, const struct spotnik_reliability *r)
+static int json_print(const struct study *study, const struct spotnik_reliability *r,
+                      const struct spotnik_reliability *apart)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
         const struct spotnik_decile *d = &r->deciles[i];
         json_array_append_new(list,
-                              json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "starts",
+                              json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:b}", "starts",
                                         (json_int_t)d->starts, "blocks", (json_int_t)d->blocks,
                                         "stated", share_json(d->stated), "came_true",
                                         share_json(d->came_true), "low", share_json(d->low), "high",
-                                        share_json(d->high), "holds", (int)d->holds));
+                                        share_json(d->high), "holds", (int)d->holds, "wide",
+                                        (int)d->wide));
     }
-    return spotnik_cli_json(json_pack("{s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:o}", "starts",
-                                      (json_int_t)r->starts, "judged", (json_int_t)r->judged,
-                                      "held", (json_int_t)r->held, "regimes", study->weather.name,
-                                      "stated", r->stated, "came_true", r->came_true, "brier",
-                                      r->brier, "brier_constant", r->brier_constant, "deciles",
-                                      list));
+    return spotnik_cli_json(json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f, s:f, s:f, s:o}", "starts",
+        (json_int_t)r->starts, "judged", (json_int_t)r->judged, "held", (json_int_t)r->held,
+        "held_by_trace", (json_int_t)apart->held, "wide", (json_int_t)r->wide, "worst_deviations",
+        share_json(r->worst_deviations), "worse_by_chance", share_json(r->worse_by_chance),
+        "regimes", study->weather.name, "stated", r->stated, "came_true", r->came_true, "brier",
+        r->brier, "brier_constant", r->brier_constant, "deciles", list));
 }
 
 #define WIDE 420
@@ -234,7 +322,7 @@ static int plot(const struct spotnik_reliability *r, const char *path, struct sp
 int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault *fault)
 {
     struct study study = { .call = call, .weather = spotnik_weather_accelerators };
-    struct spotnik_reliability reliability;
+    struct spotnik_reliability reliability, apart;
     int rc = 0;
 
     jobs_make(&study);
@@ -242,18 +330,20 @@ int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault
         rc = spotnik_climates_learn(call->climates, call->climate_count, call->regimes,
                                     &study.weather, fault);
     for (size_t i = 0; !rc && i < call->trace_count; i++)
-        rc = trace_run(&study, call->traces[i], fault);
+        rc = trace_run(&study, i, fault);
     if (!rc && !study.count)
         rc = spotnik_fault_set(
             fault, "no trace is long enough: %.0f h of past and the deadline must fit in",
             call->past_s / 3600);
-    if (!rc && spotnik_calibration_judge(study.forecasts, study.count, DRAWS, 1, &reliability))
-        rc = spotnik_fault_set(fault, "out of memory");
+    if (!rc)
+        rc = judge(&study, true, &reliability, fault);
+    if (!rc)
+        rc = judge(&study, false, &apart, fault);
     free(study.forecasts);
     if (!rc && call->plot)
         rc = plot(&reliability, call->plot, fault);
     if (!rc && call->json)
-        rc = json_print(&study, &reliability);
+        rc = json_print(&study, &reliability, &apart);
     else if (!rc)
         table_print(&study, &reliability);
     return rc;

@@ -12,6 +12,9 @@ struct spotnik_calibrate {
     /* files; without climates the built-in ones count */
     const char *const *traces, *const *climates;
     size_t trace_count, climate_count;
+    /* traces of one folder with one of these in their names are of one region */
+    const char *const *regions;
+    size_t region_count;
     double work_s, deadline_s; /* 0: a set of jobs, from 4 to 36 h, from easy to hard */
     double startup_s, stride_s, block_s, past_s;
     unsigned machines, runs, regimes;

@@ -22,11 +22,9 @@
 
 static const char usage[] =
     "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline "
-    "60h "
-    "--changeover 12m\n"
+    "60h --changeover 12m\n"
     "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] "
-    "[--pair-speed x] "
-    "[--notice 2m]\n"
+    "[--pair-speed x] [--notice 2m]\n"
     "                        [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
     "       spotnik backtest --place FILE --place FILE... [--state-gb GB] [--egress-usd 0.02] "
     "[--spot-usd X]\n"
@@ -35,25 +33,18 @@ static const char usage[] =
     "       spotnik backtest --learn FILE...\n"
     "\n"
     "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), "
-    "spotnik "
-    "(foresight,\n"
+    "spotnik (foresight,\n"
     "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: "
-    "knows the "
-    "future, in\n"
+    "knows the future, in\n"
     "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: "
-    "1.8); with "
-    "1 "
-    "the old\n"
+    "1.8); with 1 the old\n"
     "machine only works on while its successor starts. Any policy but omniscient takes it.\n"
     "Costs are in hours of spot price; changeovers are billed. With --spot-prices (timestamp_utc, "
     "spot_usd_per_h) they\n"
     "are in hours of the mean spot price, by the second, and window i starts i strides into the "
-    "history. A "
-    "raw trace is\n"
+    "history. A raw trace is\n"
     "cut into windows, one every --stride. --notice warns before a loss. --climates learns the "
-    "policy's "
-    "prior "
-    "from other\n"
+    "policy's prior from other\n"
     "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back "
     "above this "
     "price; foresight\n"
@@ -70,15 +61,16 @@ static const char usage[] =
     "would have paid.\n"
     "\n"
     "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h "
-    "--deadline 8h] "
-    "[--nodes 4]\n"
+    "--deadline 8h] [--nodes 4]\n"
     "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] "
     "[--unknown]\n"
-    "                        [--plot FILE.svg] [--json]\n"
+    "                        [--plot FILE.svg] [--json] [--together TEXT]...\n"
     "\n"
     "States the chance of a job for many starts, replays it there, and tells how often each decile "
-    "came "
-    "true.\n"
+    "came true.\n"
+    "Places of one region are good and bad at the same time, so they count as fewer. --together "
+    "us-east-1: traces of one\n"
+    "folder with that in their names are of one region, and begin at the same instant.\n"
     "docs/reference/traces.md has the formats of all files.\n";
 
 #define FILES_MAX 64
@@ -88,8 +80,9 @@ static const char usage[] =
 #define CALIBRATION_STARTUP_S 360
 
 struct call {
-    const char *windows[FILES_MAX], *climates[FILES_MAX], *places[SPOTNIK_PLACES_MAX], *policy;
-    size_t window_count, climate_count, place_count;
+    const char *windows[FILES_MAX], *climates[FILES_MAX], *places[SPOTNIK_PLACES_MAX], *policy,
+        *regions[FILES_MAX];
+    size_t window_count, climate_count, place_count, region_count;
     double state_gb, egress_usd_per_gb, spot_usd_per_h, move_s; /* of the state to another place */
     bool move_given;
     struct spotnik_job_terms terms;
@@ -375,6 +368,8 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
     c->trace_count = call->window_count;
     c->climates = call->climates;
     c->climate_count = call->climate_count;
+    c->regions = call->regions;
+    c->region_count = call->region_count;
     c->work_s = call->terms.work_s;
     c->deadline_s = call->terms.deadline_s;
     c->startup_s = call->terms.changeover_s > 0 ? call->terms.changeover_s : CALIBRATION_STARTUP_S;
@@ -394,13 +389,13 @@ static const char *passed_over(const struct call *call)
          sliced = !strcmp(policy, "sliced") || !strcmp(policy, "time-sliced"),
          runs = !call->learn && !call->calibration;
     const struct spotnik_cli_rule rules[] = {
-        { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMtD"),
+        { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMtDq"),
           "--learn takes traces, --climates and --regimes, and nothing else" },
         { call->calibration && given(call, "pksvenHuKxGESMD"),
           "--calibration replays plans, not policies: leave --policy, prices and places out" },
-        { runs && given(call, "UgjNrbPR"),
-          "--unknown, --plot, --json, --nodes, --runs, --block, --past and --regimes are of "
-          "--calibration: give that, or leave them out" },
+        { runs && given(call, "UgjNrbPRq"), "--unknown, --plot, --json, --nodes, --runs, --block, "
+                                            "--past, --together and --regimes are "
+                                            "of --calibration: give that, or leave them out" },
         { runs && given(call, "c") && *policy && !learns,
           "--climates teach the policies spotnik and foresight alone: leave them out" },
         { runs && given(call, "s") && *policy && !sliced,
@@ -510,6 +505,9 @@ static bool read_option(void *context, int option)
     case 'g':
         call->calibrate.plot = optarg;
         return true;
+    case 'q':
+        return spotnik_cli_append("backtest", optarg, call->regions, &call->region_count,
+                                  FILES_MAX);
     case 'j':
         call->calibrate.json = true;
         return true;
@@ -532,17 +530,23 @@ static bool read_option(void *context, int option)
 }
 
 static const struct option options[] = {
-    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },      { "work", 1, 0, 'W' },
-    { "deadline", 1, 0, 'd' },      { "changeover", 1, 0, 'o' },  { "price-ratio", 1, 0, 'k' },
-    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },      { "pair-speed", 1, 0, 'v' },
-    { "each", 0, 0, 'e' },          { "notice", 1, 0, 'n' },      { "spot-prices", 1, 0, 'H' },
-    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },       { "cap-usd", 1, 0, 'K' },
-    { "climates", 1, 0, 'c' },      { "calibration", 0, 0, 'C' }, { "unknown", 0, 0, 'U' },
-    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },        { "nodes", 1, 0, 'N' },
-    { "regimes", 1, 0, 'R' },       { "runs", 1, 0, 'r' },        { "block", 1, 0, 'b' },
-    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },       { "state-gb", 1, 0, 'G' },
-    { "egress-usd", 1, 0, 'E' },    { "spot-usd", 1, 0, 'S' },    { "move-time", 1, 0, 'M' },
-    { "never-dearer", 1, 0, 'D' },  { "help", 0, 0, 'h' },        { 0, 0, 0, 0 },
+    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },
+    { "work", 1, 0, 'W' },          { "deadline", 1, 0, 'd' },
+    { "changeover", 1, 0, 'o' },    { "price-ratio", 1, 0, 'k' },
+    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },
+    { "pair-speed", 1, 0, 'v' },    { "each", 0, 0, 'e' },
+    { "notice", 1, 0, 'n' },        { "spot-prices", 1, 0, 'H' },
+    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },
+    { "cap-usd", 1, 0, 'K' },       { "climates", 1, 0, 'c' },
+    { "calibration", 0, 0, 'C' },   { "unknown", 0, 0, 'U' },
+    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },
+    { "nodes", 1, 0, 'N' },         { "regimes", 1, 0, 'R' },
+    { "runs", 1, 0, 'r' },          { "block", 1, 0, 'b' },
+    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },
+    { "state-gb", 1, 0, 'G' },      { "egress-usd", 1, 0, 'E' },
+    { "spot-usd", 1, 0, 'S' },      { "move-time", 1, 0, 'M' },
+    { "never-dearer", 1, 0, 'D' },  { "together", 1, 0, 'q' },
+    { "help", 0, 0, 'h' },          { 0, 0, 0, 0 },
 };
 
 int spotnik_cmd_backtest(int argc, char **argv)

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reliability by deciles, with intervals from a block bootstrap. */
+/* Reliability by deciles, with intervals from a block bootstrap; and of all deciles together. */
 #include "plan/calibration.h"
 #include "base/prng.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#define POINTS 0.1
+
 struct tally {
     double starts, came_true;
+};
+
+/* Of one block: per decile its starts, and by how much they came true more often than stated. */
+struct misses {
+    double starts[SPOTNIK_DECILES], sum[SPOTNIK_DECILES];
 };
 
 static int by_value(const void *left, const void *right)
@@ -84,10 +91,89 @@ static int decile_judge(struct spotnik_decile *decile, const struct tally *block
     if (interval(blocks, decile->blocks, draws, prng, decile))
         return -1;
     decile->holds = decile->stated >= decile->low && decile->stated <= decile->high
-                    && fabs(decile->stated - decile->came_true) <= 0.1;
+                    && fabs(decile->stated - decile->came_true) <= POINTS;
+    decile->wide = decile->high - decile->low > 2 * POINTS;
     r->judged++;
     r->held += decile->holds;
+    r->wide += decile->wide;
     return 0;
+}
+
+static void misses_gather(const struct spotnik_forecast *forecasts, size_t count,
+                          struct misses *blocks)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t decile = decile_of(forecasts[i].chance);
+        blocks[forecasts[i].block].starts[decile]++;
+        blocks[forecasts[i].block].sum[decile] += forecasts[i].came_true - forecasts[i].chance;
+    }
+}
+
+/* The mean miss of each decile, over as many blocks as there are, drawn where `prng` is given. */
+static void misses_mean(const struct misses *blocks, size_t count, struct spotnik_prng *prng,
+                        double *mean_out)
+{
+    struct misses all = { { 0 }, { 0 } };
+
+    for (size_t i = 0; i < count; i++) {
+        const struct misses *block = &blocks[prng ? spotnik_prng_below(prng, count) : i];
+        for (size_t d = 0; d < SPOTNIK_DECILES; d++) {
+            all.starts[d] += block->starts[d];
+            all.sum[d] += block->sum[d];
+        }
+    }
+    for (size_t d = 0; d < SPOTNIK_DECILES; d++)
+        mean_out[d] = all.starts[d] > 0 ? all.sum[d] / all.starts[d] : 0;
+}
+
+/* The greatest of the deciles that are judged, in deviations. */
+static double worst_of(const struct spotnik_reliability *r, const double *miss, const double *mean,
+                       const double *deviation)
+{
+    double worst = 0;
+
+    for (size_t d = 0; d < SPOTNIK_DECILES; d++)
+        if (r->deciles[d].blocks >= SPOTNIK_BLOCKS_LEAST && deviation[d] > 0)
+            worst = fmax(worst, fabs(miss[d] - (mean ? mean[d] : 0)) / deviation[d]);
+    return worst;
+}
+
+/* A right forecaster misses by chance alone: by what draws differ from the sample. */
+static void together_judge(const struct misses *blocks, double (*draws)[SPOTNIK_DECILES],
+                           unsigned count, struct spotnik_prng *prng, struct spotnik_reliability *r)
+{
+    double mean[SPOTNIK_DECILES], deviation[SPOTNIK_DECILES] = { 0 };
+    unsigned worse = 0;
+
+    misses_mean(blocks, r->blocks, NULL, mean);
+    for (unsigned i = 0; i < count; i++) {
+        misses_mean(blocks, r->blocks, prng, draws[i]);
+        for (size_t d = 0; d < SPOTNIK_DECILES; d++)
+            deviation[d] += pow(draws[i][d] - mean[d], 2) / count;
+    }
+    for (size_t d = 0; d < SPOTNIK_DECILES; d++)
+        deviation[d] = sqrt(deviation[d]);
+    r->worst_deviations = worst_of(r, mean, NULL, deviation);
+    for (unsigned i = 0; i < count; i++)
+        worse += worst_of(r, draws[i], mean, deviation) >= r->worst_deviations;
+    r->worse_by_chance = (double)worse / count;
+}
+
+static int judge_together(const struct spotnik_forecast *forecasts, size_t count, unsigned draws,
+                          struct spotnik_prng *prng, struct spotnik_reliability *r)
+{
+    struct misses *blocks = calloc(r->blocks + 1, sizeof(*blocks));
+    double(*drawn)[SPOTNIK_DECILES] = malloc(draws * sizeof(*drawn));
+
+    r->worst_deviations = r->worse_by_chance = NAN;
+    if (blocks && drawn && r->judged) {
+        misses_gather(forecasts, count, blocks);
+        together_judge(blocks, drawn, draws, prng, r);
+    }
+    int rc = blocks && drawn ? 0 : -1;
+    free(blocks);
+    free(drawn);
+    return rc;
 }
 
 int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count,
@@ -113,6 +199,7 @@ int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t c
     }
     rc = blocks ? rc : -1;
     free(blocks);
+    rc = rc ? rc : judge_together(forecasts, count, draws, &prng, &r);
     *reliability_out = r;
     return rc;
 }

@@ -3,7 +3,11 @@
  * the chance that was stated before and what then came; by deciles of the chance, with an interval
  * for how often they came true. Windows of one trace overlap, and good days follow good days: the
  * interval comes from drawing whole blocks (some days of one trace) with replacement, not single
- * starts. */
+ * starts.
+ *
+ * Each interval is missed by a right forecaster once in twenty, so some decile of ten is missed in
+ * four tables of ten. All deciles are judged together, too: draws of all blocks tell how far off
+ * the worst decile of a right forecaster is. */
 #ifndef SPOTNIK_PLAN_CALIBRATION_H
 #define SPOTNIK_PLAN_CALIBRATION_H
 
@@ -25,12 +29,17 @@ struct spotnik_decile {
     double stated, came_true, low, high;
     /* stated lies in the interval, and within 10 points of came_true */
     bool holds;
+    bool wide; /* the interval holds chances that are off by 10 points */
 };
 
 struct spotnik_reliability {
     /* deciles with enough blocks for an interval, and those that hold */
     size_t starts, blocks, judged, held;
     double stated, came_true, brier, brier_constant;
+    /* the worst decile, in its own standard deviations, and the share of tables of a right
+     * forecaster that have a worse one; NAN where no decile is judged */
+    double worst_deviations, worse_by_chance;
+    size_t wide; /* deciles */
     struct spotnik_decile deciles[SPOTNIK_DECILES];
 };
 

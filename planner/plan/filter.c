@@ -5,7 +5,10 @@
 
 #include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#define PLACES_NAMED 6
 
 static bool passes(const struct spotnik_patterns *patterns, const char *one, const char *other)
 {
@@ -57,12 +60,40 @@ static const char *reason(const struct spotnik_filter *filter, const struct spot
                : NULL;
 }
 
+/* What a place is called in the catalog. */
+static const char *place_of(const struct spotnik_offer *offer, bool zone)
+{
+    return !zone ? offer->region : *offer->zone ? offer->zone : offer->zone_id;
+}
+
+/* A few of the names that a filter by place could have taken: ids and names of zones, and regions,
+ * are easily confused. */
+static void places_name(const struct spotnik_catalog *catalog, bool zone, char *text, size_t size)
+{
+    size_t used = 0, named = 0;
+
+    *text = '\0';
+    for (size_t i = 0; i < catalog->count && named < PLACES_NAMED; i++) {
+        const char *place = place_of(&catalog->offers[i], zone);
+        bool before = !*place;
+        for (size_t j = 0; j < i && !before; j++)
+            before = !strcmp(place, place_of(&catalog->offers[j], zone));
+        if (before || used >= size)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", named++ ? ", " : "; there are ",
+                                 place);
+    }
+}
+
 int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik_filter *filter,
                            struct spotnik_fault *fault)
 {
     size_t kept = 0, before = catalog->count;
     const char *last = "";
+    char places[160] = "";
 
+    if (filter->regions.count || filter->zones.count)
+        places_name(catalog, filter->zones.count, places, sizeof(places));
     for (size_t i = 0; i < before; i++) {
         const char *why = reason(filter, &catalog->offers[i]);
         if (!why) {
@@ -76,6 +107,8 @@ int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik
     return kept || !before
                ? 0
                : spotnik_fault_set(fault,
-                                   "no offer of %zu passes the filters; the last to go were %s",
-                                   before, last);
+                                   "no offer of %zu passes the filters; the last to go were %s%s",
+                                   before, last,
+                                   strstr(last, "--region") || strstr(last, "--zone") ? places
+                                                                                      : "");
 }

@@ -575,9 +575,10 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     plan_out->left_count = s->left.drop_count;
     plan_out->alike_count = s->alike.drop_count;
     bool any = s->kinds[0].any || s->kinds[1].any || s->kinds[2].any;
-    int rc = any ? 0
-                 : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
-                                     wish->machines_most);
+    int rc =
+        any ? 0
+            : spotnik_fault_set(fault, "no fleet of at most %u machines%s can run the job",
+                                wish->machines_most, wish->quota_count ? " within --quota" : "");
     if (!rc && fastest_s(s) > YEARS_MOST * 365.25 * 86400)
         rc = spotnik_fault_set(
             fault,

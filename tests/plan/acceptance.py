@@ -197,6 +197,10 @@ def months(p):
             "april": sorted(glob.glob(f"{folder}/preemption-1-node/aws-04-22-2023/*.gz"))}
 
 
+# places of one region and month are good and bad together
+TOGETHER = [word for region in ("us-east-1", "us-east-2", "us-west-2", "us-central1") for word in ("--together", region)]
+
+
 def calibration_words(tested, learned, *options):
     return ["backtest", "--calibration", *[word for name in tested for word in ("--windows", name)],
             *[word for name in learned for word in ("--climates", name)], *options]

@@ -47,6 +47,15 @@ def main(folder):
     assert all(abs(d["stated"] - d["came_true"]) < 0.1 for d in knows["deciles"] if d["starts"] >= 50), knows
     with open(picture) as drawn:
         assert drawn.read().count("<circle") == 10
+    # Places of one region are one: the same forecasts, in fewer blocks, which say less.
+    apart, together = (table("--stride", "61h", "--runs", "40", *more) for more in ((), ("--together", ".json")))
+    assert [d["stated"] for d in apart["deciles"]] == [d["stated"] for d in together["deciles"]]
+    assert max(d["blocks"] for d in together["deciles"]) <= 20 < max(d["blocks"] for d in apart["deciles"]), (apart, together)
+    assert together["held_by_trace"] == apart["held"] == apart["held_by_trace"]
+    assert 0.01 < knows["worse_by_chance"] <= 1, knows
+    refused = subprocess.run([sys.argv[1], "backtest", "--windows", files[0], "--policy", "uniform", "--work", "1h", "--deadline", "2h", "--together", "x"],
+                             capture_output=True, text=True)
+    assert refused.returncode == 2 and "--together" in refused.stderr, refused
     # Knowing nothing of a place is worth less, and says less: no chance is near 0 or 1 for most of the jobs.
     blind = table("--unknown")
     assert blind["brier"] > knows["brier"] + 0.02, (blind["brier"], knows["brier"])

@@ -163,6 +163,10 @@ def main(folder):
     _, plan = kinds("--type", "p3.2xlarge", "--quota", "p3.*=2")
     assert max(sum(m["count"] for m in c["machines"]) for c in plan["candidates"]) == 2
     run(*common, "--region", "moon-*", fails="no offer of", env=env)
+    # an id where a name belongs: what there is is named; so is a quota that leaves nothing
+    run(*common, "--region", "use1-az2", fails="offers by --region; there are eastus, us-central1, us-east-1", env=env)
+    run(*common, "--zone", "us-east-1z", fails="offers by --zone; there are ", env=env)
+    run(*common, "--type", "p3.*", "--quota", "p3.*=0", fails="within --quota can run the job", env=env)
 
     kept_elsewhere(put, common)
 
