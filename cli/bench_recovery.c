@@ -33,7 +33,7 @@ static const char *const phase_text[PHASES] = { "detect",  "reconcile",   "accep
 struct request {
     uint64_t workers[LIST_MAX], losses[LIST_MAX];
     uint32_t workers_count, losses_count;
-    uint64_t trials, bytes, resident_bytes, seed;
+    uint64_t trials, bytes, state_bytes, resident_bytes, seed;
     bool json;
 };
 
@@ -52,6 +52,7 @@ static const char help[] =
     "      --losses LIST     how many are killed at once             [1,2,3]\n"
     "      --trials N        kills per line of the table             [20]\n"
     "      --bytes SIZE      of the gradients                        [4MiB]\n"
+    "      --state SIZE      registered, which a replacement copies  [0]\n"
     "      --resident SIZE   memory each worker has touched beside   [0]\n"
     "      --seed N          which workers, and when                 [1]\n"
     "      --json            one JSON object per line\n\n"
@@ -85,6 +86,8 @@ static bool take_option(struct request *request, int option, const char *value)
         return option_u64(value, 1, TRIALS_MAX, &request->trials);
     case 'b':
         return option_bytes(value, &request->bytes);
+    case 'S':
+        return option_bytes(value, &request->state_bytes);
     case 'r':
         return option_bytes(value, &request->resident_bytes);
     case 's':
@@ -104,6 +107,7 @@ static int parse(int argc, char **argv, struct request *request)
                                            { "losses", required_argument, NULL, 'l' },
                                            { "trials", required_argument, NULL, 't' },
                                            { "bytes", required_argument, NULL, 'b' },
+                                           { "state", required_argument, NULL, 'S' },
                                            { "resident", required_argument, NULL, 'r' },
                                            { "seed", required_argument, NULL, 's' },
                                            { "json", no_argument, NULL, 'j' },
@@ -304,7 +308,8 @@ static bool one_size(const struct request *request, uint32_t workers)
 {
     struct bench_crew crew;
     struct spotnik_prng prng;
-    bool good = bench_crew_init(&crew, workers, request->bytes, request->resident_bytes);
+    bool good = bench_crew_init(&crew, workers, request->bytes, request->state_bytes,
+                                request->resident_bytes);
 
     spotnik_prng_seed(&prng, request->seed);
     for (uint32_t i = 0; good && i < workers; i++)

@@ -518,8 +518,8 @@ static void commit_big(uint64_t step, int64_t *data, uint64_t count)
     spotnik_donor_committed(donor[0], step, 1, &result);
 }
 
-/* A joiner that took a snapshot and reads nothing is dropped when the log has its bound, and all is
- * freed. */
+/* A joiner that took a snapshot and acknowledges nothing is dropped when the log has its bound. It
+ * is told so, and where the members are; all is freed. */
 static void test_slow_joiner_is_dropped(void **state)
 {
     enum { COUNT = 1 << 20 };
@@ -544,6 +544,14 @@ static void test_slow_joiner_is_dropped(void **state)
         assert_true(status.log_bytes <= (UINT64_C(64) << 20));
     } while (status.dropped == 0 && step < 100);
     assert_int_equal(status.dropped, 1);
+    do
+        assert_int_equal(spotnik_packet_receive(pair[0], &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    while (packet.kind == SPOTNIK_PACKET_WAIT);
+    assert_int_equal(packet.kind, SPOTNIK_PACKET_DROPPED);
+    struct spotnik_reader reader;
+    spotnik_reader_init(&reader, packet.body, packet.size);
+    assert_int_equal(spotnik_reader_u64(&reader), step - 2); /* the last but one is stable */
+    assert_true(spotnik_reader_is_done(&reader));
     spotnik_donor_stop(donor[0]); /* waits for the session's end */
     spotnik_donor_status(donor[0], &status);
     assert_int_equal(status.sessions, 0);
