@@ -103,16 +103,13 @@ static bool take_option(struct request *request, int option, const char *value)
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option names[] = { { "workers", required_argument, NULL, 'w' },
-                                           { "losses", required_argument, NULL, 'l' },
-                                           { "trials", required_argument, NULL, 't' },
-                                           { "bytes", required_argument, NULL, 'b' },
-                                           { "state", required_argument, NULL, 'S' },
-                                           { "resident", required_argument, NULL, 'r' },
-                                           { "seed", required_argument, NULL, 's' },
-                                           { "json", no_argument, NULL, 'j' },
-                                           { "help", no_argument, NULL, 'h' },
-                                           { NULL, 0, NULL, 0 } };
+    static const struct option names[] = {
+        { "workers", required_argument, NULL, 'w' }, { "losses", required_argument, NULL, 'l' },
+        { "trials", required_argument, NULL, 't' },  { "bytes", required_argument, NULL, 'b' },
+        { "state", required_argument, NULL, 'S' },   { "resident", required_argument, NULL, 'r' },
+        { "seed", required_argument, NULL, 's' },    { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 }
+    };
     int option;
 
     opterr = 0;
@@ -187,16 +184,20 @@ static void measure(const struct bench_crew *crew, uint64_t killed_ns, struct re
     uint64_t detected = 0, reconciled = 0, accepted = 0, restarted = 0, committed = 0;
     uint32_t trial = result->trials++;
 
+    /* A record counts from the first suspicion since the view before, also from one that was taken
+     * back: that is of an earlier event. */
     for (uint32_t i = 0; i < crew->places; i++) {
         if (!crew->pid[i])
             continue;
         spotnik_recovery recovery = bench_crew_recovery(crew, i);
-        detected = least(detected, recovery.detected_ns);
+        if (recovery.detected_ns >= killed_ns)
+            detected = least(detected, recovery.detected_ns);
         reconciled = least(reconciled, recovery.reconciled_ns);
         accepted = least(accepted, recovery.accepted_ns);
         restarted = recovery.restarted_ns > restarted ? recovery.restarted_ns : restarted;
         committed = recovery.committed_ns > committed ? recovery.committed_ns : committed;
     }
+    detected = detected ? detected : killed_ns;
     /* a sole survivor asks nobody: the token is its own, and accepted at once */
     if (!accepted || accepted > restarted)
         accepted = reconciled ? reconciled : restarted;

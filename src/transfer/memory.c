@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "base/large.h"
+
 #define PAGE_BYTES 4096
 
 void *spotnik_memory_warm(uint64_t bytes)
@@ -14,6 +16,7 @@ void *spotnik_memory_warm(uint64_t bytes)
 
     if (memory == MAP_FAILED)
         return NULL;
+    spotnik_large_advise((void *)memory, bytes);
     for (uint64_t at = 0; at < bytes; at += PAGE_BYTES)
         memory[at] = 0;
     return (void *)memory;

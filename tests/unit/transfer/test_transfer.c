@@ -454,7 +454,6 @@ static void test_numbers_of_others(void **state)
     bool holding = true;
     uint64_t step;
     pthread_t members;
-
     (void)state;
     fault_of[1] = fault_of[2] = SILENT;
     assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
@@ -484,7 +483,6 @@ static void test_schema_mismatch(void **state)
     struct spotnik_joiner *joiner;
     uint64_t step;
     int extra;
-
     (void)state;
     assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1,
                                           SPOTNIK_I32),
@@ -528,7 +526,6 @@ static void test_slow_joiner_is_dropped(void **state)
     int64_t *data = calloc(COUNT, sizeof *data);
     uint64_t step = 1;
     int pair[2];
-
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     spotnik_donor_accept(donor[0], pair[1]);
@@ -548,15 +545,11 @@ static void test_slow_joiner_is_dropped(void **state)
         assert_int_equal(spotnik_packet_receive(pair[0], &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
     while (packet.kind == SPOTNIK_PACKET_WAIT);
     assert_int_equal(packet.kind, SPOTNIK_PACKET_DROPPED);
-    struct spotnik_reader reader;
-    spotnik_reader_init(&reader, packet.body, packet.size);
-    assert_int_equal(spotnik_reader_u64(&reader), step - 2); /* the last but one is stable */
-    assert_true(spotnik_reader_is_done(&reader));
+    /* the last but one is stable */
+    assert_true(packet.size == sizeof step && packet.body[0] == step - 2);
     spotnik_donor_stop(donor[0]); /* waits for the session's end */
     spotnik_donor_status(donor[0], &status);
-    assert_int_equal(status.sessions, 0);
-    assert_int_equal(status.log_bytes, 0);
-    assert_int_equal(status.snapshot_bytes, 0);
+    assert_true(!status.sessions && !status.log_bytes && !status.snapshot_bytes);
     spotnik_packet_done(&packet);
     close(pair[0]);
     free(data);
@@ -570,7 +563,6 @@ static void test_strange_requests(void **state)
     };
     struct spotnik_packet packet = { 0 };
     int pair[2];
-
     (void)state;
     for (size_t i = 0; i < sizeof kinds; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
