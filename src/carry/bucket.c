@@ -7,9 +7,10 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/large.h"
 #include "carry/inside.h"
 #include "reduce/reduce.h"
+
+#define ALIGNMENT 4096u
 
 static bool grow(uint8_t **memory, size_t *capacity, size_t bytes)
 {
@@ -46,13 +47,14 @@ int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket,
         return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                     "no memory to exchange a bucket of %zu bytes", bytes);
     if (bytes > bucket->capacity[half]) {
-        uint8_t *memory = spotnik_large_alloc(bytes);
+        size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+        uint8_t *memory = rounded >= bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
         if (memory == NULL)
             return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                         "no memory for the result of a bucket of %zu bytes", bytes);
         free(bucket->out[half]);
         bucket->out[half] = memory;
-        bucket->capacity[half] = bytes;
+        bucket->capacity[half] = rounded;
     }
     bucket->in = in;
     bucket->flat_begun = false;

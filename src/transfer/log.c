@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/large.h"
 #include "transfer/registry.h"
 
 static bool is_used(const struct spotnik_bucket_result *result)
@@ -39,7 +38,7 @@ struct spotnik_log_entry *spotnik_log_entry_new(uint64_t step, uint32_t bucket_c
 
     measure(bucket_count, result, &used, &bytes);
     struct spotnik_log_entry *entry =
-        spotnik_large_alloc(sizeof *entry + used * sizeof entry->bucket[0] + bytes);
+        malloc(sizeof *entry + used * sizeof entry->bucket[0] + bytes);
     if (!entry)
         return NULL;
     *entry = (struct spotnik_log_entry){ .step = step, .bytes = bytes, .references = 1 };

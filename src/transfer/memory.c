@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#include "base/large.h"
-
 #define PAGE_BYTES 4096
 
 void *spotnik_memory_warm(uint64_t bytes)
@@ -16,7 +14,6 @@ void *spotnik_memory_warm(uint64_t bytes)
 
     if (memory == MAP_FAILED)
         return NULL;
-    spotnik_large_advise((void *)memory, bytes);
     for (uint64_t at = 0; at < bytes; at += PAGE_BYTES)
         memory[at] = 0;
     return (void *)memory;
