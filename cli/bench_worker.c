@@ -77,18 +77,30 @@ static int work(struct bench_board *board, struct bench_report *report, spotnik_
     return rc;
 }
 
+/* As of a program that has filled it. NULL: none is wanted. */
+static char *touched(uint64_t bytes)
+{
+    char *memory = bytes ? malloc(bytes) : NULL;
+
+    if (memory)
+        memset(memory, 1, bytes);
+    __asm__ volatile("" ::"r"(memory) : "memory"); /* the compiler may not leave it out */
+    return memory;
+}
+
 static void worker_main(const struct bench_crew *crew, uint32_t place)
 {
     spotnik_config config;
     spotnik_job *job;
     size_t count = crew->bytes / sizeof(float);
     float *data = calloc(count ? count : 1, sizeof(*data));
-    char *resident = crew->resident_bytes ? malloc(crew->resident_bytes) : NULL;
+    char *state = touched(crew->state_bytes);
 
-    if (resident)
-        memset(resident, 1, crew->resident_bytes);
+    touched(crew->resident_bytes);
     spotnik_config_init(&config);
     int rc = data ? spotnik_join(&config, &job) : SPOTNIK_ERR_MEMORY;
+    if (rc == 0 && state)
+        rc = spotnik_state_add(job, "state", state, crew->state_bytes, SPOTNIK_U8);
     if (rc == 0)
         rc = work(crew->board, &crew->board->report[place], job, data, count);
     fprintf(stderr, "bench: worker %u: %s: %s\n", place, spotnik_strerror(rc),
@@ -99,14 +111,16 @@ static void worker_main(const struct bench_crew *crew, uint32_t place)
 
 /* ---- in the parent ---- */
 
-bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes,
+bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes, uint64_t state_bytes,
                      uint64_t resident_bytes)
 {
     char text[96];
 
-    *crew = (struct bench_crew){
-        .places = places, .bytes = bytes, .resident_bytes = resident_bytes, .slots_fd = -1
-    };
+    *crew = (struct bench_crew){ .places = places,
+                                 .bytes = bytes,
+                                 .state_bytes = state_bytes,
+                                 .resident_bytes = resident_bytes,
+                                 .slots_fd = -1 };
     strcpy(crew->folder, "/tmp/spotnik-bench-XXXXXX");
     crew->board =
         mmap(NULL, sizeof(*crew->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

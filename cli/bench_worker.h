@@ -33,7 +33,7 @@ struct bench_board {
 
 struct bench_crew {
     uint32_t places;
-    uint64_t bytes, resident_bytes;
+    uint64_t bytes, state_bytes, resident_bytes;
     pid_t pid[BENCH_WORKERS_MAX]; /* 0: nobody */
     struct bench_board *board;
     struct spotnik_slots *slots;
@@ -42,7 +42,7 @@ struct bench_crew {
 };
 
 /* Folder, key, slots and board. False: errno. */
-bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes,
+bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes, uint64_t state_bytes,
                      uint64_t resident_bytes);
 void bench_crew_done(struct bench_crew *crew);
 bool bench_crew_start(struct bench_crew *crew, uint32_t place);

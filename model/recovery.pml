@@ -43,7 +43,7 @@
 #define EPOCHS 4  /* view changes; more is an error */
 #endif
 #ifndef TOKENS
-#define TOKENS 5  /* tokens in flight at once; more is an error */
+#define TOKENS 5  /* tokens in flight at once, 4, 5 or 8; more is an error */
 #endif
 
 #define M (N + JOIN)
@@ -631,7 +631,8 @@ inline start(i, base)
 #endif
 /* and whoever waits while nothing is on its way and every loss has been noticed: the retry timer, which is long beside both.
  * It gets a number above all others in the end. */
-#define IDLE ((token[0].kind | token[1].kind | token[2].kind | token[3].kind | token[TOKENS - 1].kind) == NONE)
+#define IDLE ((token[0].kind | token[1].kind | token[2].kind | token[3].kind | token[TOKENS - 4].kind | \
+              token[TOKENS - 3].kind | token[TOKENS - 2].kind | token[TOKENS - 1].kind) == NONE)
 #define UNSEEN(i) (RING(i) && (V(i) & ~BIT(i) & ~gone[i] & ((linked[i] & ~up) | (~linked[i] & ~silent[i]))) != 0)
 #define BEHIND(i) ANY(CAN_LEARN, i)
 #define OTHER(i, j) (UNSEEN(j) || (LIVE(j) && BEHIND(j)))
@@ -668,6 +669,7 @@ inline stream(d)
 
 #define UNREAD(t, i, j) (token[t].kind != NONE && token[t].from == (j) && token[t].to == (i))
 #define DRAINED(i, j) !(UNREAD(0, i, j) || UNREAD(1, i, j) || UNREAD(2, i, j) || UNREAD(3, i, j) || \
+                        UNREAD(TOKENS - 4, i, j) || UNREAD(TOKENS - 3, i, j) || UNREAD(TOKENS - 2, i, j) || \
                         UNREAD(TOKENS - 1, i, j))
 /* The end of a process, or the GOODBYE of one that has left or was excluded, and never acts again. With one decision only
  * (SINGLE) the GOODBYE is an option: it multiplies the states, and says nothing that the runs of many steps do not see. */
@@ -681,7 +683,10 @@ inline stream(d)
 #define CAN_DIAL(i, j) (LIVE(i) && IN(up & ~linked[i], j) && (i) < (j) && !SEPARATE(i, j))
 
 /* Choices among the tokens and among the other members, as options of an if. */
-#if TOKENS > 4
+#if TOKENS > 5
+#define EACH_TOKEN(p, i) :: p(0, i) -> c = 0 :: p(1, i) -> c = 1 :: p(2, i) -> c = 2 :: p(3, i) -> c = 3 :: p(4, i) -> c = 4 \
+                         :: p(5, i) -> c = 5 :: p(6, i) -> c = 6 :: p(7, i) -> c = 7
+#elif TOKENS > 4
 #define EACH_TOKEN(p, i) :: p(0, i) -> c = 0 :: p(1, i) -> c = 1 :: p(2, i) -> c = 2 :: p(3, i) -> c = 3 :: p(4, i) -> c = 4
 #else
 #define EACH_TOKEN(p, i) :: p(0, i) -> c = 0 :: p(1, i) -> c = 1 :: p(2, i) -> c = 2 :: p(3, i) -> c = 3

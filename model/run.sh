@@ -115,7 +115,7 @@ large()
     holds "4 members, link breaks, GOODBYE" "-DN=4 -DCRASHES=0 -DDOWNS=1 $one -DFAREWELL -DNO_END"
     holds "4 members, hearsay, 2 deaths"   "-DN=4 -DCRASHES=2 -DDOWNS=1 -DSECOND_HAND $one -DNO_END"
     looks "4 members, 2|2, bridge, 2 deaths" "-DN=4 -DCRASHES=2 -DCUT=9 -DBRIDGE=3 $one -DNO_END"
-    looks "4 members, witness, 2|2, 1 death" "-DN=4 -DCRASHES=1 -DCUT=3 -DWITNESS -DNO_END"
+    looks "4 members, witness, 2|2, 1 death" "-DN=4 -DCRASHES=1 -DCUT=3 -DWITNESS -DNO_END -DTOKENS=8"
     looks "5 members, 2|3 partition, 1 death" "-DN=5 -DCRASHES=1 -DCUT=3 $one -DNO_END"
     looks "5 members, 2 deaths, with steps" "-DN=5 -DCRASHES=2"
 }

@@ -215,5 +215,6 @@ bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step,
             hand_over(&carriage->bucket[i], step, result[i].data, result[i].count * one);
     }
     *ret_digest = fingerprint(carriage, step, result, count);
+    spotnik_share_neighbours(carriage);
     return stand;
 }

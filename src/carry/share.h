@@ -50,8 +50,13 @@ struct spotnik_share {
     struct spotnik_flat_peer *peer;
     struct spotnik_reduce_source *source;
     uint32_t members_max;
-    uint64_t epoch;         /* that flat is set up for; 0: none, a member's memory is missing */
-    uint32_t commits;       /* of it, SPOTNIK_SHARE_SETTLED at most */
+    uint64_t epoch;   /* that flat is set up for; 0: none, a member's memory is missing */
+    uint32_t commits; /* of it, SPOTNIK_SHARE_SETTLED at most */
+    /* buckets of the last commit, near which the caller's thread touches the others' memory; of a
+     * view of that epoch and size */
+    bool near_due[SPOTNIK_BUCKET_SLOTS];
+    uint64_t near_epoch;
+    uint32_t near_size;
     uint64_t differs_epoch; /* in which the core was told that programs differ */
     bool crowded;           /* more members than processors */
     struct spotnik_spin spin;
@@ -107,6 +112,8 @@ int spotnik_area_get(struct spotnik_carriage *carriage, uint32_t bucket);
 void spotnik_share_view(struct spotnik_carriage *carriage);
 void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_work *work);
 void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_work *work);
+/* [caller, without the lock] After a commit: have at hand what a recovery would need. */
+void spotnik_share_neighbours(struct spotnik_carriage *carriage);
 void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_work *work);
 bool spotnik_share_work(struct spotnik_carriage *carriage); /* true: something was done */
 /* gives up the lock meanwhile */

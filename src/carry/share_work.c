@@ -212,29 +212,62 @@ void spotnik_carriage_seal(struct spotnik_carriage *carriage)
     spotnik_share_ring(share);
 }
 
-static void peer_touch(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
+struct place {
+    const uint8_t *data;
+    size_t bytes;
+};
+
+static struct place place_at(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
 {
-    if (offset < peer->bytes_max && bytes <= peer->bytes_max - offset)
-        spotnik_segment_touch((const uint8_t *)peer->board + offset, bytes);
+    bool inside = offset < peer->bytes_max && bytes <= peer->bytes_max - offset;
+    return (struct place){ inside ? (const uint8_t *)peer->board + offset : NULL,
+                           inside ? bytes : 0 };
 }
 
 /* When somebody is lost, all shares are cut anew, and ours lies a share further up or down at most:
- * have those parts of the others' inputs at hand before, and all that they have for results. */
-static void neighbourhood_touch(const struct spotnik_share *share, uint32_t number)
+ * have those parts of the other's input at hand before, and all that it has for results. */
+static void places_find(const struct spotnik_share *share, uint32_t number, uint32_t rank,
+                        struct place ret[2])
 {
     const struct spotnik_flat *flat = &share->flat;
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
     size_t wide = bucket->end - bucket->begin;
     size_t begin = bucket->begin > wide ? bucket->begin - wide : 0;
     size_t end = bucket->bytes - bucket->end > wide ? bucket->end + wide : bucket->bytes;
-    for (uint32_t rank = 0; rank < flat->size; rank++) {
-        const struct spotnik_board_slot *slot =
-            &flat->peer[rank].board->slot[number][bucket->order.step & 1];
-        if (rank == flat->rank)
-            continue;
-        peer_touch(&flat->peer[rank], slot->input_offset + begin, end - begin);
-        peer_touch(&flat->peer[rank], slot->result_offset,
-                   spotnik_area_result_room(share, &bucket->order, bucket->bytes));
+    const struct spotnik_board_slot *slot =
+        &flat->peer[rank].board->slot[number][bucket->order.step & 1];
+    ret[0] = place_at(&flat->peer[rank], slot->input_offset + begin, end - begin);
+    ret[1] = place_at(&flat->peer[rank], slot->result_offset,
+                      spotnik_area_result_room(share, &bucket->order, bucket->bytes));
+}
+
+/* False: another view has begun. */
+static bool neighbour_touch(struct spotnik_carriage *carriage, uint32_t number, uint32_t rank)
+{
+    struct spotnik_share *share = carriage->share;
+    struct place place[2] = { { NULL, 0 } };
+    spotnik_loop_lock(carriage->loop);
+    bool stands = share->epoch != 0 && share->epoch == share->near_epoch;
+    if (stands && rank != share->flat.rank)
+        places_find(share, number, rank, place);
+    spotnik_loop_unlock(carriage->loop);
+    for (uint32_t i = 0; i < 2; i++)
+        if (place[i].bytes > 0)
+            spotnik_segment_touch(place[i].data, place[i].bytes);
+    return stands;
+}
+
+/* Pages of hundreds of megabytes take tens of milliseconds of processor; on a busy machine this
+ * thread loses the processor meanwhile. The lock is for the places alone, since a recovery passes
+ * through this member. Segments are unmapped by this thread only. */
+void spotnik_share_neighbours(struct spotnik_carriage *carriage)
+{
+    struct spotnik_share *share = carriage->share;
+    bool stands = share != NULL;
+    for (uint32_t i = 0; stands && i < SPOTNIK_BUCKET_SLOTS; i++) {
+        for (uint32_t rank = 0; stands && share->near_due[i] && rank < share->near_size; rank++)
+            stands = neighbour_touch(carriage, i, rank);
+        share->near_due[i] = false;
     }
 }
 
@@ -247,10 +280,12 @@ void spotnik_carriage_committed(struct spotnik_carriage *carriage)
         return;
     share->commits += share->commits < SPOTNIK_SHARE_SETTLED;
     bool settled_in = share->commits == 2 || share->commits == 3;
+    share->near_epoch = share->epoch;
+    share->near_size = share->flat.size;
     for (uint32_t i = 0; settled_in && i < share->flat.last; i++)
-        if (share->flat.bucket[i].phase == SPOTNIK_FLAT_DONE && !share->flat.bucket[i].small
-            && share->flat.bucket[i].order.part == SPOTNIK_FLAT_ALL)
-            neighbourhood_touch(share, i);
+        share->near_due[i] = share->flat.bucket[i].phase == SPOTNIK_FLAT_DONE
+                             && !share->flat.bucket[i].small
+                             && share->flat.bucket[i].order.part == SPOTNIK_FLAT_ALL;
     spotnik_flat_commit(&share->flat);
 }
 

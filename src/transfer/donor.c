@@ -20,6 +20,8 @@
 
 #define LOG_BYTES_MIN (UINT64_C(64) << 20)
 #define LOG_STEPS_MIN 4
+/* for what is on its way to a joiner that we drop, and the word of it */
+#define FAREWELL_NS SPOTNIK_S
 
 int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_bytes,
                       struct spotnik_donor **ret_donor)
@@ -317,12 +319,21 @@ static bool is_attached(const struct spotnik_session *session)
     return session->snapshot && !session->dropped;
 }
 
+/* Its thread tells the joiner so, which else could not tell us from a donor that died. */
 static void drop(struct spotnik_donor *donor, struct spotnik_session *session)
 {
     session->dropped = true;
+    session->dropped_ns = spotnik_clock_ns();
     donor->dropped++;
-    shutdown(session->fd, SHUT_RDWR);
     spotnik_session_wake(session);
+}
+
+/* One that reads nothing would keep its thread for ever. */
+static void cut_late(struct spotnik_donor *donor, uint64_t now_ns)
+{
+    for (struct spotnik_session *session = donor->session; session; session = session->next)
+        if (session->dropped && spotnik_time_since(now_ns, session->dropped_ns) > FAREWELL_NS)
+            shutdown(session->fd, SHUT_RDWR);
 }
 
 /* The log is bounded: a joiner that needs the oldest entries is too slow and starts over. */
@@ -380,6 +391,7 @@ void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_
         pthread_mutex_lock(&donor->lock);
     }
     measure_step(donor);
+    cut_late(donor, donor->committed_ns);
     donor->waiting = false;
     donor->committed = step;
     if (step > donor->stable + 1)
@@ -400,8 +412,11 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
 {
     pthread_mutex_lock(&donor->lock);
     for (struct spotnik_session *session = donor->session; session; session = session->next)
-        if (is_attached(session))
-            drop(donor, session);
+        if (session->snapshot) {
+            if (!session->dropped)
+                drop(donor, session);
+            shutdown(session->fd, SHUT_RDWR);
+        }
     donor->outside = true;
     donor->stable = 0;
     spotnik_donor_prune(donor);

@@ -33,8 +33,9 @@ struct spotnik_session {
     struct spotnik_snapshot *snapshot;
     /* the first step whose result the joiner may still ask for; valid with a snapshot */
     uint64_t needed;
-    bool dropped;   /* too slow: the connection is shut down */
-    bool following; /* it has its copy, and we stream to it */
+    bool dropped;        /* too slow: told so by its thread, and over; */
+    uint64_t dropped_ns; /* since when */
+    bool following;      /* it has its copy, and we stream to it */
     /* for donor_wait.c: since when, and from where, we look whether it comes nearer (0: not
      * yet); */
     uint64_t window_ns, window_step, window_behind;

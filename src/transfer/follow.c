@@ -86,6 +86,18 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     return !rc && source->fd < 0 ? SPOTNIK_ERR_PEERS : rc;
 }
 
+/* This donor lives, and has no more for us. */
+static int on_dropped(struct spotnik_joiner *joiner, const struct spotnik_giver *source)
+{
+    struct spotnik_reader reader;
+
+    spotnik_reader_init(&reader, source->packet.body, source->packet.size);
+    uint64_t stable = spotnik_reader_u64(&reader);
+    if (!reader.failed && stable > joiner->stable)
+        joiner->stable = stable;
+    return SPOTNIK_ERR_PEERS;
+}
+
 static int on_packet(struct spotnik_joiner *joiner, struct spotnik_giver *source)
 {
     int rc = spotnik_packet_receive(source->fd, &source->packet, SPOTNIK_PACKET_BYTES_MAX);
@@ -100,6 +112,8 @@ static int on_packet(struct spotnik_joiner *joiner, struct spotnik_giver *source
         return 0;
     case SPOTNIK_PACKET_WAIT:
         return 0;
+    case SPOTNIK_PACKET_DROPPED:
+        return on_dropped(joiner, source);
     }
     return SPOTNIK_ERR_PEERS;
 }

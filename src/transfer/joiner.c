@@ -74,6 +74,10 @@ static int hear(struct spotnik_joiner *joiner, struct spotnik_giver *source, uin
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member cannot be our donor: %.*s",
                                         (int)source->packet.size,
                                         (const char *)source->packet.body);
+        if (source->packet.kind == SPOTNIK_PACKET_DROPPED)
+            return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                        "the members made more steps while we copied the state "
+                                        "than a donor can keep for us");
         if (source->packet.kind != SPOTNIK_PACKET_WAIT)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member sent packet %u out of order",
                                         source->packet.kind);

@@ -16,6 +16,8 @@
  *               were sent
  *                                                        WAIT    nothing: still there
  *                                                        SORRY   words: why this cannot be had here
+ *                                                        DROPPED u64 stable step: too slow for the
+ *                                                                log; the last packet
  *
  * Blocking sockets; every length is checked before memory is touched. Decides nothing. */
 #ifndef SPOTNIK_TRANSFER_PACKET_H
@@ -46,6 +48,7 @@ enum spotnik_packet_kind {
     SPOTNIK_PACKET_WAIT,
     SPOTNIK_PACKET_SORRY,
     SPOTNIK_PACKET_EXTRA,
+    SPOTNIK_PACKET_DROPPED,
 };
 
 struct spotnik_packet {

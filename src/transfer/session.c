@@ -313,6 +313,17 @@ static bool is_ended(struct spotnik_session *session)
     return ended;
 }
 
+/* It was too slow for the log. From where we are it knows whether a view can still let it in. */
+static void tell_dropped(struct spotnik_session *session)
+{
+    pthread_mutex_lock(&session->donor->lock);
+    bool tell = session->dropped && !session->donor->stopping && !session->donor->outside;
+    uint64_t stable = session->donor->stable;
+    pthread_mutex_unlock(&session->donor->lock);
+    if (tell)
+        spotnik_packet_send_u64(session->fd, SPOTNIK_PACKET_DROPPED, stable);
+}
+
 static int turn(struct spotnik_session *session, bool *more)
 {
     struct pollfd wait[2] = { { session->fd, POLLIN, 0 }, { session->event, POLLIN, 0 } };
@@ -360,6 +371,7 @@ void *spotnik_session_run(void *argument)
     spotnik_packet_patience(session->fd, REQUEST_PATIENCE_NS);
     while (!is_ended(session) && turn(session, &more) == 0)
         continue;
+    tell_dropped(session);
     end(session);
     return NULL;
 }

@@ -146,3 +146,5 @@ class Worker:
                 self.before = 0
             elif words[0] == "error":
                 self.errors.append(" ".join(words[1:]))
+                if words[1] == "0":  # its own checks of sums and samples
+                    self.world.wrong = f"{self.name}: {self.errors[-1]}"

@@ -57,6 +57,8 @@ In all of them no step has two results. Claims:
   moved       a host gets another address: the others go on, a member at the new one comes in
   shrinking   four hosts lose two at once, then one more: the witness names those that are left
 
+Those of neighbours_odd.py are described there.
+
     neighbours.py SPOTNIK WORKER [only]"""
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, ip
 from neighbours_hostile import HOSTILE
+from neighbours_odd import ODD
 from neighbours_paths import disjoint, five, five_disjoint, forgotten, hole, hole_apart, named, oneway, refused, slow
 
 HOSTS = 5
@@ -562,6 +565,7 @@ SCENARIOS = (
     stranded,
     disjoint,
     *HOSTILE,
+    *ODD,
     shrinking,
 )
 

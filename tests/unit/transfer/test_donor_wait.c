@@ -3,10 +3,12 @@
  * one boundary until it is near; one that does not come nearer then either holds the members up for
  * a bounded time, and not again at the next boundary; one that has gone does not hold them up; one
  * that makes more steps than the members is left to itself. What becomes stable while the donor's
- * caller waits in a commit is streamed at once. */
+ * caller waits in a commit is streamed at once. One that reads nothing of its stream is cut off a
+ * while after it was dropped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -115,11 +117,8 @@ static uint64_t behind(void)
     return result;
 }
 
-/* The members are STEPS ahead of the joiner, each of step_ns; in the last WINDOW of them it came
- * `gain` steps nearer. */
-static void fall_behind(uint64_t step_ns, uint64_t gain)
+static void await_stream(void)
 {
-    struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
     bool following = false;
 
     while (!following) { /* its request has come through the socket */
@@ -127,6 +126,15 @@ static void fall_behind(uint64_t step_ns, uint64_t gain)
         following = donor->session->following;
         pthread_mutex_unlock(&donor->lock);
     }
+}
+
+/* The members are STEPS ahead of the joiner, each of step_ns; in the last WINDOW of them it came
+ * `gain` steps nearer. */
+static void fall_behind(uint64_t step_ns, uint64_t gain)
+{
+    struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
+
+    await_stream();
     for (uint64_t step = 1; step <= STEPS; step++)
         spotnik_donor_committed(donor, step, 1, &result);
     stable = STEPS - 1;
@@ -255,6 +263,31 @@ static void test_stable_without_a_boundary(void **state)
     spotnik_packet_done(&packet);
 }
 
+static void test_reads_nothing(void **state)
+{
+    enum { COUNT = 1 << 20 };
+    int64_t *data = calloc(COUNT, sizeof *data);
+    struct spotnik_bucket_result result = { data, COUNT, SPOTNIK_I64, SPOTNIK_SUM };
+    struct spotnik_donor_status status = { 0 };
+    uint64_t step = 1;
+
+    (void)state;
+    assert_non_null(data);
+    await_stream();
+    for (; !status.dropped; spotnik_donor_status(donor, &status))
+        spotnik_donor_committed(donor, step++, 1, &result);
+    assert_int_equal(status.sessions, 1); /* its thread sends, and nobody reads */
+    pthread_mutex_lock(&donor->lock);
+    donor->session->dropped_ns -= 2 * SPOTNIK_S;
+    pthread_mutex_unlock(&donor->lock);
+    spotnik_donor_committed(donor, step++, 1, &result);
+    pthread_mutex_lock(&donor->lock);
+    while (donor->session_count)
+        pthread_cond_wait(&donor->ended, &donor->lock);
+    pthread_mutex_unlock(&donor->lock);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_comes_nearer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stable_without_a_boundary, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reads_nothing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

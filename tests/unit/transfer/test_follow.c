@@ -2,8 +2,9 @@
 /* A joiner's stream, with the engine, the donor and the clock played. Claims: a joiner that replays
  * as slowly as the members step, and so never sees the end of its donor's results, asks to be let
  * in; so does one that sees it. One that lost its donors waits to be let in while a view still may;
- * where none may, it starts over at once. One that finds its donor gone when it tells it of a step
- * does not wait for it to speak. */
+ * where none may, it starts over at once. So does one that was near, and that its donor dropped
+ * since: the donor says where the members are. One that finds its donor gone when it tells it of a
+ * step does not wait for it to speak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +28,8 @@ static uint64_t looks;
 
 /* The clock goes on by replaying, and by as much with each look at the engine. */
 static uint64_t look_ns;
+/* the donor's last word, if any: it has dropped the joiner, with the members at that step */
+static uint64_t dropped_at;
 /* the donor's end, deaf once a result has been handed over; -1: it is not */
 static int deaf_fd = -1;
 uint64_t __wrap_spotnik_clock_ns(void);
@@ -113,6 +116,8 @@ static void send_results(int fd, uint64_t behind)
         if (spotnik_packet_send(fd, SPOTNIK_PACKET_RESULT, head, sizeof head, &word, sizeof word))
             return; /* it is in, and has closed its end */
     }
+    if (dropped_at)
+        spotnik_packet_send_u64(fd, SPOTNIK_PACKET_DROPPED, dropped_at);
 }
 
 static struct spotnik_joiner joiner;
@@ -198,6 +203,18 @@ static void test_far_without_donors(void **state)
     assert_int_equal(replayed, RESULTS);
 }
 
+/* With the same looks it would be in, were a view to let it in. */
+static void test_dropped(void **state)
+{
+    (void)state;
+    dropped_at = RESULTS + BEHIND;
+    follow(1, SPOTNIK_MS, RESULTS + LOOKS);
+    dropped_at = 0;
+    assert_true(asked);
+    assert_true(lost);
+    assert_int_equal(replayed, RESULTS);
+}
+
 /* The results are in the buffer, so there is something to replay and nobody to tell. Its patience
  * lasts for ten looks. */
 static void test_gone_donor(void **state)
@@ -219,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_at_the_end),
         cmocka_unit_test(test_near_without_donors),
         cmocka_unit_test(test_far_without_donors),
+        cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_gone_donor),
     };
 

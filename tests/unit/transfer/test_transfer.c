@@ -454,7 +454,6 @@ static void test_numbers_of_others(void **state)
     bool holding = true;
     uint64_t step;
     pthread_t members;
-
     (void)state;
     fault_of[1] = fault_of[2] = SILENT;
     assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
@@ -484,7 +483,6 @@ static void test_schema_mismatch(void **state)
     struct spotnik_joiner *joiner;
     uint64_t step;
     int extra;
-
     (void)state;
     assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1,
                                           SPOTNIK_I32),
@@ -518,8 +516,8 @@ static void commit_big(uint64_t step, int64_t *data, uint64_t count)
     spotnik_donor_committed(donor[0], step, 1, &result);
 }
 
-/* A joiner that took a snapshot and reads nothing is dropped when the log has its bound, and all is
- * freed. */
+/* A joiner that took a snapshot and acknowledges nothing is dropped when the log has its bound. It
+ * is told so, and where the members are; all is freed. */
 static void test_slow_joiner_is_dropped(void **state)
 {
     enum { COUNT = 1 << 20 };
@@ -528,7 +526,6 @@ static void test_slow_joiner_is_dropped(void **state)
     int64_t *data = calloc(COUNT, sizeof *data);
     uint64_t step = 1;
     int pair[2];
-
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     spotnik_donor_accept(donor[0], pair[1]);
@@ -544,11 +541,15 @@ static void test_slow_joiner_is_dropped(void **state)
         assert_true(status.log_bytes <= (UINT64_C(64) << 20));
     } while (status.dropped == 0 && step < 100);
     assert_int_equal(status.dropped, 1);
+    do
+        assert_int_equal(spotnik_packet_receive(pair[0], &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    while (packet.kind == SPOTNIK_PACKET_WAIT);
+    assert_int_equal(packet.kind, SPOTNIK_PACKET_DROPPED);
+    /* the last but one is stable */
+    assert_true(packet.size == sizeof step && packet.body[0] == step - 2);
     spotnik_donor_stop(donor[0]); /* waits for the session's end */
     spotnik_donor_status(donor[0], &status);
-    assert_int_equal(status.sessions, 0);
-    assert_int_equal(status.log_bytes, 0);
-    assert_int_equal(status.snapshot_bytes, 0);
+    assert_true(!status.sessions && !status.log_bytes && !status.snapshot_bytes);
     spotnik_packet_done(&packet);
     close(pair[0]);
     free(data);
@@ -562,7 +563,6 @@ static void test_strange_requests(void **state)
     };
     struct spotnik_packet packet = { 0 };
     int pair[2];
-
     (void)state;
     for (size_t i = 0; i < sizeof kinds; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
