@@ -223,7 +223,8 @@ static bool is_before(const struct agent *agent, const struct agent_worker *a,
 
 /* The member of lowest rank that runs here; before the first step, the worker that was started
  * first. Of two with one rank the first is dead and not reaped yet, or has heard of the new view
- * later: both are senior, so that no line is lost. In the keeper no worker runs, and all are. */
+ * later. Both count as senior, so that no line is lost. In the keeper no worker runs, and all
+ * are. */
 static bool is_senior(const struct agent *agent, const struct agent_worker *worker)
 {
     if (agent->told)
@@ -295,7 +296,7 @@ static enum agent_end judge_signal(int number, bool left, char *text, size_t siz
     return left ? AGENT_INTERRUPTED : AGENT_LOST;
 }
 
-/* A member that has left is no loss, whatever its process does afterwards: an interpreter that
+/* A member that has left is no loss, whatever its process does afterwards. An interpreter that
  * takes down a large program may need longer than our patience. */
 static enum agent_end judge(struct agent *agent, const struct agent_worker *worker, int status,
                             char *text, size_t size)

@@ -218,8 +218,8 @@ static void peer_touch(const struct spotnik_flat_peer *peer, uint64_t offset, si
         spotnik_segment_touch((const uint8_t *)peer->board + offset, bytes);
 }
 
-/* When somebody is lost, all shares are cut anew, and ours lies a share further up or down at most:
- * have those parts of the others' inputs at hand before, and all that they have for results. */
+/* When a member is lost, all shares are cut anew, and ours moves up or down by one share at most.
+ * Touch those parts of the others' inputs before that, and all of their memory for results. */
 static void neighbourhood_touch(const struct spotnik_share *share, uint32_t number)
 {
     const struct spotnik_flat *flat = &share->flat;
@@ -238,8 +238,8 @@ static void neighbourhood_touch(const struct spotnik_share *share, uint32_t numb
     }
 }
 
-/* At the second and third steps of a view (results of either parity have an area of their own): the
- * first is what everybody has been waiting for. */
+/* This happens at the second and third steps of a view, since results of either parity have an area
+ * of their own. The first step is what everybody has been waiting for. */
 void spotnik_carriage_committed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One round of the search in a directory. The process that makes genesis-<n> founds the job for the
- * n-th time; all others join by any member whose record lies there. n + 1 follows only when no
- * process with a record there can be alive in a view (judge.c). The rules, and why:
+ * n-th time. All others join by any member whose record lies there. genesis-<n + 1> follows only
+ * when no process with a record there can be alive in a view (judge.c). The rules, and why:
  * docs/design/0002-finding-the-job.md. */
 #include <errno.h>
 #include <stdio.h>

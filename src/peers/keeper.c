@@ -158,9 +158,9 @@ static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
     spotnik_engine_lease_set(peers->engine, peers->lease_ns);
 }
 
-/* Once it ran out others may have founded the job again, and a cleaner may have taken their
- * genesis: it is back within one refresh of theirs, so a process that sees none for three has not
- * come in between. */
+/* Once the lease ran out others may have founded the job again, and a cleaner may have taken their
+ * genesis. They put it back within one refresh. So if we see none for three refreshes, nobody has
+ * founded in between. */
 static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool good)
 {
     bool expired = begun_ns >= peers->lease_ns;

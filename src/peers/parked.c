@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member that is cut off from its majority, with a directory: it looks where new members look.
  * Everybody it knew may be dead while the job goes on elsewhere; then it is introduced there. Or
- * nobody else is left: then it founds the next generation from its memory, by the very rule by
- * which newcomers would, and after the same time. Newcomers wait for it that long, so that the
- * newest state is the one that goes on. */
+ * nobody else is left. Then it founds the next generation from its memory, by the same rule as
+ * newcomers, and after the same time. Newcomers wait for it that long, so that the newest state is
+ * the one that goes on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
