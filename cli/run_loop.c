@@ -367,8 +367,8 @@ static void look_at_waiting(struct run *run)
         return;
     run->told_waiting_ns = now_ns();
     run_say(run,
-            "looking for the job: somebody who cannot be reached may be in it; waited for %.0f of "
-            "%.0f s (for whom: spotnik status)",
+            "looking for the job: a process that cannot be reached may be in it; waited %.0f of %.0f "
+            "s (spotnik status names it)",
             (double)ms / 1e3, (double)of_ms / 1e3);
 }
 

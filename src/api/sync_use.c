@@ -293,7 +293,7 @@ int spotnik_sync_use_check(struct spotnik_sync *sync)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "hogwild needs memory that members of one host share, and "
                                     "there is none (SPOTNIK_TRANSPORT=tcp, "
-                                    "or a system without memfd): take adpsgd instead");
+                                    "or a system without memfd); use adpsgd instead");
     if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] != &spotnik_sync_asp)
         return 0;
     if (sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
