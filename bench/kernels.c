@@ -34,7 +34,7 @@
 
 enum { INPUTS_MAX = 8, CELLS_MAX = 400, ROUNDS_MAX = 1000, SMALL = 64 * 1024 };
 
-enum kind { MEMCPY, READ, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE, DEQUANTISE_ADD };
+enum kind { MEMCPY, READ, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE };
 
 struct cell {
     enum kind kind;
@@ -218,9 +218,6 @@ static void run_once(const struct cell *cell)
     case DEQUANTISE:
         kernels->dequantise((float *)output, input[0], count);
         break;
-    case DEQUANTISE_ADD:
-        kernels->dequantise_add((float *)output, (float *)input[1], input[0], count);
-        break;
     }
 }
 
@@ -235,7 +232,6 @@ static void sizes(const struct cell *cell, double *ret_read, double *ret_written
         cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY || cell->kind == READ
             ? bytes
         : cell->kind == WIDEN || cell->kind == DEQUANTISE ? small
-        : cell->kind == DEQUANTISE_ADD                    ? bytes + small
         : cell->kind == TRIAD                             ? 2 * bytes
                                                           : (double)cell->inputs * bytes;
     *ret_written = cell->kind == READ                               ? 0
@@ -441,7 +437,6 @@ static const struct line lines[] = {
     { "bf16 to f32", { .kind = WIDEN, .dtype = SPOTNIK_BF16 } },
     { "quantise", { .kind = QUANTISE } },
     { "dequantise", { .kind = DEQUANTISE } },
-    { "dequantise and add", { .kind = DEQUANTISE_ADD } },
 };
 enum { LINES = sizeof lines / sizeof lines[0] };
 
