@@ -545,7 +545,6 @@ void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)
     spotnik_spares_look(carriage);
 }
 
-/* Nothing of ours is on its way out. */
 bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage)
 {
     for (uint32_t i = 0; i < carriage->lane_count; i++)

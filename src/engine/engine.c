@@ -324,7 +324,6 @@ void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_me
     spotnik_engine_unlock(engine);
 }
 
-/* Async-signal-safe: one atomic store and one write. */
 void spotnik_engine_notice(struct spotnik_engine *engine)
 {
     __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);
