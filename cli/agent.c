@@ -58,8 +58,8 @@ static void variable_set(const char *name, uint32_t value)
 }
 
 /* What torchrun tells its workers, for libraries that look for it. A rank here is a place on this
- * host, which a replacement takes over; the rank and size of the job are the library's to say, and
- * change. MASTER_* are set once for all, by cmd_run.c. */
+ * host, which a replacement takes over. The rank and size in the job change, and only the library
+ * knows them. MASTER_* are set once for all, by cmd_run.c. */
 static void set_torchrun_variables(const struct agent *agent, uint32_t place)
 {
     variable_set("RANK", place);

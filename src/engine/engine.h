@@ -215,7 +215,7 @@ void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_me
  * 0 if none. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] The last fault of a path to another host, and the measure against it; or that the view goes
+/* [any] The last fault of a path to another host, and the measure against it. Or: the view goes
  * round a path that others have found broken. "": none. Returns its age. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
 

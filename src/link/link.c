@@ -3,7 +3,7 @@
  * ear that the peer dialled. The side that wants a link dials first; the other one dials back,
  * naming the connection it answers; then the first one speaks. Decides when a link is up, which one
  * stays where two members dialled each other at once, and what its end proves
- * (docs/design/0004-proof-of-death.md). One rule carries that proof: the core has this link for as
+ * (docs/design/0004-proof-of-death.md). One rule carries that proof. The core has this link for as
  * long as our voice is open, and the last word on a voice that we close alive is GOODBYE. */
 #include <stdlib.h>
 #include <string.h>
@@ -295,7 +295,7 @@ bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id 
 /* ---- in ---- */
 
 /* The first word of the caller: it has our answer. If both called at once and both were answered,
- * the call of the smaller id stays: the larger id hears that one, too, and leaves its own. That it
+ * the call of the smaller id stays. The larger id hears that one, too, and leaves its own. That it
  * has done so already, and speaks on ours, is no reason to leave ours for the call that it has
  * left. */
 static bool is_first_choice(struct spotnik_links *links, const struct spotnik_link *link)

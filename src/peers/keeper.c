@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes on between searches, on a thread of its own. The thread keeps our record in the
  * directory fresh, and keeps the genesis of our lineage there; a younger genesis ends us. While
- * this member is parked, it looks where new members look: everybody it knew may be dead, and the
+ * this member is parked, it looks where new members look. Everybody it knew may be dead, and the
  * job may go on elsewhere, or be over. */
 #include <errno.h>
 #include <stdio.h>

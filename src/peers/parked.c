@@ -70,8 +70,8 @@ static bool goes_before_us(const struct survey *survey, const struct spotnik_rec
     return spotnik_id_compare(record->member.id, survey->self.self.id) < 0;
 }
 
-/* At the address of one that is gone there is another that is parked, and has a record of its own:
- * by that one it is judged. */
+/* Another process, which is parked, has the address of one that is gone. It has a record of its
+ * own, by which it is judged. */
 static bool is_anothers(const struct survey *survey, uint32_t i)
 {
     const struct spotnik_question *question = &survey->question[i];
