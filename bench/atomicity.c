@@ -3,12 +3,12 @@
  * same processes, in turn.
  *
  * tcp: a plain ring over the same kind of sockets. The plain ring has no headers, no steps, no
- * commit, no membership: each member sends a segment to its successor while it receives one from
- * its predecessor, and adds what arrives chunk by chunk with the same kernels; its input is kept
- * intact as ours is. shm: the plain flat all-reduce: copy in what others read, barrier, add up our
- * share, barrier, copy out. Prints tables of medians and the ratio spotnik / plain. With MEMBERS
- * and BYTES: one JSON object for each BYTES, with all times. Usage:
- * atomicity [ITERATIONS [tcp|shm [MEMBERS BYTES...]]]. Let nothing else run. */
+ * commit, no membership. Each member sends a segment to its successor while it receives one from
+ * its predecessor, and adds up what arrives chunk by chunk with the same kernels. It keeps its
+ * input intact, as we do. shm: the plain flat all-reduce: copy in what others read, barrier, add up
+ * our share, barrier, copy out. Prints tables of medians and the ratio spotnik / plain. With
+ * MEMBERS and BYTES: one JSON object for each BYTES, with all times. Usage: atomicity [ITERATIONS
+ * [tcp|shm [MEMBERS BYTES...]]]. Let nothing else run. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -75,27 +75,28 @@ def crossing(results: list[dict[str, Any]]) -> list[str]:
     return out
 
 
-DWELL = """Each size lasts {dwell_s:.1f} s, of which the
-last {measured_s:.1f} s are measured, when a policy has had the windows it needs: as long as 64 steps of AD-PSGD, so one
-average of all models is in nearly every figure of it."""
+DWELL = """Each size lasts {dwell_s:.1f} s.
+The last {measured_s:.1f} s are measured, when a policy has had the windows it needs. They are as long as 64 steps of
+AD-PSGD, so nearly every figure of it has one average of all models in it."""
 
 GRADUAL = """## Gradual: each worker behind a slow card of its own
 
-Each worker computes for {compute_ms:.0f} ms a step (a stand-in that waits) and sends at most {rate} (`SPOTNIK_SHAPE`);
-the model has 1 MB, {load:.1f} computes' time on such a card. {dwell}
+Each worker computes for {compute_ms:.0f} ms a step (a stand-in that waits) and sends at most {rate} (`SPOTNIK_SHAPE`).
+The model has 1 MB; on such a card it takes {load:.1f} times as long as computing. {dwell}
 """
 
 GRADUAL_END = """S-SGD falls little by little. The rule of the paper keeps S-SGD, whose models are equal, down to
 40 %: so long the default `auto` *is* S-SGD, and AD-PSGD is faster. `auto:fastest` (0.9, 0.95) goes for throughput
 alone. Where S-SGD is just at the limit the switch falls into the time that is measured. AD-PSGD's pulls travel while a
-worker computes, so slow cards cost it nothing up to one model a compute; every 64 steps all models are averaged.
+worker computes. So slow cards cost it nothing as long as a model arrives within one step's computing. Every 64 steps
+all models are averaged.
 """
 
 CLIFF = """## Cliff: a second host behind a slow link
 
 Workers 1 to 4 are on one host and share memory, 5 to 8 on a second one: two network namespaces with one link of
 {rate} in each direction between them, through which everything goes that crosses. Each worker computes for
-{compute_ms:.0f} ms a step (a stand-in that waits); the model has 1 MB, {load:.1f} computes' time on the link. {dwell}
+{compute_ms:.0f} ms a step (a stand-in that waits); the model has 1 MB, which takes {load:.1f} times as long on the link. {dwell}
 """
 
 CLIFF_END = """S-SGD loses nothing until the fifth worker comes, and then two thirds: with hierarchy one model crosses
@@ -146,10 +147,10 @@ def page(results: dict[str, list[dict[str, Any]]]) -> str:
     out = [
         "# Fig. 6: workers added one by one",
         "",
-        "Throughput of a worker, relative to one alone, while workers are added one by one, up to eight, all on one",
-        "machine: `bench/fig6.py`, one run of each strategy, other work on the machine held back by agreement. Asked of",
-        "`auto`: within 5 % of the better of S-SGD and AD-PSGD at every size, one switch, no oscillation.",
-        "Of the runs kept here (built at ff38209) load averages afterwards were 0.4 to 2.3; 10 after the last of *gradual*.",
+        "`bench/fig6.py` adds workers one by one, up to eight, all on one machine. It prints the throughput of a worker",
+        "relative to one alone. Each strategy ran once, while other work on the machine was held back by agreement. The goal",
+        "for `auto`: within 5 % of the better of S-SGD and AD-PSGD at every size, one switch, no oscillation. After the runs",
+        "kept here (built at ff38209) load averages were 0.4 to 2.3, and 10 after the last of *gradual*.",
         "",
         *summary(results),
         "",

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast the kernels of src/reduce are beside what memory allows: memcpy and a STREAM triad,
- * measured in the same run, every cell once a round in turn; medians.
+/* How fast the kernels of src/reduce are beside what memory allows. memcpy and a STREAM triad are
+ * measured in the same run, every cell once a round in turn. It prints medians.
  *
  * GB/s counts bytes read and written by the program. The share compares with the triad (two reads,
- * one write) that stores in the same way and ran right before (in every other round: right after),
- * since the speed of memory drifts: its time, scaled by the traffic that must cross to memory. A
- * plain store reads the line before it writes it, so a written byte counts twice there; a streaming
- * store does not. Where that would have a core read faster than a loop that does nothing but read,
- * the time of that loop counts instead. Reading more than two streams side by side is slower by
- * itself: kernels with more inputs are also compared with a loop that adds up as many arrays and
- * does nothing else, two or four lines of each in turn, whichever is faster.
+ * one write) that stores in the same way. The triad runs right before, or in every other round
+ * right after, since the speed of memory drifts. Its time is scaled by the traffic that must cross
+ * to memory. A plain store reads the line before it writes it, so a written byte counts twice
+ * there; a streaming store does not. Where that would have a core read faster than a loop that does
+ * nothing but read, the time of that loop counts instead. Reading more than two streams side by
+ * side is slower by itself. So kernels with more inputs are also compared with a loop that only
+ * adds up as many arrays, two or four lines of each in turn, whichever is faster.
  *
  * All loops work on the same arrays, on pages of 4 KiB, or of 2 MiB where the kernel has them and
  * `huge` is asked for. What is printed is the median over rounds of a round's share, and half the
@@ -34,7 +34,7 @@
 
 enum { INPUTS_MAX = 8, CELLS_MAX = 400, ROUNDS_MAX = 1000, SMALL = 64 * 1024 };
 
-enum kind { MEMCPY, READ, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE, DEQUANTISE_ADD };
+enum kind { MEMCPY, READ, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE };
 
 struct cell {
     enum kind kind;
@@ -218,9 +218,6 @@ static void run_once(const struct cell *cell)
     case DEQUANTISE:
         kernels->dequantise((float *)output, input[0], count);
         break;
-    case DEQUANTISE_ADD:
-        kernels->dequantise_add((float *)output, (float *)input[1], input[0], count);
-        break;
     }
 }
 
@@ -235,7 +232,6 @@ static void sizes(const struct cell *cell, double *ret_read, double *ret_written
         cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY || cell->kind == READ
             ? bytes
         : cell->kind == WIDEN || cell->kind == DEQUANTISE ? small
-        : cell->kind == DEQUANTISE_ADD                    ? bytes + small
         : cell->kind == TRIAD                             ? 2 * bytes
                                                           : (double)cell->inputs * bytes;
     *ret_written = cell->kind == READ                               ? 0
@@ -441,7 +437,6 @@ static const struct line lines[] = {
     { "bf16 to f32", { .kind = WIDEN, .dtype = SPOTNIK_BF16 } },
     { "quantise", { .kind = QUANTISE } },
     { "dequantise", { .kind = DEQUANTISE } },
-    { "dequantise and add", { .kind = DEQUANTISE_ADD } },
 };
 enum { LINES = sizeof lines / sizeof lines[0] };
 

@@ -34,8 +34,8 @@ def reliability(table, path):
 def section(p, out, folder):
     """Appends the section to the list of lines `out`."""
     sets = a.months(p)
-    out += [TITLE, "", """A chance is stated for many starts: what `spotnik plan` would print then and there for four spot machines, a start-up of six
-minutes, and each of 16 jobs (4, 8, 16 and 36 h to a deadline; work for 25, 45, 65 and 85 % of that). It rests on regimes learned
+    out += [TITLE, "", """A chance is stated for many starts. It is what `spotnik plan` would print then and there, for four spot machines with a
+start-up of six minutes. There are 16 jobs: 4, 8, 16 and 36 h to a deadline, with work for 25, 45, 65 and 85 % of that. It rests on regimes learned
 from other places in other months, and on what was seen of the place until the start (a day at least). What came is the same job
 replayed on the trace itself. An interval is the middle 95 % of 1 000 draws of whole blocks: three days of one place. A decile holds
 when the mean stated chance lies in the interval, and within 10 points of what came true.

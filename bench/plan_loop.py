@@ -268,9 +268,9 @@ def section(_planner, out, folder):
     rows, anew, first = kept["rows"], [row[2] for row in kept["rows"]], [row[3] for row in kept["rows"]]
     out += [TITLE, "", f"`{command(kept)}`: a job on processes of one host, at {kept['clock']:g} times speed. {kept['work']:g} h of work for "
             f"{MACHINES} machines, {kept['deadline']:g} h to the deadline, spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. Machines come "
-            "and go as traces of February 2023 say; regimes are of October 2022. A start is run twice: `spotnik fleet` has plans made anew every "
-            "quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status" + f"{follow}`); or the first plan is kept, and "
-            "only the chance of what runs is stated anew. The last chance is the last one before the end, or before the deadline."
+            "and go as traces of February 2023 say; regimes are of October 2022. Each start is run twice. Once `spotnik fleet` orders new plans "
+            "every quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status" + f"{follow}`). Once the first "
+            "plan is kept, and only the chance of what runs is stated anew. The last chance is the last one before the end, or before the deadline."
             + (" Others used the host meanwhile." if kept.get("busy") else ""), "",
             "| place, day | plans | fleet changed | chance, new plans: first | half-way | last | in time | h | $ | "
             "chance, first plan: half-way | last | in time | h | $ | new plans paid |", "|" + "---|" * 15]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member whose steps take the time that a machine needs for its share, on a fast clock: it sleeps
+/* A member whose steps take the time that a machine needs for its share, on a fast clock. It sleeps
  * instead of computing, so that a laptop holds a fleet. For plan_loop.py.
  *
  *     plan_loop_worker STEPS BATCH MICROSECONDS_PER_SAMPLE

@@ -196,10 +196,10 @@ def scavenger(p, out, folder):
                f"to all sixteen rows the same form is {every:.2f} % off.")
     observed = {(float(r["global_batch_B"]), float(r["workers_K"])): float(r["time_h_observed"])
                 for r in rows_of(p.path("scavenger", "scavenger_fig10_resnet18.csv"))}
-    out += [f"The paper's own form, epochs linear in B^-1/2 and an iteration linear in B and K, is "
-            f"{plan_forms.paper_mape(observed):.2f} % off from the same four rows (the paper prints 4 % for partial search); a "
-            f"surface through the four corners whose inner levels were fitted to the very rows it is tested on still misses by "
-            f"{plan_forms.oracle_mape(observed):.2f} %.", ""]
+    out += [f"The paper's own form has epochs linear in B^-1/2 and an iteration linear in B and K. From the same four rows it is "
+            f"{plan_forms.paper_mape(observed):.2f} % off (the paper prints 4 % for partial search). A surface through the four "
+            f"corners still misses by {plan_forms.oracle_mape(observed):.2f} %, with inner levels fitted to the very rows it is "
+            f"tested on.", ""]
     runs = [(r["global_batch_B"], float(r["epochs_to_target"]))
             for r in rows_of(p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv"))]
     scatter = plan_forms.epochs_scatter(runs)

@@ -11,8 +11,8 @@
  * writes the trace) has SETTLE_MS to come to the new mode; then BLOCK_MS are measured. The member
  * that was rank 0 prints a line a block: round, mode, milliseconds a step.
  *
- * A switch puts the engine's own pointers aside under the engine's lock: a job cannot be told to do
- * this, since a recorder with gaps could not be replayed. */
+ * A switch puts the engine's own pointers aside under the engine's lock. The library has no call
+ * for it, since a recorder with gaps could not be replayed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -103,27 +103,33 @@ def table(results: Results, size: str, size_bytes: int) -> str:
 
 TEXT = """# A step against the number of members
 
-`bench/scale.py BUILD`: simulation, so the same numbers on every machine, loaded or not; about 90 s of one processor. Members that compute
-nothing reduce one bucket of F32 in every step, in five ways:
+`bench/scale.py BUILD` simulates, so it prints the same numbers on every machine, loaded or not. It
+takes about 90 s of one processor. Members that compute nothing reduce one bucket of F32 in every
+step, in five ways:
 
 * **ring, 1 a host**: every member has a host of its own, and the bucket goes round the ring whatever its size (`--ring`).
-* **tree, 1 a host**: the same members as they are: 4 KiB go from everybody to everybody up to 8 members, and up a tree beyond
-  ([0013](../design/0013-tree.md)). 25 MiB go round the ring.
+* **tree, 1 a host**: the same members by default. 4 KiB go from everybody to everybody up to 8
+  members, and up a tree beyond ([0013](../design/0013-tree.md)). 25 MiB go round the ring.
 * **ring, 8 in a row**: eight members on each host, one ring of all members, neighbours together: one stream leaves each host.
 * **ring, 8 scattered**: the same, but every neighbour is on another host: eight streams leave each host, through one card.
-* **by hosts**: eight members on each host add up in memory, and one of them takes part in a ring of hosts
-  ([0010](../design/0010-hierarchy.md)), with 4 KiB in a tree of hosts; the default where members share hosts. `spotnik sim --scale N --per-host 8 --bucket 25MiB`.
+* **by hosts**: eight members on each host add up in memory, and one of them takes part in a ring of
+  hosts ([0010](../design/0010-hierarchy.md)). 4 KiB go up a tree of hosts. This is the default
+  where members share hosts: `spotnik sim --scale N --per-host 8 --bucket 25MiB`.
 
-A host's card carries @gbit@ Gbit/s; between hosts a frame takes 0.05 to 0.17 ms, 0.11 on the average, besides; within a host 0.02 to 0.025.
-Memory gives each member 4 GB/s of what it copies, adds up or takes out of a socket, which is about what adding up eight inputs gave on a
-real machine ([kernels](kernels.md)), and too little for copying alone; the last of the ways has 16 GB/s. Of the 25 MiB each process holds
-a model of 64 KiB, with chunks, slices, cards and memory smaller by the same factor. Times in ms: a step, mean of three after the first (by
-hosts: after three); *wire*: 2(N - 1)/N of the bucket through one card (by hosts 2(H - 1)/H, so for
-two hosts half of what the table says); *hops, by hosts*: 2(H - 1) times 0.11 ms for H hosts, in a tree twice
-its height; *loss*: from one member killed until all others have committed the next step. Every result is compared, bit for bit, with the same sum made in one place.
+A host's card carries @gbit@ Gbit/s. Latency is added to that: 0.05 to 0.17 ms a frame between
+hosts, 0.11 on average, and 0.02 to 0.025 ms within a host. Each member copies, adds up and reads
+from sockets at 4 GB/s. A real machine had about that for adding up eight inputs
+([kernels](kernels.md)), and more for copying alone. The last of the ways has 16 GB/s. In place of
+25 MiB each process holds a model of 64 KiB; chunks, slices, cards and memory are smaller by the
+same factor. Times are in ms. A step is the mean of three after the first (by hosts: after three).
+*Wire* is 2(N - 1)/N of the bucket through one card; by hosts it is 2(H - 1)/H, for two hosts half
+of what the table says. *Hops, by hosts* is 2(H - 1) times 0.11 ms for H hosts, in a tree twice its
+height. *Loss* lasts from the kill of one member until all others have committed the next step. The
+simulator compares every result, bit for bit, with the same sum made in one place.
 
-Not played: rings of 1 000, which exchange two million frames a step (so rings end at @ring_max@, all else at 1 000), and eight members on one
-host, which are neither. Not simulated: the receiving side of a card, other programs, processors that members share.
+Two cases are left out. Eight members on one host use no network. Rings of 1 000 exchange two
+million frames a step, so rings end at @ring_max@, and all else at 1 000. Not simulated are the
+receiving side of a card, other programs, and processors that members share.
 
 ## A bucket of 4 KiB
 
@@ -148,7 +154,8 @@ host, which are neither. Not simulated: the receiving side of a card, other prog
   processor of its own, and a hop within the host takes 0.02 ms, always. And nothing ensures that order: a view stands as its members came.
 * **From some 100 hosts on a segment of 25 MiB is one chunk**, so the pieces no longer overlap and each hop is taken whole before the next:
   at 1 000 members 100 ms (78 with faster memory), of which the wire needs 42 and the hops 27.
-* **A loss costs what the passes cost, and those go round all members, not hosts**; with a small bucket it costs hardly anything else.
+* **A loss costs what the passes cost, and those go round all members, not hosts.** With a small
+  bucket it costs hardly anything else.
 
 An earlier version of this page had rings of 1 000 members, one on each host: 219 ms for 4 KiB and 306 ms for 25 MiB. The second counted the
 transmission of a chunk twice a hop where a segment is one chunk; this simulator counts it once (at 512: 169 ms where that page had 198).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line with a delay, and with a cap on each flow as clouds have it, for kernels without netem:
- * whatever enters tap device A leaves tap device B at once, and what enters B leaves A DELAY_MS
- * later, the frames of one TCP connection no faster than FLOW_MBIT (0: as they come). Of what a
+/* A line with a delay, and with a cap on each flow as clouds have it, for kernels without netem.
+ * Frames that enter tap device A leave tap device B at once. Frames that enter B leave A DELAY_MS
+ * later. Those of one TCP connection leave no faster than FLOW_MBIT (0: as they come). Of what a
  * flow sends above that QUEUE_MS wait, and the rest is dropped. wire.py puts one before each host.
  * Segments pass whole (virtio headers), so it is no bottleneck at gigabits.
  *

@@ -58,8 +58,8 @@ static void variable_set(const char *name, uint32_t value)
 }
 
 /* What torchrun tells its workers, for libraries that look for it. A rank here is a place on this
- * host, which a replacement takes over; the rank and size of the job are the library's to say, and
- * change. MASTER_* are set once for all, by cmd_run.c. */
+ * host, which a replacement takes over. The rank and size in the job change, and only the library
+ * knows them. MASTER_* are set once for all, by cmd_run.c. */
 static void set_torchrun_variables(const struct agent *agent, uint32_t place)
 {
     variable_set("RANK", place);
@@ -223,7 +223,8 @@ static bool is_before(const struct agent *agent, const struct agent_worker *a,
 
 /* The member of lowest rank that runs here; before the first step, the worker that was started
  * first. Of two with one rank the first is dead and not reaped yet, or has heard of the new view
- * later: both are senior, so that no line is lost. In the keeper no worker runs, and all are. */
+ * later. Both count as senior, so that no line is lost. In the keeper no worker runs, and all
+ * are. */
 static bool is_senior(const struct agent *agent, const struct agent_worker *worker)
 {
     if (agent->told)
@@ -295,7 +296,7 @@ static enum agent_end judge_signal(int number, bool left, char *text, size_t siz
     return left ? AGENT_INTERRUPTED : AGENT_LOST;
 }
 
-/* A member that has left is no loss, whatever its process does afterwards: an interpreter that
+/* A member that has left is no loss, whatever its process does afterwards. An interpreter that
  * takes down a large program may need longer than our patience. */
 static enum agent_end judge(struct agent *agent, const struct agent_worker *worker, int status,
                             char *text, size_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik bench allreduce: how long a step with one bucket takes here, for every way to move it;
- * and which algorithm the library takes at each size, and why. Options and tables;
+/* spotnik bench allreduce: how long a step with one bucket takes here, for every way to move it. It
+ * also says which algorithm the library takes at each size, and why. Options and tables;
  * bench_allreduce_worker.c measures. */
 #include "bench_allreduce.h"
 

@@ -145,8 +145,8 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
 }
 
 /* Steps until memory is shared in `way`, where it can be: the first ones of a view go round the
- * ring. How many that takes is a matter of time, so the first worker looks, and all go by what it
- * says: the sum of a bucket to which nobody else adds. */
+ * ring. How many iterations that takes depends on time, so the first worker decides. All read its
+ * number as the sum of a bucket to which nobody else adds. */
 static void settle(const struct worker *worker, enum allreduce_way way)
 {
     double until_ms = now_ms() + SETTLE_MS;

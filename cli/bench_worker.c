@@ -48,7 +48,7 @@ static void report_view(struct bench_board *board, struct bench_report *report, 
     tell(board);
 }
 
-/* The recovery record of a view is complete once this member has committed in it: a view that
+/* The recovery record of a view is complete once this member has committed in it. A view that
  * replaces another before that is reported with the next commit. */
 static int work(struct bench_board *board, struct bench_report *report, spotnik_job *job,
                 float *data, size_t count)

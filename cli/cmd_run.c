@@ -414,9 +414,9 @@ static void set_master(void)
         close(fd);
 }
 
-/* Workers of one host share its processors. Libraries that compute (BLAS, OpenMP, PyTorch) start as
- * many threads as there are processors in each of them, which wait for one another by spinning: a
- * step then takes many times as long. */
+/* Workers of one host share its processors. In each worker, libraries that compute (BLAS, OpenMP,
+ * PyTorch) start as many threads as there are processors. The threads wait for one another by
+ * spinning, and a step takes many times as long. */
 static void set_threads(uint32_t workers)
 {
     char text[16];

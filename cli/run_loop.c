@@ -366,10 +366,11 @@ static void look_at_waiting(struct run *run)
         || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
         return;
     run->told_waiting_ns = now_ns();
-    run_say(run,
-            "looking for the job: somebody who cannot be reached may be in it; waited for %.0f of "
-            "%.0f s (for whom: spotnik status)",
-            (double)ms / 1e3, (double)of_ms / 1e3);
+    run_say(
+        run,
+        "looking for the job: a process that cannot be reached may be in it; waited %.0f of %.0f "
+        "s (spotnik status names it)",
+        (double)ms / 1e3, (double)of_ms / 1e3);
 }
 
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,

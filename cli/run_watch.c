@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the members tell the agent through the table of slots, and what follows for the run: when
- * the job is done, when its members wait for others, when nobody can come. */
+/* What the members tell the agent through the table of slots, and what follows for the run. When is
+ * the job done, when do its members wait for others, when can nobody come? */
 #include <stdio.h>
 #include <string.h>
 

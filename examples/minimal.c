@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole of a fault-tolerant training loop: fit a line to points by gradient descent, with
  * however many members there are. Run it alone (`minimal`), or as four members of which you may
- * kill any (`spotnik run -n 1:4 -- minimal`). charlm.c is the grown-up version, with an optimiser,
+ * kill any (`spotnik run -n 1:4 -- minimal`). charlm.c is the full version, with an optimiser,
  * overlapping buckets, notices and a log. */
 #include "spotnik/spotnik.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strategy of the program's own, from the primitives: each member steps by itself, and every
- * fourth step all models go half of the way to their average. The rule is begin() and finish(); the
- * rest is minimal.c with another update.
+/* A strategy of the program's own, made from the primitives. Each member steps by itself, and in
+ * every fourth step all models go half of the way to their average. The rule is begin() and
+ * finish(); the rest is minimal.c with another update.
  *
  *     spotnik run -n 2:4 --respawn --kill-every 2s -- sync_rule */
 #include "spotnik/sync.h"

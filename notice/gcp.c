@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Google Cloud: a value is read once, then asked for with wait_for_change, which answers when it is
- * another one. The tag of the last answer goes along, so that a change between two questions is not
- * missed; a wait that breaks begins anew with a plain reading. */
+ * another one. The request carries the tag of the last answer, so that no change between two
+ * requests is missed. A wait that breaks begins anew with a plain reading. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

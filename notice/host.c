@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of a host asks the clouds, however many agents the host has. The first watcher with
- * the same questions takes a name among the abstract sockets of its network namespace; the others
- * connect to it, hear what it tells, and let their own sources sleep. When it ends, one of them
- * takes the name. When it says nothing for SILENCE_NS (a suspended job), each asks for itself until
- * it speaks again. Only processes of one user believe each other. */
+/* One process of a host asks the clouds, however many agents the host has. The first of the
+ * watchers with the same sources takes a name among the abstract sockets of its network namespace.
+ * The others connect to it, hear what it tells, and let their own sources sleep. When it ends, one
+ * of them takes the name. When it says nothing for SILENCE_NS (a suspended job), each asks for
+ * itself until it speaks again. Only processes of one user believe each other. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's own sources. A command is run again and again: each line that it prints is a notice,
- * and when it ends well without a line there is none; one that goes on running may print lines as
- * they come. A file: as long as it exists there is a notice, in its first line. */
+/* The user's own sources. The watcher runs a command again and again. Each line that it prints is a
+ * notice. If it ends well without a line, there is none. A command that goes on running may print
+ * lines as they come. A file: as long as it exists there is a notice, in its first line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is anybody there at all? While a source looks for its cloud, a plain connection goes before the
- * question. libcurl costs more than all else that a watcher does at its start: where there is no
- * cloud it is never loaded. */
+/* Is anybody there at all? While a source looks for its cloud, it tries a plain connection before
+ * it asks. Loading libcurl costs more than all else that a watcher does at its start. Where there
+ * is no cloud it is never loaded. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guard: a process between a worker and the program it runs. It leads the program's process
- * group. When the worker is killed, the kernel tells the guard, which kills the whole group: else
- * ranks of an MPI job, or what a script has started, would go on computing for nobody. When the
- * guard itself is killed, the kernel kills the program. */
+ * group. When the worker is killed, the kernel tells the guard, which kills the whole group. Else
+ * ranks of an MPI job, or processes of a script, would go on computing for nobody. When the guard
+ * itself is killed, the kernel kills the program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -234,9 +234,9 @@ static bool is_there(const struct bag_work *work)
     return access(path, F_OK) == 0;
 }
 
-/* Somebody wants the machine back. Slurm signals every process of a job, so the program may end by
- * it before we have asked it to, or heard of it ourselves: that is no failure, which would cost it
- * one of its tries. */
+/* Somebody wants the machine back. Slurm signals every process of a job. So the program may end by
+ * the signal before we have asked it to, or heard of it ourselves. That is no failure, which would
+ * cost the job a try. */
 static bool was_sent_away(const struct bag_work *work, int status)
 {
     return WIFSIGNALED(status) && (work->leaving || WTERMSIG(status) == SIGTERM);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik fleet: keep as many machines as the plan wants. What is wanted is in the plan, what there
- * is in the engine, so it may die and be started again at any time; where several run, a lock lets
- * one act. */
+/* spotnik fleet: keep as many machines as the plan wants. The plan says what is wanted, and the
+ * engine what there is. So the command may die and be started again at any time. Where several run,
+ * a lock lets one act. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

@@ -102,9 +102,10 @@ SPOTNIK_API int spotnik_settle(spotnik_job *job, const char *name, float *data, 
 
 /**
  * Open the store @p name, @p count elements of F32, which all members hold together. The library
- * divides it by bytes over the members of the view and keeps each part on @p copies of them (1 to
- * 8; 2 survives the loss of any member, 3 of any two at a time). It starts as @p initial, the same
- * on every member, copied at once. A member that opens it later takes over the others' content.
+ * divides it by bytes over the members of the view and keeps each part on @p copies of them, 1 to
+ * 8. 2 copies survive the loss of any member, 3 of any two at a time. It starts as @p initial, the
+ * same on every member, copied at once. A member that opens it later takes over the others'
+ * content.
  *
  * Call it any time: before the first step, between steps, or in a program that joins late. A member
  * that has not opened the store holds its part all the same once another member has opened it. So

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calibration. For starts in every trace the chance is what `spotnik plan` would print for a spot
- * fleet of this size then and there: by the same simulation, from the trace until the start
- * (--unknown: not even that) and from regimes learned elsewhere. What came is the same job replayed
- * on the trace itself. */
+/* Calibration. For each start in every trace the chance is what `spotnik plan` would print then and
+ * there for a spot fleet of this size. The same simulation states it, from the trace until the
+ * start (--unknown: not even that) and from regimes learned elsewhere. What came is the same job
+ * replayed on the trace itself. */
 #include "calibrate.h"
 #include "plan/calibration.h"
 #include "plan/fleet.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where in a JSON file a value stands, for faults about values that are JSON but make no sense.
- * jansson tells lines of broken JSON only, so the text is read again, once something is wrong: the
- * container is the first object or list in the text that equals it, and its members are counted
- * off. An equal one further up has the same fault. What does not come from a file of that name,
- * such as a profile kept in a database, has no place. */
+ * jansson knows lines of broken JSON only. So once something is wrong, this file reads the text
+ * again. The container is the first object or list in the text that equals it; its members are
+ * counted off. An equal one further up has the same fault. What does not come from a file of that
+ * name, such as a profile kept in a database, has no place. */
 #include "plan/jsonfile.h"
 #include "plan/table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The search. It keeps candidates by three closed-form scores: cost, time, and cost among those
  * that are in time. So the simulation sees cheap, fast and balanced ones. It does so by each score
- * for fleets of spot only, of both, and of on-demand only: the closed form does not see that the
+ * for fleets of spot only, of both, and of on-demand only. The closed form does not see that the
  * dearer ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
@@ -184,8 +184,8 @@ static void search_single(struct search *s)
     }
 }
 
-/* Pairs of the cheapest options per sample: two spot types against losses that come together, or a
- * few on- demand machines that keep the job alive under a spot fleet. */
+/* Pairs of the cheapest options per sample. Two spot types help against losses that come together;
+ * a few on-demand machines keep the job alive under a spot fleet. */
 static void search_pairs(struct search *s)
 {
     size_t most = s->option_count < PAIRED ? s->option_count : PAIRED;

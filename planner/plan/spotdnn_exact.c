@@ -6,9 +6,9 @@
  *     P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex: below its chord on [b_low, b_high],
  *
  * which is linear in U and V. And the deadline needs U >= (D - e b_high)/T_obj. Both together, with
- * a multiplier for the second, give every machine a reduced price: a partial plan
- * whose cheapest completion in reduced prices is not below the bound cannot win. The range of b is
- * cut into pieces so that the chords lie close. */
+ * a multiplier for the second, give every machine a reduced price. A partial plan whose cheapest
+ * completion in reduced prices is not below the bound cannot win. The range of b is cut into pieces
+ * so that the chords lie close. */
 #include "plan/model_spotdnn.h"
 
 #include <math.h>

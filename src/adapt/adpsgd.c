@@ -7,8 +7,8 @@
  * nobody is asked twice, and every peer is as likely as before.
  *
  * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient
- * Descent", ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As
- * there, the graph is bipartite so that no two wait for each other: even ranks are active and
+ * Descent", ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As in
+ * the paper, the graph is bipartite, so that no two wait for each other. Even ranks are active and
  * choose a random odd one, which is passive. */
 #include "adapt/strategy.h"
 

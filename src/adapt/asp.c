@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ASP: asynchronous parallel SGD around a parameter store (Ho et al., NeurIPS'13, with unbounded
- * staleness; Dean et al., NeurIPS'12). The store is the members themselves (shards.h, store.h);
- * what is pushed is the update that the member's own optimiser makes of its gradient, so that any
- * optimiser will do; for plain SGD that is the classical rule. What is fetched comes where the
- * gradient was, which is of no more use; the centre is what all agree on. Where nothing can be
- * fetched, the member goes on from its own update. */
+ * staleness; Dean et al., NeurIPS'12). The store is the members themselves (shards.h, store.h). A
+ * member pushes the update that its own optimiser makes of its gradient, so any optimiser will do.
+ * For plain SGD that is the classical rule. What is fetched comes where the gradient was, which is
+ * of no more use; the centre is what all agree on. Where nothing can be fetched, the member goes on
+ * from its own update. */
 #include "adapt/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

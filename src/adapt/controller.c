@@ -104,8 +104,8 @@ static double mean_time(const controller_t *c)
     return sum / c->size;
 }
 
-/* Slower after the increase than before it: the batch before it is as much as this member takes
- * with profit (a cache, a memory, a saturated device). */
+/* Slower after the increase than before it. So a larger batch than the one before does not pay for
+ * this member (a cache, a memory, a saturated device). */
 static void learn_bound(const struct spotnik_batch_config *config,
                         struct spotnik_batch_member *member)
 {

@@ -15,13 +15,13 @@
  *       it
  *
  * Where the paper is silent: the global batch is conserved exactly (largest remainder; their rule
- * as printed lets it drift), the fall that teaches a bound must exceed `fall_band` (measured times
- * are noisy; 0 is the paper's rule), and an adjustment needs `window` steps behind it.
+ * as printed lets it drift). The fall that teaches a bound must exceed `fall_band` (measured times
+ * are noisy; 0 is the paper's rule). An adjustment needs `window` steps behind it.
  *
- * Where we differ: t_k is no plain EWMA, but robust (timing.h), and a change must also be above
- * what noise makes of t_k (`caution`; 0 is the paper's rule): with 5 % noise a mean of five steps
- * leaves a dead-band of 5 % every few windows though nothing has changed. Every step adds data, so
- * real differences show in the end.
+ * Where we differ: t_k is no plain EWMA, but robust (timing.h). A change must also exceed the noise
+ * of t_k (`caution`; 0 is the paper's rule). With 5 % noise a mean of five steps leaves a dead-band
+ * of 5 % every few windows, though nothing has changed. Every step adds data, so real differences
+ * show in the end.
  *
  * Pure; times come from a committed all-reduce, so all members decide alike (adapt/same_bits.h).
  * The controller is plain data: it is part of the registered state, so joiners get it too. */

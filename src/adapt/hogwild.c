@@ -8,7 +8,7 @@
  * Members read and write components one by one, relaxed, so each is a number that some member
  * wrote. Read, add and write are not one act, and an update that falls between may be lost: that is
  * the paper's bargain. An update writes only the elements that it changes. Hosts meet in the
- * average of all models every N steps, as in every asynchronous strategy: each member adds its part
+ * average of all models every N steps, as in every asynchronous strategy. Each member adds its part
  * of the way there to its host's memory. */
 #include "adapt/strategy.h"
 

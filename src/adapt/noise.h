@@ -5,8 +5,8 @@
  *
  * Gradient noise scale: McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv
  * 1812.06162), appendix A.1, smoothed and divided as KungFu does (OSDI'20). With mini-batches of
- * different size, B_small is their harmonic mean: then the mean of |g_k|^2 is |G|^2 + S / B_small,
- * and both estimates stay without bias.
+ * different sizes, B_small is their harmonic mean. Then the mean of |g_k|^2 is |G|^2 + S / B_small,
+ * and both estimates stay unbiased.
  *
  * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K,
  * smoothed.

@@ -37,9 +37,9 @@ uint32_t spotnik_shards_of(const struct spotnik_shards *shards, uint64_t byte);
 uint32_t spotnik_shards_holder(const struct spotnik_shards *shards, uint32_t i, uint32_t copy);
 bool spotnik_shards_holds(const struct spotnik_shards *shards, uint32_t rank, uint32_t i);
 
-/* After a view change, where `to` (a rank of the new view) finds the bytes from `begin` on that it
- * holds from now on: *ret_end is the end of the piece that lies in one range of either view; the
- * result is a rank of the new view, `to` itself where it has held them before;
+/* After a view change: where does `to`, a rank of the new view, find the bytes from `begin` on that
+ * it holds from now on? *ret_end is the end of the piece that lies in one range of either view.
+ * Returns a rank of the new view, or `to` itself where it has held them before.
  * SPOTNIK_SHARD_NOBODY: all old holders are lost. `now[r]` is the rank in the new view of rank r of
  * the old one, or SPOTNIK_SHARD_NOBODY. Receivers are spread over the holders. */
 uint32_t spotnik_shards_source(const struct spotnik_shards *old, const struct spotnik_shards *new,

@@ -12,7 +12,7 @@
 #define DIFFERENCE 1.128 /* mean difference of two values of deviation 1 */
 
 /* Deviation of a block's median, from the difference of the two values that enclose it (of five:
- * the second and the fourth): one step that takes ages is not noise of the median. */
+ * the second and the fourth). So one very long step does not count as noise of the median. */
 static const double enclosed[SPOTNIK_BATCH_BLOCK + 1] = { 0, 0, 0.627, 0.396, 0.919, 0.541 };
 
 static void sort(double *x, uint32_t count)

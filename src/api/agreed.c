@@ -25,7 +25,6 @@ struct spotnik_agreed_table {
     const void *decisions;
     size_t decisions_size;
     double noise;
-    uint32_t cost_us;
     uint32_t before;
     uint32_t samples; /* of our share of the step committed last; UINT32_MAX: not known */
     uint64_t loads;   /* of the job, when `before` was looked at last */
@@ -75,12 +74,6 @@ void spotnik_agreed_noise_set(struct spotnik_job *job, double noise)
 {
     if (job->agreed)
         job->agreed->noise = noise;
-}
-
-void spotnik_agreed_cost_set(struct spotnik_job *job, uint32_t cost_us)
-{
-    if (job->agreed)
-        job->agreed->cost_us = cost_us;
 }
 
 void spotnik_agreed_check_watch(struct spotnik_job *job, const void *decisions, size_t size)
@@ -154,12 +147,10 @@ static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table
         .check = check_of(table),
         .before = table->before,
         .noise = table->noise,
-        .cost_us = table->cost_us,
         .timed = job->pace.part == SPOTNIK_PACE_COMPUTE ? table->samples : 0,
     };
     row->compute_us += row->compute_us == 0;
     table->noise = 0;
-    table->cost_us = 0;
 }
 
 void spotnik_agreed_begin(struct spotnik_job *job)

@@ -28,8 +28,8 @@ struct spotnik_agreed_row {
     uint32_t check;
     /* 1 + the share this member had in the last step it committed; 0: it had none */
     uint32_t before;
-    double noise;     /* what spotnik_agreed_noise_set() said in this step; else 0 */
-    uint32_t cost_us; /* what spotnik_agreed_cost_set() said in this step; else 0 */
+    double noise; /* what spotnik_agreed_noise_set() said in this step; else 0 */
+    uint32_t unused;
     /* given early: samples of the share that compute_us is of, UINT32_MAX: not known. 0: given at
      * the commit */
     uint32_t timed;
@@ -52,7 +52,6 @@ const struct spotnik_agreed *spotnik_agreed_get(const struct spotnik_job *job);
 
 /* For our row of the begun step. Nothing where it is not on. */
 void spotnik_agreed_noise_set(struct spotnik_job *job, double noise);
-void spotnik_agreed_cost_set(struct spotnik_job *job, uint32_t cost_us);
 
 /* What `check` is the hash of from now on: registered memory, without holes, in which decisions are
  * kept. */

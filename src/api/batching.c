@@ -10,9 +10,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-/* A fall of throughput that teaches an upper bound, for good: on machines that others use too, less
- * than that comes and goes by itself, and the rule follows it anyway. A memory that overflows is
- * more. */
+/* How far throughput must fall to teach an upper bound, for good. On shared machines a smaller fall
+ * comes and goes by itself, and the rule follows it anyway. A memory that overflows is more. */
 #define FALL_BAND 0.5
 
 static bool is_given(const struct spotnik_agreed_row *row)

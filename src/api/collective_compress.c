@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-reduces of F32 that travel as something shorter: what is contributed is narrowed here, once,
- * and kept until the commit, so that a step reduced again is reduced from the same bits. The
+/* All-reduces of F32 that travel as something shorter. This file narrows the input once and keeps
+ * it until the commit. So a step that is reduced again is reduced from the same bits. The
  * conversions are src/reduce's, the way back collective_result.c's. */
 #include "reduce/compress.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A program may have
- * been built with an older header, whose struct ends earlier: fields it does not have are never
- * written, and read as their defaults. A number in the environment that cannot be read becomes one
- * that no program would set (NOT_A_NUMBER). So the error comes from spotnik_join(), which can
- * report it. */
+ * been built with an older header, whose struct ends earlier. Fields that it does not have are
+ * never written, and read as their defaults. A number in the environment that cannot be read
+ * becomes one that no program would set (NOT_A_NUMBER). So the error comes from spotnik_join(),
+ * which can report it. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

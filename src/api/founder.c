@@ -49,11 +49,11 @@ static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
     resume->ledger.batch = ours.batch;
     resume->ledger.per_member = ours.per_member;
     if (!spotnik_ledger_is_valid(&resume->ledger))
-        return spotnik_error_return(
-            SPOTNIK_ERR_CHECKPOINT,
-            "a batch of %llu is too small to go on from checkpoint %s, in which more samples "
-            "than that wait to be consumed again: use the batch of then",
-            (unsigned long long)ours.batch, resume->name);
+        return spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
+                                    "a batch of %llu is too small for checkpoint %s: more samples "
+                                    "than that wait in it to be used again; use the batch that "
+                                    "it was written with",
+                                    (unsigned long long)ours.batch, resume->name);
     return 0;
 }
 

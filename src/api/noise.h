@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradient noise of a running job. Every N steps, squared norms of each member's own gradient
- * (agreed.h carries them) and of the averaged one go into the estimators of src/adapt/noise.h.
+/* The gradient noise of a running job. Every N steps the estimators of src/adapt/noise.h take
+ * squared norms: of each member's own gradient (agreed.h carries them), and of the averaged one.
  * People and policies read them; nothing here decides by them. Everything belongs to the caller's
  * thread.
  *

@@ -20,8 +20,8 @@
 #define STALL_S 60
 #define STALL_S_MAX 1000000
 
-/* Members of one host find each other by the boot id of its kernel and the network they live in:
- * containers of one machine share the first, but not their loopback addresses. */
+/* Members of one host find each other by the boot id of its kernel and the network that they live
+ * in. Containers of one machine share the first, but not their loopback addresses. */
 static uint64_t host_id(void)
 {
     char text[64];

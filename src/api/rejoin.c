@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From outside into the job: the first join, and again after the others went on without us (we were
- * stopped, or cut off) or our donors were lost. Each time as a new member with a new id, over the
- * same door. */
+/* The way from outside into the job: the first join, and again after the others went on without us
+ * (we were stopped, or cut off) or our donors were lost. Each time as a new member with a new id,
+ * over the same door. */
 #include <stdio.h>
 #include <time.h>
 
@@ -114,9 +114,9 @@ static int refound(struct spotnik_job *job)
         return rc;
     struct spotnik_founding founding = spotnik_peers_lineage(job->peers);
     job->registry.founding = founding.id;
-    /* In a view before the folder is written to, which may take long: a process of another name at
-     * this address, in no view, would be taken for a proof that the founder has died. Until then
-     * the old record leads here. */
+    /* Enter the view before writing to the folder, which may take long. Else others would find a
+     * process of another id at this address, in no view, and take it for a proof that the founder
+     * has died. Until then the old record leads here. */
     spotnik_engine_rename(job->engine, id);
     rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
     if (!rc)

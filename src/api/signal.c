@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIGTERM as a notice, for a member that spotnik run started. Slurm and systemd signal every
- * process of a step or a unit: not only the agent, which would ask the member to leave, but the
- * member itself, which would die within its step. A program that has said what SIGTERM does, and
- * one that nobody's agent started, are left alone. */
+ * process of a step or a unit. They reach not only the agent, which would ask the member to leave,
+ * but also the member itself, which would die within its step. A program that has said what SIGTERM
+ * does, and one that nobody's agent started, are left alone. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

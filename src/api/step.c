@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step as the caller's loop sees it. What happens inside (losses, recoveries, joins) is the
- * engine's; here calls are checked, and a member that the others went on without joins again
- * without the caller's help:
+/* The step as the caller's loop sees it. Losses, recoveries and joins are the engine's. This file
+ * checks calls. A member that the others went on without joins again without the caller's help:
  *
  *     step_commit  -> EXCLUDED: the begun step is void for us, nothing to apply
  *     step_begin   -> copies the state and goes on */

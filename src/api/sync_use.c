@@ -293,7 +293,7 @@ int spotnik_sync_use_check(struct spotnik_sync *sync)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "hogwild needs memory that members of one host share, and "
                                     "there is none (SPOTNIK_TRANSPORT=tcp, "
-                                    "or a system without memfd): take adpsgd instead");
+                                    "or a system without memfd); use adpsgd instead");
     if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] != &spotnik_sync_asp)
         return 0;
     if (sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
@@ -316,8 +316,8 @@ void spotnik_sync_apply(spotnik_sync *sync, float *model, const float *gradient)
         apply(sync, model, gradient, sync->replica.count);
 }
 
-/* Before anybody else has anything of it: the job may choose its strategy anew, and what is kept
- * for all of it begins with what was saved. */
+/* Called before any other member is there. So the job may choose its strategy anew, and its store
+ * begins with what was saved. */
 void spotnik_sync_resumed(struct spotnik_sync *sync)
 {
     if (sync->identity != sync->own_identity) {

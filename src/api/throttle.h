@@ -25,9 +25,9 @@ struct spotnik_throttle {
 
 /* "0.25": a quarter of the processor. "9:12:18": relative speeds of workers by place
  * (SPOTNIK_SLOT), the largest as fast as `cpus` processors can make them all at once. "...@30us" or
- * "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then; and
- * "...@30us~2%": give or take up to so much in every step, by lot. Into speed, sample_ns, jitter.
- * False: not such a text. */
+ * "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then. "...@30us~2%"
+ * varies every step at random by up to 2 %. Into speed, sample_ns, jitter. False: not such a
+ * text. */
 bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus,
                             struct spotnik_throttle *ret);
 

@@ -41,7 +41,7 @@ static const struct {
       "all from the same code" },
     { SPOTNIK_ERR_ROOT, "the root of a broadcast was lost in this step; the step is committed "
                         "without that bucket: go on "
-                        "with the next step, and broadcast again from a member that is there" },
+                        "with the next step, and broadcast again from a live member" },
     { SPOTNIK_ERR_DIVERGED, "this member's results differ from those of its ring neighbours, so "
                             "its replica cannot be trusted: end "
                             "this process and start it again (it joins with a good copy); check "

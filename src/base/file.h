@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A descriptor for reading the regular file `path`, or -errno. -EINVAL for anything but a regular
- * file: a FIFO without a writer would hold the caller for ever, and a device may have no end. */
+/* A descriptor for reading the regular file `path`, or -errno. -EINVAL for anything else: a FIFO
+ * without a writer would hold the caller for ever, and a device may have no end. */
 int spotnik_file_open(const char *path);
 
 /* Why it failed, in words to put behind "cannot read PATH: ". Valid until the thread's next

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which descriptors are ours, by number and inode: a number that was closed and is somebody else's
- * by now has another inode, and no socket open at the same time has the same. So nothing is done on
- * close. */
+/* Which descriptors are ours, by number and inode. A number that was closed, and names another file
+ * by now, has another inode. No two sockets that are open at once have the same inode. So nothing
+ * is done on close. */
 #include "base/fork.h"
 
 #include <pthread.h>

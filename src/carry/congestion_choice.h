@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which congestion controls of TCP this process may use for its lanes: the system's, or one that
- * SPOTNIK_CONGESTION names, and another to try beside it (congestion.h). Asks the kernel with a
- * socket of its own; decides nothing about when. */
+/* Which congestion controls of TCP this process may use for its lanes. The first is the system's,
+ * or one that SPOTNIK_CONGESTION names. Another is there to be tried beside it (congestion.h). Asks
+ * the kernel with a socket of its own; decides nothing about when. */
 #ifndef SPOTNIK_CARRY_CONGESTION_CHOICE_H
 #define SPOTNIK_CARRY_CONGESTION_CHOICE_H
 

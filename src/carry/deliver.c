@@ -121,8 +121,8 @@ static bool is_shared(const struct spotnik_carriage *carriage,
     return false;
 }
 
-/* What was read in another's memory may have been overwritten meanwhile: then a view has been made
- * without us, or is about to be, and the input comes back. */
+/* The bytes that we read in another's memory may have been overwritten meanwhile. Then a view has
+ * been made without us, or is about to be, and the input comes back. */
 static void move_one(struct spotnik_carriage *carriage, uint32_t number, unsigned half)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];

@@ -2,9 +2,9 @@
 /* The data connections to the members that the view makes us send to: the ring successor, and
  * others that the core names. Each is a lane of one connection, or of more (widen.c). Headers and
  * payload go out straight from the caller's inputs and our results, pulled from the core when the
- * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds
- * and the caller's memory is not touched after its step; from the promise to that view it stays
- * half sent. */
+ * socket takes them. A new view may leave a frame half sent. The lane fills it up with zeros, so
+ * that framing holds and the caller's memory is not touched after its step. From the promise until
+ * that view the frame stays half sent. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -499,7 +499,7 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lan
 }
 
 /* Without a link its peer may be dead, which others find out. It may also have lost all connections
- * at once (a firewall that has forgotten them): then the link comes back, and nobody but us knows
+ * at once (a firewall that has forgotten them). Then the link comes back, and nobody but us knows
  * that data are lost. */
 static void down_tell(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
 {
@@ -545,7 +545,6 @@ void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)
     spotnik_spares_look(carriage);
 }
 
-/* Nothing of ours is on its way out. */
 bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage)
 {
     for (uint32_t i = 0; i < carriage->lane_count; i++)

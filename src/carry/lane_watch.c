@@ -3,8 +3,8 @@
  * acknowledge for longer than a silence. A kernel acknowledges whatever its process does, and a
  * full window leaves nothing unacknowledged, so a slow caller is not accused. Two faults are
  * possible. Nothing gets through: the path is broken, and we tell the core. Or small packets get
- * through, as a question on the control link shows: then large ones vanish (a path that is narrower
- * than its ends believe), and we dial the lane again with small segments. */
+ * through, as a question on the control link shows. Then large ones vanish, since the path is
+ * narrower than its ends believe, and we dial the lane again with small segments. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the caller has from us for its buckets: in our segment, where members of this host
- * reduce it in place, or, where there is none, as any other. */
+/* Memory that the caller gets from us for its buckets. It lies in our segment, where members of
+ * this host reduce it in place. Where there is no segment it is ordinary memory. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The link of shape.h, as one instant: when it will have sent what it was given. Bytes may go as
- * long as that lies no further ahead than a full queue of a network card. A sender that was held up
- * and comes late, because its processor was busy, may make up for it: the link would not have been
- * idle meanwhile. */
+ * long as that lies no further ahead than a full queue of a network card. A sender that comes late
+ * because its processor was busy may make up for it: the link would not have been idle
+ * meanwhile. */
 #include "carry/shape.h"
 
 #include <math.h>

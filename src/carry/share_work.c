@@ -271,8 +271,8 @@ void spotnik_share_neighbours(struct spotnik_carriage *carriage)
     }
 }
 
-/* At the second and third steps of a view (results of either parity have an area of their own): the
- * first is what everybody has been waiting for. */
+/* This happens at the second and third steps of a view, since results of either parity have an area
+ * of their own. The first step is what everybody has been waiting for. */
 void spotnik_carriage_committed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data connections in reserve, to the successors after our own. When the successor is lost, the
- * next one's is taken over at once: dialling and shaking hands in the middle of a recovery would
- * cost more than the passes. Made in quiet times, one view at a time; one that fails is not tried
- * again before the next view. */
+ * connection to the next one is taken over at once. Dialling and shaking hands in the middle of a
+ * recovery would cost more than the passes. Made in quiet times, one view at a time; one that fails
+ * is not tried again before the next view. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

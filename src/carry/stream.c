@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections from the predecessor, and in a small view from all others: header in, ask the
- * core where it belongs, payload straight to its place (or through a scratch chunk where it is
- * reduced). One read takes the rest of a payload, its stamp, and the next header together. A
- * payload counts once its stamp is right: where bytes were taken out of the stream it is not.
+/* Data connections from the predecessor, and in a small view from all others. Read a header, ask
+ * the core where the payload belongs, and read it straight to its place, or through a scratch chunk
+ * where it is reduced. One read takes the rest of a payload, its stamp, and the next header
+ * together. A payload counts once its stamp is right: where bytes were taken out of the stream it
+ * is not.
  *
  * A lane may be several connections (widen.c). Each frame says which turn it has among those of its
  * epoch. The core sees them in that order, as if they had come on one: one before its turn is read
- * into the scratch, and stays there. A frame of an epoch before our own is void, and one before
- * another that has come: its sender has gone over to a view that needs our promise, or goes on
- * without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
+ * into the scratch, and stays there. A frame of an epoch before our own is void, and so is one
+ * older than another that has come. Its sender has gone over to a view that needs our promise, or
+ * goes on without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

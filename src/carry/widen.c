@@ -74,9 +74,9 @@ static uint64_t round_trip_ns(const struct spotnik_lane *lane)
     return (uint64_t)info.tcpi_rtt * SPOTNIK_US;
 }
 
-/* Bytes that the other side has acknowledged, of all that was ever put into the connections: what a
- * socket takes runs ahead of the line by megabytes, which would be percents of a measurement that
- * is made of many short ones. */
+/* Bytes that the other side has acknowledged, of all that was ever put into the connections. A
+ * socket takes megabytes more than the line has carried. In a measurement made of many short ones
+ * that would be several per cent. */
 static uint64_t delivered(const struct spotnik_lane *lane)
 {
     uint64_t bytes = lane->sent;

@@ -344,8 +344,8 @@ static bool is_completing(const struct spotnik_checkpoint *checkpoint)
 }
 
 /* How long rank 0 waits for the parts of others before it leaves. After the last step all take
- * part; of any other checkpoint somebody may have left its part out, and those that did not write
- * no longer than we did. */
+ * part. In any other checkpoint some member may have left its part out, and those that did not
+ * leave theirs out write no longer than we did. */
 static uint64_t patience_ns(const struct spotnik_checkpoint *checkpoint)
 {
     const struct spotnik_checkpoint_slot *work = &checkpoint->work;

@@ -68,7 +68,7 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
  * place in the data. */
 void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t committed);
 
-/* [caller] After _finish, when the leave was agreed on and too few members stay to go on: write the
+/* [caller] After _finish, when the leave was agreed on and too few members stay to go on. Write the
  * state at that boundary, which is stable now, unless it is there already. Nothing when _part was
  * not called, or is of an earlier boundary. */
 void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);

@@ -288,8 +288,8 @@ static int load_newest(const char *dir, const char *job, const struct spotnik_sh
     if (damaged)
         return spotnik_error_return(
             SPOTNIK_ERR_CHECKPOINT,
-            "no checkpoint in %s can be used, and a job is not begun anew over one that was "
-            "complete: move them away if that is wanted. %s",
+            "no checkpoint in %s can be used, and a job does not start from scratch over one that "
+            "was complete; move them away if you want that. %s",
             dir, ret->message);
     if (yielded)
         return spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,

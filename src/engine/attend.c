@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that reads the data connections. They have an epoll set of their own, which lies in
  * the progress thread's set like a socket. A caller that waits for its commit takes it out and
- * attends to it itself: data then wake only the thread that waits for them, and not the progress
+ * attends to it itself. Data then wake only the thread that waits for them, and not the progress
  * thread first. Control links never change hands. Decides nothing about what is read. */
 #include <errno.h>
 #include <sched.h>
@@ -20,8 +20,8 @@
 
 #define EVENTS 64
 #define PORTION (1u << 20) /* before the progress thread may have the lock */
-/* A caller that has gone away is mostly back soon, with the next step: until then nobody is woken
- * for what comes, which can only be of that step and has to wait for it. */
+/* A caller that has gone away is mostly back soon, with the next step. Until then nobody is woken
+ * for data that come: they can only be of that step, and have to wait for it. */
 #define GRACE_NS SPOTNIK_MS
 #define LATE_GRACES 16
 /* members of this host on each of its processors that still look for what comes, in turn */
@@ -55,8 +55,8 @@ void spotnik_attend_free(struct spotnik_engine *engine)
             close(fd[i]);
 }
 
-/* A new view. To look for what comes takes a processor, which members of this host may need: where
- * they outnumber the processors it offers it to them between any two looks. That keeps processors
+/* A new view. Polling takes a processor, which other members of this host may need. Where they
+ * outnumber the processors, the caller yields to them between any two looks. That keeps processors
  * from halting, which costs more than all else (N = 4 on two processors, 4 KiB: 46 us in place of
  * 75). */
 void spotnik_attend_view(struct spotnik_engine *engine)
@@ -101,8 +101,8 @@ static void timer_set(struct spotnik_attend *attend, uint64_t ns)
     attend->armed = timerfd_settime(attend->timer.fd, 0, &grace, NULL) == 0;
 }
 
-/* The timer is left alone when it runs: to set it anew in every step cost 2 to 6 us of 13 to 29
- * where it was measured. */
+/* The timer is left alone when it runs: setting it anew in every step cost 2 to 6 us of 13 to
+ * 29. */
 static void grace_begin(struct spotnik_engine *engine)
 {
     engine->attend.left_ns = spotnik_clock_ns();

@@ -211,9 +211,9 @@ static void deal(struct spotnik_engine *engine)
     spotnik_net_look(&event, NULL, true);
 }
 
-/* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged
- * link) is kept for the progress thread: the core must not be entered again before its queue is
- * empty. */
+/* Everything the core wants done now. Actions may cause events in turn (a refused connection, a
+ * clogged link). They are kept for the progress thread: the core must not be entered again before
+ * its queue is empty. */
 void spotnik_engine_act(struct spotnik_engine *engine)
 {
     struct spotnik_action action;

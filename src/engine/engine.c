@@ -311,8 +311,8 @@ void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id)
     spotnik_engine_unlock(engine);
 }
 
-/* One that has a notice and has not asked yet is about to go: were it to ask now, the others would
- * let in and lose a member that never took a step. */
+/* A joiner that has a notice and has not asked yet is about to go. If it asked now, the others
+ * would let in, and lose, a member that never took a step. */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
 {
     spotnik_engine_lock(engine);
@@ -324,7 +324,6 @@ void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_me
     spotnik_engine_unlock(engine);
 }
 
-/* Async-signal-safe: one atomic store and one write. */
 void spotnik_engine_notice(struct spotnik_engine *engine)
 {
     __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);

@@ -144,8 +144,8 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed,
                            struct spotnik_ledger *ret);
 
 /* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh
- * memory) if it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be
- * renewed by passing a new id (a restarted member is a new member). */
+ * memory) if it was in another role, so it also serves rejoining after EXCLUDED. Pass a new id to
+ * renew `self.id`: a restarted member is a new member. */
 int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed);
 
 /* Wait for the next tie, on one thread of its own, since a file server may be slow. False:
@@ -215,7 +215,7 @@ void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_me
  * 0 if none. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] The last fault of a path to another host, and the measure against it; or that the view goes
+/* [any] The last fault of a path to another host, and the measure against it. Or: the view goes
  * round a path that others have found broken. "": none. Returns its age. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
 

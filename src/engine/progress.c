@@ -88,8 +88,8 @@ static void hear(struct spotnik_engine *engine)
 }
 
 /* What the dead had sent is read before its certificate counts; yet some of it may still be on its
- * way. So the certificate says itself how far it had gone, and the core compares: a member that had
- * voted for no view after ours cannot have fenced us. */
+ * way. So the certificate says how far that member had gone, and the core compares. A member that
+ * had voted for no view after ours cannot have fenced us. */
 static void deaths(struct spotnik_engine *engine)
 {
     struct spotnik_id peer;

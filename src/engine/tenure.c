@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this member go on? The keeper of its place in the folder tells the engine: until when a lease
- * covers commits, that another lineage has the job, that a search may meet processes that asked us.
- * Decides nothing itself. */
+/* May this member go on? The keeper of our place in the folder tells the engine three things: until
+ * when a lease covers commits, that another lineage has the job, and which processes that asked us
+ * a search may try. Decides nothing itself. */
 #include <stdio.h>
 #include <string.h>
 

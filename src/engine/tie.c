@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact ties of views: the core asks for the witness, and somebody with a folder answers in a
- * thread of its own: a file server may take any time (docs/design/0024-exact-ties.md). An answer
- * counts for the member and the lineage that it was asked for. */
+/* Exact ties of views. The core asks for the witness, and a thread of its own looks into the folder
+ * and answers: a file server may take any time (docs/design/0024-exact-ties.md). An answer counts
+ * for the member and the lineage that it was asked for. */
 #include "engine/inside.h"
 
 /* While the core's actions run. What was asked before and not answered is of no use any more. */

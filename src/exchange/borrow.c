@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots of other members of this host, read where they lie: their owners do nothing for it. The
- * memory is asked for once and kept mapped while its owner lives, which a connection of its own
- * tells: from its end on nothing of the dead is read, and the request turns to the next member. */
+ * reader asks for the memory once and keeps it mapped while its owner lives. A connection of its
+ * own tells when the owner ends. From then on the reader takes nothing of the dead, and the request
+ * turns to the next member. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -264,7 +264,6 @@ void spotnik_exchange_common_leave(struct spotnik_exchange *exchange, const char
         common_free(common);
 }
 
-/* After all threads have ended. */
 void spotnik_commons_free(struct spotnik_exchange *exchange)
 {
     while (exchange->commons) {

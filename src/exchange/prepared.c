@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pairwise averages between the moment our half is computed and the moment it is settled. The
- * member that asked decides: once it holds all of its half it says COMMIT, on this connection or,
- * if that breaks, on another, until we say DONE. So a connection that breaks undoes nothing and
+ * member that asked decides. Once it holds all of its half it says COMMIT until we say DONE, on
+ * this connection or, if that breaks, on another. So a connection that breaks undoes nothing and
  * doubles nothing. A member that has left the view decides nothing any more: its half is gone with
  * it, and we drop ours. */
 #include <stdlib.h>

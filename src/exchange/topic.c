@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is published under one name. The writer takes a buffer that is neither the newest nor
- * pinned, so it never waits: with readers that are done before two more publications, three buffers
- * do. A slower reader keeps its own until it is done, and the writer gets another; there are never
- * more than readers and two. */
+ * pinned, so it never waits. Three buffers suffice if readers are done before two more
+ * publications. A slower reader keeps its own until it is done, and the writer gets another; there
+ * are never more than readers and two. */
 #include <stdlib.h>
 #include <string.h>
 

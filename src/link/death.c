@@ -170,7 +170,8 @@ static bool number_from_environment(const char *name, uint32_t *ret)
 }
 
 /* A launcher between the agent and this process (accelerate launch, multiprocessing) closes
- * descriptors and leaves the environment: the agent has the table open, and is of the same user. */
+ * descriptors and keeps the environment. The agent still has the table open, and belongs to the
+ * same user. */
 static int table_map(uint32_t fd, struct spotnik_slots **ret_slots)
 {
     char path[48];

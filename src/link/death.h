@@ -53,8 +53,9 @@ bool spotnik_death_leave_requested(const struct spotnik_death *death);
 /* Stop the watcher and free. After _unsign. */
 void spotnik_death_free(struct spotnik_death *death);
 
-/* For the agent, if there is one: the last step we have committed; that our next one waits with
- * `size` members for `needed` (0: for nobody); that the job is over. One thread at a time. */
+/* For the agent, if there is one: the last step that we have committed; that our next one waits
+ * with `size` members for `needed` (0: it does not wait); that the job is over. One thread at a
+ * time. */
 void spotnik_death_progress(struct spotnik_death *death, uint64_t committed);
 void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t needed);
 void spotnik_death_over(struct spotnik_death *death);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The half of a control link that the peer dialled: frames come in, and nothing ever goes out. How
- * it ends is told apart here: in order, after the last byte that was said (FIN), or in any other
+/* The half of a control link that the peer dialled: frames come in, and nothing ever goes out. This
+ * file tells apart how it ends: in order, after the last byte that was said (FIN), or in any other
  * way, which proves nothing (docs/design/0004-proof-of-death.md). */
 #include <errno.h>
 #include <stdlib.h>

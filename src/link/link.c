@@ -3,7 +3,7 @@
  * ear that the peer dialled. The side that wants a link dials first; the other one dials back,
  * naming the connection it answers; then the first one speaks. Decides when a link is up, which one
  * stays where two members dialled each other at once, and what its end proves
- * (docs/design/0004-proof-of-death.md). One rule carries that proof: the core has this link for as
+ * (docs/design/0004-proof-of-death.md). One rule carries that proof. The core has this link for as
  * long as our voice is open, and the last word on a voice that we close alive is GOODBYE. */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #define PASS_MAX (1u << 20) /* read from one link before the others get their turn */
 #define SHUN_NS (200 * SPOTNIK_MS)
 #define RETIRE_NS (60 * SPOTNIK_S)
-/* How long the end of the ear may come after that of the voice: after a cut the kernel of a dead
- * peer says RST to what we send long before it has repeated the last words of the dead. */
+/* How much later the ear may end than the voice. After a cut the kernel of a dead peer answers what
+ * we send with RST, long before it has repeated the last words of the dead. */
 #define LAST_WORDS_NS (3 * SPOTNIK_S)
 
 static size_t queue_max(const struct spotnik_links *links)
@@ -295,7 +295,7 @@ bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id 
 /* ---- in ---- */
 
 /* The first word of the caller: it has our answer. If both called at once and both were answered,
- * the call of the smaller id stays: the larger id hears that one, too, and leaves its own. That it
+ * the call of the smaller id stays. The larger id hears that one, too, and leaves its own. That it
  * has done so already, and speaks on ours, is no reason to leave ours for the call that it has
  * left. */
 static bool is_first_choice(struct spotnik_links *links, const struct spotnik_link *link)
@@ -390,8 +390,8 @@ static void frames_take(struct spotnik_links *links, struct spotnik_link *link)
     }
 }
 
-/* Where packets get lost a late acknowledgement does not make anybody deaf: what came late before
- * may come as late again, and half as late once more. A network is mostly one for all. */
+/* Where packets get lost a late acknowledgement does not make a peer deaf. Allow 2.5 times the
+ * latest one so far, on any link: they mostly share one network. */
 static uint64_t deaf_limit(const struct spotnik_links *links)
 {
     uint64_t limit_ns = links->limits->silence_floor_ns / 3;
@@ -400,8 +400,8 @@ static uint64_t deaf_limit(const struct spotnik_links *links)
     return wanted_ns < limit_ns ? limit_ns : wanted_ns;
 }
 
-/* We do not hear a peer that does not hear us: a cable that works one way only is as good as cut,
- * and its words must not keep a member in the view. They wait in the socket. */
+/* We act as if we did not hear a peer that does not hear us. A cable that works one way only is as
+ * good as cut, and must not keep a member in the view. Its words wait in the socket. */
 static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link *link)
 {
     uint64_t limit_ns = deaf_limit(links);

@@ -180,7 +180,6 @@ void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_me
     dial_start(links, opening);
 }
 
-/* One more connection beside `name`, which leads from us to `peer`. */
 void spotnik_opening_widen(struct spotnik_links *links, const struct spotnik_member *peer,
                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
@@ -207,7 +206,6 @@ void spotnik_openings_cancel(struct spotnik_links *links)
         dial_forget(links, opening);
 }
 
-/* The kernel there has answered the dial of a lane; its process, not yet. */
 bool spotnik_opening_is_connected(const struct spotnik_links *links, struct spotnik_id peer)
 {
     for (const struct spotnik_opening *opening = links->openings; opening != NULL;

@@ -187,8 +187,8 @@ bool spotnik_socket_is_shut(int fd, int *error)
     }
 }
 
-/* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them
- * pins them to the much smaller net.core limits. */
+/* Buffer sizes are left to the kernel, which grows them to megabytes by itself. Setting them would
+ * pin them to the much smaller net.core limits. */
 void spotnik_socket_tune(int fd, const uint8_t address[16])
 {
     int one = 1, timeout_ms = (int)(SPOTNIK_USER_TIMEOUT_NS / SPOTNIK_MS);

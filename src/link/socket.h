@@ -42,7 +42,7 @@ int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd,
                          enum spotnik_socket_kind kind);
 
 /* Take the fd out of the set and return it: the caller owns it. -1 if the number now names another
- * file: code that closes descriptors behind our back opens its own files under their numbers
+ * file. Code that closes descriptors behind our back opens its own files under their numbers
  * (owns.c). */
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
 

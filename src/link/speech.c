@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wire version of each peer. Two successive versions can be in one job
- * (docs/design/0026-rolling-upgrade.md): a process that refuses ours names its own, and we use that
+ * (docs/design/0026-rolling-upgrade.md). A process that refuses ours names its own, and we use that
  * one from then on. Only peers of an older version are kept. A process never changes its version,
  * and one that is restarted has another id. */
 #include "link/inside.h"

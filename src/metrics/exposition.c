@@ -212,14 +212,14 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
 
 static void add_checkpoints(struct spotnik_text *text, const struct spotnik_watched *of)
 {
-    const spotnik_checkpoint_info *info = &of->checkpoint;
+    const spotnik_checkpoint_info *info = &of->checkpoint.info;
     uint64_t since_ns = of->checkpoint_seen_ns ? of->checkpoint_seen_ns : of->born_ns;
 
     gauge(text, "checkpoint_step", (double)info->complete_step,
-          "Step of the last complete checkpoint; 0: none, or none is wanted.");
+          "Step of the last complete checkpoint; 0: none, or checkpoints are off.");
     gauge(text, "checkpoint_age_seconds", info->size ? seconds(of->now_ns - since_ns) : 0,
-          "Time since a checkpoint was seen to be complete, or since the start; 0 where none is "
-          "wanted.");
+          "Time since a checkpoint was seen to be complete, or since the start; 0 where "
+          "checkpoints are off.");
     counter(text, "checkpoints_total", info->complete_count,
             "Checkpoints this process has seen complete.");
     counter(text, "checkpoints_left_out_total", info->left_out_count,

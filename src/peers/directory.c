@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One round of the search in a directory. The process that makes genesis-<n> founds the job for the
- * n-th time; all others join by any member whose record lies there. n + 1 follows only when no
- * process with a record there can be alive in a view (judge.c). The rules, and why:
+ * n-th time. All others join by any member whose record lies there. genesis-<n + 1> follows only
+ * when no process with a record there can be alive in a view (judge.c). The rules, and why:
  * docs/design/0002-finding-the-job.md. */
 #include <errno.h>
 #include <stdio.h>
@@ -141,8 +141,8 @@ static bool is_founder(const struct spotnik_peers_search *search,
            && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
 }
 
-/* A member of a replaced lineage does not block a founding, with one exception: a member that has
- * just replaced it from its memory and has not yet written its record again. */
+/* A member of a replaced lineage does not block a founding. The exception is a member that has just
+ * replaced it from its memory, and has not yet written its record again. */
 static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
     return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
@@ -238,8 +238,8 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
     hope(search, hope_ns, search->peers->times.stale_ns);
 }
 
-/* The newest view that any record tells of had more members than there are records of its lineage:
- * a cleaner has taken some, and a member that lives puts its own back. */
+/* The newest view in any record had more members than there are records of its lineage. So a
+ * cleaner has taken some, and a member that lives puts its own back. */
 static bool records_lack(const struct spotnik_lookout *watch)
 {
     uint64_t founding = watch->genesis.record.founding, epoch = 0, size = 0, count = 0;
@@ -367,8 +367,8 @@ static bool has_vanished(struct spotnik_peers_search *search)
 }
 
 /* Members restore what is missing within one refresh, so a process that sees nothing for three has
- * not come in between. The same when a record or a genesis has gone before our eyes: of a member
- * that we cannot reach, a cleaner may have taken it. */
+ * not come in between. The same holds when a record or a genesis has gone before our eyes. A
+ * cleaner may have taken that of a member that we cannot reach. */
 static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
 {
     const struct spotnik_lookout *watch = &search->watch;

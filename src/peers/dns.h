@@ -19,10 +19,11 @@
  * looked up yet. Errors: ARGUMENT, LIMIT. */
 int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
 
-/* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun:
- * user@ before it, :SLOTS behind it and comments are passed over, and so is a host that an earlier
- * line names. Port SPOTNIK_DNS_PORT. It is read again with every look, so hosts may be added while
- * a job runs. Errors: ARGUMENT (no such file, no host in it, a line that cannot be read). */
+/* `path` behind hosts: names a file with a host, or a list of them, first on each line, as for
+ * mpirun. user@ before it, :SLOTS behind it and comments are skipped, and so is a host that an
+ * earlier line names. Port SPOTNIK_DNS_PORT. It is read again with every look, so hosts may be
+ * added while a job runs. Errors: ARGUMENT (no such file, no host in it, a line that cannot be
+ * read). */
 int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
 
 /* Look all names up. `own`: the address that this process binds, or NULL (a tool: all addresses

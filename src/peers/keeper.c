@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes on between searches, on a thread of its own. The thread keeps our record in the
  * directory fresh, and keeps the genesis of our lineage there; a younger genesis ends us. While
- * this member is parked, it looks where new members look: everybody it knew may be dead, and the
+ * this member is parked, it looks where new members look. Everybody it knew may be dead, and the
  * job may go on elsewhere, or be over. */
 #include <errno.h>
 #include <stdio.h>
@@ -158,9 +158,9 @@ static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
     spotnik_engine_lease_set(peers->engine, peers->lease_ns);
 }
 
-/* Once it ran out others may have founded the job again, and a cleaner may have taken their
- * genesis: it is back within one refresh of theirs, so a process that sees none for three has not
- * come in between. */
+/* Once the lease ran out others may have founded the job again, and a cleaner may have taken their
+ * genesis. They put it back within one refresh. So if we see none for three refreshes, nobody has
+ * founded in between. */
 static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool good)
 {
     bool expired = begun_ns >= peers->lease_ns;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a list of addresses: join a process that is in a view; else elect a
- * founder among the listed processes, by the votes of all of them. Nothing remembers that a job was
- * founded, but for the processes that are in it: those that are listed are asked, and those that
- * are not ask us (announce). So a part of the list founds nothing, unless the user says "majority:"
- * (before addresses or names).
+/* One round of the search in a list of addresses. Join a process that is in a view; else elect a
+ * founder among the listed processes, by the votes of all of them. Only the processes of a job
+ * remember that it was founded. We ask those that are listed; those that are not listed ask us
+ * (announce). So a part of the list founds nothing, unless the user says "majority:" (before
+ * addresses or names).
  *
  * A vote binds until the process it was given to has been replaced at its address, or has itself
  * voted for another. A process that votes for another withdraws, and does not found. So two

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member that is cut off from its majority, with a directory: it looks where new members look.
  * Everybody it knew may be dead while the job goes on elsewhere; then it is introduced there. Or
- * nobody else is left: then it founds the next generation from its memory, by the very rule by
- * which newcomers would, and after the same time. Newcomers wait for it that long, so that the
- * newest state is the one that goes on. */
+ * nobody else is left. Then it founds the next generation from its memory, by the same rule as
+ * newcomers, and after the same time. Newcomers wait for it that long, so that the newest state is
+ * the one that goes on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,8 @@ static bool goes_before_us(const struct survey *survey, const struct spotnik_rec
     return spotnik_id_compare(record->member.id, survey->self.self.id) < 0;
 }
 
-/* At the address of one that is gone there is another that is parked, and has a record of its own:
- * by that one it is judged. */
+/* Another process, which is parked, has the address of one that is gone. It has a record of its
+ * own, by which it is judged. */
 static bool is_anothers(const struct survey *survey, uint32_t i)
 {
     const struct spotnik_question *question = &survey->question[i];

@@ -115,11 +115,11 @@ void spotnik_peers_free(struct spotnik_peers *peers)
     free(peers);
 }
 
-/* Never without a record that says that we may be in a view: a process that looks while the founder
- * is dead and we are in no list would found the job anew beside us (P1). The old one names our
- * address as well, so it may stay when the new one cannot be written; but where there is none yet
- * we must not ask to be let in. The record first, then the look: a founder makes its genesis and
- * then looks at the records, so one of the two sees the other. */
+/* We never enter a view without a record that says that we may be in one. Else a process that looks
+ * while the founder is dead, and finds us in no list, would found the job anew beside us (P1). The
+ * old record names our address as well, so it may stay when the new one cannot be written. But
+ * where there is none yet, we must not ask to be let in. The record first, then the look: a founder
+ * makes its genesis and then looks at the records, so one of the two sees the other. */
 int spotnik_peers_renew(struct spotnik_peers *peers)
 {
     char old[64], new[64];

@@ -78,9 +78,9 @@ static bool facts_read(uint64_t pid, struct facts *ret)
     return true;
 }
 
-/* /proc may show the numbers of another namespace: who enters a PID namespace and mounts none of
- * its own (nsenter, unshare without --mount-proc) reads of other processes there. Then we have one
- * number for each namespace between that one and ours. */
+/* /proc may show the numbers of another namespace. A process that enters a PID namespace and mounts
+ * no /proc of its own (nsenter, unshare without --mount-proc) reads of other processes there. Then
+ * we have one number for each namespace between that one and ours. */
 static bool proc_is_ours(void)
 {
     char text[4096];

@@ -37,7 +37,7 @@ static size_t half_bytes(const struct spotnik_recorder *recorder)
     return (recorder->saved_bytes + recorder->room + 63) & ~(size_t)63;
 }
 
-/* Pages that records will be written to are there before the first step: a fault each takes as long
+/* Touch the pages that records will be written to before the first step. A page fault takes as long
  * as a small bucket, and the first thousands of steps would pay for them. Where the kernel cannot,
  * they do. All other pages cost nothing before they are written. */
 static void half_touch(const struct spotnik_recorder *recorder, struct spotnik_half *half)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two rings, one for the caller's thread and one for whoever holds the engine's lock: so each has
  * one writer and needs no lock. A thread copies both to the file five times a second, and reads
- * nothing of what it copies: where two members fill two processors, its time is theirs. */
+ * nothing of what it copies. Where two members fill two processors, it takes its time from them. */
 #include "record/tracer_file.h"
 
 #include <errno.h>

@@ -56,8 +56,3 @@ void spotnik_quant_decode(float *out, const void *in, size_t count)
 {
     spotnik_reduce_tier()->kernels->dequantise(out, in, count);
 }
-
-void spotnik_quant_add(float *out, const float *base, const void *in, size_t count)
-{
-    spotnik_reduce_tier()->kernels->dequantise_add(out, base, in, count);
-}

@@ -44,7 +44,4 @@ size_t spotnik_quant_bytes(size_t count);
 void spotnik_quant_encode(void *out, const float *in, size_t count);
 void spotnik_quant_decode(float *out, const void *in, size_t count);
 
-/* out[i] = base[i] + decoded[i]. `out` may be `base`. */
-void spotnik_quant_add(float *out, const float *base, const void *in, size_t count);
-
 #endif

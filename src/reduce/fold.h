@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shape of every kernel: FOLD makes a function that brings any number of inputs into one in one
- * pass over memory, UNROLL vectors at a time in registers. Types, conversions and the operation are
- * its arguments; lanes_*.h says what a vector is. It decides no bit of a result but the order:
+/* The shape of every kernel. FOLD makes a function that combines any number of inputs into one, in
+ * one pass over memory, UNROLL vectors at a time in registers. Types, conversions and the operation
+ * are its arguments; lanes_*.h says what a vector is. It decides no bit of a result but the order:
  * input 0 first, then one after the other. */
 #ifndef SPOTNIK_REDUCE_FOLD_H
 #define SPOTNIK_REDUCE_FOLD_H

@@ -131,5 +131,4 @@ const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
                [SPOTNIK_BF16] = bf16_norm },
     .quantise = quantise,
     .dequantise = dequantise,
-    .dequantise_add = dequantise_add,
 };

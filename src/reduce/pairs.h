@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements at even and odd places computed apart, for tiers with vectors: a vector of narrow
+/* Elements at even and odd places are computed apart, for tiers with vectors. A vector of narrow
  * elements is seen as one of elements twice as wide. It is two vectors after a mask and a shift,
  * and one again after another. Nothing is shuffled, and compilers need no instructions for
  * conversions that some tiers lack. Decides no bit: each element is computed as by integer_mean.h

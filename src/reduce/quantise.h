@@ -152,51 +152,40 @@ static void quantise(void *out, const float *in, size_t count)
         quantise_block(to, from, count);
 }
 
-/* Elements from `at` on, as many as `value` has; `base` NULL: nothing to add to. */
-static inline f32_v dequantised(const uint8_t *base, const uint8_t *in, size_t at, float scale)
+static inline f32_v dequantised(const uint8_t *in, float scale)
 {
-    f32_v had, x = f32_of_bytes(in + at) * scale;
+    f32_v x = f32_of_bytes(in) * scale;
 
-    if (base) {
-        memcpy(&had, base + at * sizeof(float), sizeof had);
-        x = had + x;
-    }
     return LAST_F32(x, 1);
 }
 
-static inline void dequantise_few(uint8_t *out, const uint8_t *base, const uint8_t *in,
-                                  size_t count, float scale)
+static inline void dequantise_few(uint8_t *out, const uint8_t *in, size_t count, float scale)
 {
     for (size_t i = 0; i < count; i++) {
-        float had = 0, x = (float)(int8_t)in[i] * scale;
-        if (base) {
-            memcpy(&had, base + 4 * i, sizeof had);
-            x = had + x;
-        }
+        float x = (float)(int8_t)in[i] * scale;
         x = x != x ? __builtin_nanf("") : x;
         memcpy(out + 4 * i, &x, sizeof x);
     }
 }
 
 /* Blocks begin anywhere in a line, and a store that crosses lines costs more than two. So the first
- * and the last vector overlap others, which are aligned. `out` may be `base`: both are made before
- * anything is stored. */
-static inline __attribute__((always_inline)) void
-dequantise_block(uint8_t *out, const uint8_t *base, const uint8_t *in, size_t count)
+ * and the last vector overlap others, which are aligned. */
+static inline __attribute__((always_inline)) void dequantise_block(uint8_t *out, const uint8_t *in,
+                                                                   size_t count)
 {
     float scale;
 
     memcpy(&scale, in, sizeof scale);
     in += sizeof scale;
     if (count < LANES) {
-        dequantise_few(out, base, in, count, scale);
+        dequantise_few(out, in, count, scale);
         return;
     }
     const size_t end = count - LANES;
-    f32_v first = dequantised(base, in, 0, scale), last = dequantised(base, in, end, scale);
+    f32_v first = dequantised(in, scale), last = dequantised(in + end, scale);
     for (size_t at = (-(uintptr_t)out & (sizeof(f32_v) - 1)) / sizeof(float); at < end;
          at += LANES) {
-        f32_v x = dequantised(base, in, at, scale);
+        f32_v x = dequantised(in + at, scale);
         memcpy(out + at * sizeof(float), &x, sizeof x);
     }
     memcpy(out, &first, sizeof first);
@@ -209,27 +198,12 @@ static void dequantise(float *out, const void *in, size_t count)
     uint8_t *to = (uint8_t *)out;
 
     for (; count >= SPOTNIK_QUANT_BLOCK; count -= SPOTNIK_QUANT_BLOCK) {
-        dequantise_block(to, NULL, from, SPOTNIK_QUANT_BLOCK);
+        dequantise_block(to, from, SPOTNIK_QUANT_BLOCK);
         to += SPOTNIK_QUANT_BLOCK * sizeof(float);
         from += SPOTNIK_QUANT_BLOCK_BYTES;
     }
     if (count > 0)
-        dequantise_block(to, NULL, from, count);
-}
-
-static void dequantise_add(float *out, const float *base, const void *in, size_t count)
-{
-    const uint8_t *from = in, *had = (const uint8_t *)base;
-    uint8_t *to = (uint8_t *)out;
-
-    for (; count >= SPOTNIK_QUANT_BLOCK; count -= SPOTNIK_QUANT_BLOCK) {
-        dequantise_block(to, had, from, SPOTNIK_QUANT_BLOCK);
-        to += SPOTNIK_QUANT_BLOCK * sizeof(float);
-        had += SPOTNIK_QUANT_BLOCK * sizeof(float);
-        from += SPOTNIK_QUANT_BLOCK_BYTES;
-    }
-    if (count > 0)
-        dequantise_block(to, had, from, count);
+        dequantise_block(to, from, count);
 }
 
 #endif

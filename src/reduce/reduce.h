@@ -22,8 +22,8 @@
  *               hold that sum (1 024 samples of 64 are infinite in F16), so they carry the running
  *               mean: (W r + w x) / (W + w), W being the weight of what was received.
  *
- * Weights and totals are converted to the type of the computation: exact up to 2^24 in F32 and 2^53
- * in F64, rounded to nearest beyond.
+ * Weights and totals are converted to the type of the computation. They are exact up to 2^24 in F32
+ * and 2^53 in F64, and rounded to nearest beyond.
  *
  * Pointers need no alignment. `out` may be one of the inputs itself, but must overlap none of them
  * partly. All functions may be called from any thread. */

@@ -55,7 +55,6 @@ struct spotnik_reduce_kernels {
     double (*norm2[SPOTNIK_REDUCE_DTYPES])(const void *in, size_t count); /* of floating types */
     void (*quantise)(void *out, const float *in, size_t count);
     void (*dequantise)(float *out, const void *in, size_t count);
-    void (*dequantise_add)(float *out, const float *base, const void *in, size_t count);
 };
 
 struct spotnik_reduce_tier {

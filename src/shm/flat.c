@@ -227,9 +227,9 @@ static bool is_sealed(const struct spotnik_board *board, uint64_t ticket)
     return spotnik_board_epoch_of(sealed) == spotnik_board_epoch_of(ticket) && sealed >= ticket;
 }
 
-/* It has put up all it ever will in this step, and this bucket is not among it. The seal is looked
- * at on both sides of the ticket: before, because it follows the inputs up; after, because a
- * recovery takes it down before them. */
+/* It has put up all it ever will in this step, and this bucket is not among it. Look at the seal on
+ * both sides of the ticket. Before, because it goes up after the inputs; after, because a recovery
+ * takes it down before them. */
 static bool lacks(const struct spotnik_board *board, const uint64_t *input, uint64_t ticket)
 {
     if (!is_sealed(board, ticket) || spotnik_board_hangs(input, ticket))

@@ -24,8 +24,8 @@
 /* Of address space, in every member for every other on its host. */
 #define RESERVED ((size_t)1 << 36)
 
-/* Otherwise identical areas would begin at equal offsets from a power of two, in all members: the
- * caches would have them compete for the same few lines. */
+/* Otherwise identical areas would begin at equal offsets from a power of two, in all members. They
+ * would then compete for the same few cache lines. */
 #define GAP SPOTNIK_SEGMENT_PAGE
 
 /* Of memory, asked for at once. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding shares and copying them out. A share is told from others by the rank of its member, never
- * by where it begins: an empty share begins where the next one does. */
+/* Finding shares and copying them out. The rank of its member identifies a share, never the place
+ * where it begins: an empty share begins where the next one does. */
 #include "shm/shares.h"
 
 #include "base/copy.h"

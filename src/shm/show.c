@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The result of all hosts, shown to the members of one before it is whole
  * (docs/design/0010-hierarchy.md, Shown in pieces). Chunks of the ring of hosts become final at the
- * holder one after the other; in its slot, where other members tell of their sums, it says how many
- * of them lie in its memory. A member that copies some of them checks the ticket again afterwards.
- * No member waits for this or commits by it: a commit takes the whole result (flat.c). */
+ * holder one after the other. The holder writes into its slot how many of them lie in its memory;
+ * other members use theirs for their sums. A member that copies some of them checks the ticket
+ * again afterwards. No member waits for this or commits by it: a commit takes the whole result
+ * (flat.c). */
 #include <string.h>
 
 #include "base/assert.h"
