@@ -53,7 +53,8 @@ def plain(settings: dict[str, Any]) -> None:
     mean = hvd.allreduce(score(labels[:500], model(images[:500])))
     rows = hvd.allgather(tf.fill([hvd.rank() + 1, 2], float(hvd.rank())))
     root = hvd.broadcast(tf.constant([hvd.rank()]), root_rank=0)
-    tell(end=batch + 1, digest=digest(model), final=float(mean), rows=len(rows), root=int(root[0]), size=hvd.size())
+    more = {"rows": len(rows), "root": int(root[0]), "size": hvd.size(), "local": hvd.local_rank()}
+    tell(end=batch + 1, digest=digest(model), final=float(mean), **more)
 
 
 def elastic(settings: dict[str, Any]) -> None:

@@ -48,6 +48,7 @@ def test_plain_programs(name: str) -> None:
     done = run(_chosen(PLAIN, name), "3")
     ends = _ends(done, 3)
     assert {line.get("rows", 6) for line in ends} == {6} and {line.get("root", 0) for line in ends} == {0}
+    assert sorted(line["local"] for line in ends) == [0, 1, 2]  # type: ignore[type-var]
     assert done.output.count("rank() and size() are those of the start") == 3, "each member says it once"
     if name.startswith("keras"):
         assert {round(line["rate"], 6) for line in ends} == {0.003}, "the warm-up has ended at the rate asked for"
