@@ -36,7 +36,7 @@ def refused_models() -> None:
     refused("unprepared", lambda: model.fit(shard(data)))
     weights = model.trainable_variables
     other = DistributedOptimizer(keras.optimizers.SGD())
-    refused("elsewhere", lambda: other.apply([keras.ops.zeros_like(one) for one in weights], weights))
+    refused("elsewhere", lambda: other.apply([keras.ops.zeros(one.shape) for one in weights], weights))
     model.compile(DistributedOptimizer(keras.optimizers.SGD()), "mse")
     model.fit(shard(data), callbacks=[Callback()], verbose=0)
     refused("longer", lambda: model.fit(shard(tuple(map(np.concatenate, zip(data, data))))))

@@ -70,6 +70,12 @@ def test_a_newcomer_to_a_plain_program_is_told(tmp_path: Path) -> None:
     assert done.kills >= 1 and words in done.output, done.output[-3000:]
 
 
+def test_a_notice_within_a_graph() -> None:
+    done = run(_chosen(ELASTIC, "tensorflow"), "1:2", steps=40, notice=True)
+    assert len(done.of("end")) == 1 and "1 left" in done.output and "0 failed" in done.output, done.output[-3000:]
+    assert "Graph execution error" not in done.output
+
+
 @pytest.mark.parametrize("name", ELASTIC)
 def test_elastic_programs(name: str) -> None:
     face = _chosen(ELASTIC, name)
