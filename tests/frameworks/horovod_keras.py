@@ -77,7 +77,7 @@ def main(settings: dict[str, Any]) -> None:
     rate = float(model.optimizer.learning_rate.numpy())
     weights = [keras.ops.convert_to_numpy(one.value) for one in model.trainable_variables]
     digest = zlib.crc32(b"".join(np.asarray(one).tobytes() for one in weights))
-    tell(end=done, digest=digest, final=float(mean), size=hvd.size(), rate=rate)
+    tell(end=done, digest=digest, final=float(mean), size=hvd.size(), rate=rate, local=hvd.local_rank())
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ def plain(settings: dict[str, Any]) -> None:
         tell(step=number, digest=digest(model), size=hvd.size(), mean=evaluate(model, data))
     rows = hvd.allgather(torch.full((hvd.rank() + 1, 2), float(hvd.rank())))
     said = hvd.allgather_object({"rank": hvd.rank()})
-    tell(end=number, digest=digest(model), final=evaluate(model, data), rows=len(rows), said=len(said))
+    more = {"rows": len(rows), "said": len(said), "local": hvd.local_rank()}
+    tell(end=number, digest=digest(model), final=evaluate(model, data), **more)
 
 
 def elastic(settings: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that gives spotnik.keras.shard data that members cannot share, and tells what it says."""
+"""A process that gives spotnik.keras data that members cannot share, and models that would part; tells what it says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from member import tell
 
 from spotnik import SpotnikError
-from spotnik.keras import shard
+from spotnik.keras import Callback, DistributedOptimizer, shard
 
 
 class Endless(keras.utils.PyDataset):
@@ -29,8 +29,22 @@ def refused(name: str, act: Callable[[], object]) -> None:
         tell(refused=name, words=str(error))
 
 
+def refused_models() -> None:
+    data = np.zeros((4, 3), "float32"), np.zeros((4, 1), "float32")
+    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    refused("unprepared", lambda: model.fit(shard(data)))
+    weights = model.trainable_variables
+    other = DistributedOptimizer(keras.optimizers.SGD())
+    refused("elsewhere", lambda: other.apply([keras.ops.zeros(one.shape) for one in weights], weights))
+    model.compile(DistributedOptimizer(keras.optimizers.SGD()), "mse")
+    model.fit(shard(data), callbacks=[Callback()], verbose=0)
+    refused("longer", lambda: model.fit(shard(tuple(map(np.concatenate, zip(data, data))))))
+
+
 def main() -> None:
     logging.basicConfig()  # warnings are records of the logger "spotnik"
+    refused_models()
     refused("generator", lambda: shard(one for one in [(np.zeros((2, 3)), np.zeros(2))]))
     refused("endless", lambda: shard(Endless()))
     if keras.backend.backend() != "tensorflow":

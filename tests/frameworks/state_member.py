@@ -65,7 +65,9 @@ def main(settings: dict[str, Any]) -> None:
         for step, (x, y) in spotnik.jax.shard(replica, (images, labels), *given, shuffle=False):
             replica.value, value = train(replica.value, x, y)
             mean = spotnik.jax.allreduce(value) if settings.get("averages_losses") else value
-            tell(step=step.number, loss=float(mean), rank=step.rank, count=int(replica.value.step))
+            count = int(replica.value.step)
+            more = {"digest": spotnik.jax.digest()} if count % 5 == 0 else {}
+            tell(step=step.number, loss=float(mean), rank=step.rank, count=count, **more)
         tell(end=step.number, digest=spotnik.jax.digest())
         state = replica.value
     tell(final=float(loss(state.params, images[:500], labels[:500])), count=int(state.step))

@@ -69,7 +69,8 @@ def test_state_of_other_shapes_with_kills(averages_losses: bool, tmp_path: Path)
     assert run(face, weights=tmp_path / "plain.npz", plain=True).status == 0
     done = run_with_kills(face, 2, 0.3, averages_losses=averages_losses, weights=tmp_path / "killed.npz")
     assert done.status == 0, done.output[-3000:]
-    assert len(done.of("end")) >= 2 and len({line["digest"] for line in done.of("end")}) == 1, done.of("end")
+    # Kills go on to the end: on a slow machine one member may be left there. Digests of steps are compared as well.
+    assert len({line["digest"] for line in done.of("end")}) == 1 and done.check_digests() >= 1, done.of("end")
     assert "Mismatch" not in done.output, "a newcomer stood at another call"
 
 

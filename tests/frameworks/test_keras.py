@@ -67,9 +67,11 @@ def test_uneven_batches_of_all_kinds(backend: str, more: dict[str, object], tmp_
     _same_history(done, plain)
 
 
-def test_data_that_members_cannot_share_are_refused() -> None:
+def test_what_members_cannot_share_is_refused() -> None:
     done = run(Face("refused_member.py", BACKENDS[0], {}))
     words = {"generator": "a generator cannot begin where the others are", "endless": "an endless PyDataset"}
+    words |= {"unprepared": "or call spotnik.keras.prepare(model)", "elsewhere": "keras.optimizers.MultiOptimizer"}
+    words |= {"longer": "a job consumes one data set"}
     if HAS_TENSORFLOW:
         words |= {"repeated": "take repeat() out", "shuffled": "let the pipeline shuffle, with a seed"}
         words |= {"unseeded": "has no seed", "anew": "reshuffle_each_iteration=False"}
@@ -88,6 +90,19 @@ def test_a_train_step_of_its_own(backend: str, tmp_path: Path) -> None:
     done = _well(run(face, "3", weights=three))
     assert distance(three, weights) < ROUNDING
     _same_history(done, plain)
+
+
+CODERS = [pytest.param(name, False, id=name) for name in BACKENDS]
+
+
+@pytest.mark.parametrize(("backend", "coder"), [*CODERS, pytest.param("tensorflow", True, marks=with_tensorflow)])
+def test_inputs_without_targets(backend: str, coder: bool, tmp_path: Path) -> None:
+    face = Face("inputs_member.py", backend, {"coder": coder})
+    weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
+    [plain] = run(face, weights=weights, plain=True).of("kinds")
+    done = _well(run(face, "3", weights=three))
+    assert [line["kinds"] for line in done.of("kinds")] == [plain["kinds"]] * 3, "a train step gets another structure"
+    assert distance(three, weights) < ROUNDING
 
 
 USUAL = {
@@ -130,6 +145,33 @@ def test_usual_optimizers_with_kills(name: str) -> None:
     for line in done.of("history"):
         expected = pytest.approx(undisturbed["history"]["val_loss"][-1], rel=NOISE, abs=NOISE * 0.1)  # as Subject.near
         assert line["history"]["val_loss"][-1] == expected
+
+
+AGAIN = {"samples": 500, "batch": 50, "more": 3}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_layers_that_thaw_and_further_fits(backend: str, tmp_path: Path) -> None:
+    face = Face("again_member.py", backend, AGAIN)
+    weights, one = tmp_path / "plain.npz", tmp_path / "one.npz"
+    assert run(face, weights=weights, plain=True).status == 0
+    done = _well(run(face, weights=one))
+    assert done.end == 5 * (10 + 1) and done.of("final")[0]["epochs"] == [2, 1, 1, 1]
+    assert distance(one, weights) < ROUNDING
+    undisturbed = done.of("final")[0]["final"]
+    done = _well(run_with_kills(face, 11, 0.25))
+    assert done.check_digests() >= 4 and 5 * (10 + 1) <= done.end <= 5 * (10 + 2)
+    assert max(line["final"] for line in done.of("final")) == pytest.approx(undisturbed, rel=NOISE)
+
+
+def test_fits_that_go_on_after_the_loss_of_all(tmp_path: Path) -> None:
+    face = Face("again_member.py", BACKENDS[0], AGAIN)
+    keep = {"SPOTNIK_CHECKPOINT": str(tmp_path), "SPOTNIK_CHECKPOINT_STEPS": "5"}
+    assert run(face, "2", variables={**keep, "DIE_AT": "38"}).status != 0, "nobody was lost"
+    done = _well(run(face, "2", variables=keep))
+    assert 22 < min(line["step"] for line in done.of("step")) <= 39, "it began anew, or not where the checkpoint was"
+    assert {tuple(line["epochs"]) for line in done.of("final")} <= {(0, 0, 1, 1), (0, 1, 1, 1)}
+    assert done.end == 5 * (10 + 1) and done.check_digests() >= 2
 
 
 def test_several_optimizers_of_a_train_step_are_refused() -> None:

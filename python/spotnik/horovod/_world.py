@@ -10,6 +10,7 @@ Once the function has returned there is nothing to go back to: a newcomer that c
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import warnings
@@ -180,7 +181,11 @@ class World:
         return True
 
     def _begin(self, replica: Replica) -> None:
-        replica.begin()
+        try:
+            replica.begin()
+        except SystemExit as end:  # after a notice; a graph of TensorFlow raises an error of its own in place of it
+            sys.excepthook = functools.partial(_end, end.code)
+            raise
         if replica.fresh:
             self._take_over(replica)
 
@@ -463,6 +468,14 @@ def _place(name: str, alone: int) -> Optional[int]:
     if os.environ.get("SPOTNIK_WORLD"):
         return int(os.environ[name])
     return None if os.environ.get("SPOTNIK_PEERS") else alone
+
+
+def _end(status: Any, *_error: Any) -> None:
+    """What ends the program stands for the SystemExit that asked for it."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else 1)
 
 
 def _started_elastic() -> bool:

@@ -41,6 +41,7 @@ class Loop:
         self.begun: Callable[[], object] = lambda: None  #: a turn begins, and the framework has the others' state
         self._read, self._parting = read, Parting([])
         self._source: Optional[Source] = None
+        self._epochs = 0  # of data, of all calls of steps()
         #: How often the program has assigned new values; None: it changes them where they lie.
         self.assigned: Optional[int] = None
         self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
@@ -78,13 +79,12 @@ class Loop:
     def steps(self, source: Source, epochs: int) -> Iterator[tuple[Step, Batch]]:
         """Go through `epochs` epochs of data from where the job is: each step, with what this member computes in it.
 
-        A member without samples gets the first one of the data, whose results count nothing.
+        A member without samples gets the first one of the data, whose results count nothing. Another call goes on with
+        further epochs; a late member passes over those that the others have ended.
         """
-        if self._source is not source:
-            if self.replica.job is not None:
-                raise StateError("a job consumes one data set, and steps were taken before this one was given")
-            self._source = source
-            self.settings.samples, self.settings.batch = source.samples, source.batch
+        self._bind(source)
+        self._epochs += epochs
+        epochs = self._epochs
         self.replica.open()
         while True:
             try:
@@ -112,8 +112,24 @@ class Loop:
                     "distributed(optax.MultiSteps(tx, n)), or gradient_accumulation_steps of a Keras optimizer"
                 )
 
+    def _bind(self, source: Source) -> None:
+        settings = self.settings
+        is_same = self._source is not None and (settings.samples, settings.batch) == (source.samples, source.batch)
+        if self.replica.job is not None and not is_same:
+            raise StateError(
+                "a job consumes one data set, and steps were taken before this one was given; give shard() the same "
+                "samples and batch_size again, or train on this one in a program of its own"
+            )
+        self._source = source
+        settings.samples, settings.batch = source.samples, source.batch
+
     def _behind(self) -> bool:
         return self.replica.last_step is None  # what others have is not known yet
+
+    @property
+    def _is_passing(self) -> bool:
+        """Is the program between two calls of :meth:`steps`, and the others in a later one?"""
+        return self._turn is None and self.replica.step is not None
 
     def _check_assigned(self) -> None:
         """A newcomer that took further steps of the turn without the program does not have what was made of them."""
@@ -154,7 +170,7 @@ class Loop:
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
         travel from where they lie.
         """
-        if self._elsewhere:
+        if self._elsewhere or self._is_passing:
             return list(values)
         self._check_turn(once)
         alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:_ALONE_MAX]
@@ -202,7 +218,7 @@ class Loop:
 
     def reduce(self, values: Sequence[Array], op: str, once: bool = False) -> None:
         """Reduce `values` over the members, in place, in steps of their own without samples; `once` as above."""
-        if self._elsewhere:
+        if self._elsewhere or self._is_passing:
             return
         if self.replica.step is not None:
             raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")

@@ -20,14 +20,31 @@ def _aligned(count: int) -> Array:
     return room[first : first + count]
 
 
-class Memory:
-    """Arrays of the shapes and types of `like`, zero at first, one behind the other in :attr:`bytes`."""
+def _room_of(array: Array) -> int:
+    return -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
 
-    def __init__(self, like: Sequence[Array]) -> None:
+
+def size_of(like: Sequence[Array]) -> int:
+    """Bytes that arrays as `like` take in a :class:`Memory`."""
+    return sum(map(_room_of, like))
+
+
+class Memory:
+    """Arrays of the shapes and types of `like`, zero at first, one behind the other in :attr:`bytes`.
+
+    `room`: bytes behind them, for :meth:`lay_out`.
+    """
+
+    def __init__(self, like: Sequence[Array], room: int = 0) -> None:
+        self.bytes = _aligned(max(_ALIGNMENT, size_of(like) + -(-room // _ALIGNMENT) * _ALIGNMENT))
+        self.lay_out(like)
+
+    def lay_out(self, like: Sequence[Array]) -> None:
+        """Divide the memory anew, for arrays as `like`, which take no more of it than there is; it keeps its bytes."""
+        assert size_of(like) <= self.bytes.nbytes
         self.shapes = [(one.shape, one.dtype) for one in like]
-        self._ends = np.cumsum([-(-one.nbytes // _ALIGNMENT) * _ALIGNMENT for one in like], dtype=np.int64).tolist()
-        self.bytes = _aligned(self._ends[-1] if self._ends else _ALIGNMENT)
-        self.views = [self._view(begin, one) for begin, one in zip([0, *self._ends], like)]
+        ends = np.cumsum([0, *map(_room_of, like)], dtype=np.int64).tolist()
+        self.views = [self._view(begin, one) for begin, one in zip(ends, like)]
 
     def _view(self, begin: int, one: Array) -> Array:
         part = self.bytes[begin : begin + one.nbytes]

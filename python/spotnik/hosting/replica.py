@@ -20,7 +20,7 @@ from .. import arrays
 from ..errors import EXIT_INTERRUPTED, LeavingError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
 from ..watching import logger
-from .memory import Memory
+from .memory import Memory, size_of
 
 if TYPE_CHECKING:
     from .memory import Array
@@ -65,8 +65,10 @@ class Replica:
     def __init__(self, read: Callable[[], Sequence[Array]], settings: Settings) -> None:
         self._read = read
         self._settings = settings
+        self.room: Callable[[], int] = lambda: 0  #: bytes for values of later, asked for when the job is joined
         self._memory: Optional[Memory] = None
         self._loads = 0
+        self._held = False
         self._totals = np.zeros(2, dtype=np.int64)
         self._declined = False
         self.control = np.zeros(_CONTROL, dtype=np.int64)
@@ -87,7 +89,7 @@ class Replica:
         seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(4), "little")
         self.control[SEED] = seed & ((1 << 62) - 1)
         values = self._read()
-        self._memory = Memory(values)
+        self._memory = Memory(values, self.room())
         self._memory.fill(values)
         job = Job(settings.complete())
         job.join()
@@ -113,6 +115,22 @@ class Replica:
         """The registered copy of each value, to be read only."""
         return self.memory.views
 
+    def hold(self) -> None:
+        """The program may make the values others: keep the copy of now until :meth:`lay_out`."""
+        if self.job is not None:
+            self._refresh()
+            self._held = True
+
+    def lay_out(self) -> bool:
+        """Take the values as they are now. False: they need more memory than was registered."""
+        self._held = False
+        values = self._read()
+        if not self.memory.fits(values):
+            if size_of(values) > self.memory.bytes.nbytes:
+                return False
+            self.memory.lay_out(values)
+        return True
+
     def taken(self) -> None:
         """The framework has the values now."""
         self.fresh = False
@@ -120,7 +138,7 @@ class Replica:
     def _refresh(self) -> None:
         # Inside step_begin, when a checkpoint was just loaded, what the framework holds is older.
         loaded = self.job is not None and self.job.loads != self._loads
-        if not self.fresh and not loaded:
+        if not self.fresh and not loaded and not self._held:
             self._copy()
 
     def _copy(self) -> None:

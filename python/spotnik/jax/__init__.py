@@ -152,7 +152,7 @@ def shard(
         replica: what the loop changes.
         data: arrays in tuples or dicts, whose first dimension counts samples.
         batch_size: samples in a step over all members.
-        epochs: epochs of data in the life of the job.
+        epochs: epochs of data; another call goes on with as many more.
         shuffle: another order in each epoch, by the job's seed.
     """
     return replica.loop.steps(Arrays(data, batch_size, shuffle), epochs)

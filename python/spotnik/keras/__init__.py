@@ -24,6 +24,11 @@ from ._callbacks import Callback
 from ._data import Shard, source_of
 from ._optimizer import distributed, is_distributed
 
+_NOT_PREPARED = (
+    "fit() got spotnik.keras.shard(data), and this model is not prepared: compile it with "
+    "optimizer=spotnik.keras.DistributedOptimizer(optimizer), or call spotnik.keras.prepare(model) after compile()"
+)
+
 __all__ = [
     "Callback",
     "DistributedOptimizer",
@@ -45,7 +50,6 @@ def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802  # Horovod's word
     A model compiled with it is prepared by its first ``fit`` or ``train_on_batch``. Raises ArgumentError for anything
     but a Keras optimizer.
     """
-    _watch_models()
     return distributed(optimizer)
 
 
@@ -124,7 +128,7 @@ def leave() -> None:
 
 
 def _watch_models() -> None:
-    """Have models prepare themselves when they begin to train with an optimiser of ours."""
+    """Have models prepare themselves when they begin to train with an optimiser of ours. Others train as ever."""
     for name in ("fit", "train_on_batch"):
         plain = getattr(keras.Model, name)
         if not hasattr(plain, "_spotnik"):
@@ -134,6 +138,8 @@ def _watch_models() -> None:
 def _watched(name: str, plain: Any) -> Any:
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         if not is_distributed(getattr(self, "optimizer", None)) or name in vars(self):
+            if isinstance(arguments[0] if arguments else named.get("x"), Shard):
+                raise ArgumentError(_NOT_PREPARED)
             return plain(self, *arguments, **named)
         prepare(self)
         return getattr(self, name)(*arguments, **named)
@@ -145,3 +151,4 @@ def _watched(name: str, plain: Any) -> Any:
 
 if not keras.version().startswith("3."):
     raise ArgumentError(f"spotnik.keras is for Keras 3, not {keras.version()}")
+_watch_models()

@@ -107,23 +107,25 @@ def chain(driver: Driver, given: Any, verbose: Any, epochs: int) -> Any:
         epochs=epochs,
         steps=steps,
     )
+    driver.first = first
     for one in made.callbacks:
+        if vars(one).get("_spotnik") is driver:
+            continue  # a fit before this one had it
+        vars(one)["_spotnik"] = driver
         _guard(driver, one)
-        if one is not first and not isinstance(one, _Last):
-            _keep_to_the_job(first, one)
+        if not isinstance(one, (Callback, _Last)):
+            _keep_to_the_job(driver, one)
     return made
 
 
-def _keep_to_the_job(first: Callback, callback: Any) -> None:
+def _keep_to_the_job(driver: Driver, callback: Any) -> None:
     """Have `callback` called for steps and epochs that the job took with this member.
 
     A member that the others went on without comes to their epoch by the loops of ``fit``, without training.
     """
-    driver = first.driver
-    assert driver is not None
     _call_when(callback, "on_epoch_begin", lambda: not driver.is_behind)
     _call_when(callback, "on_train_batch_end", lambda: driver.took_step)
-    _call_when(callback, "on_epoch_end", lambda: not first.is_others)
+    _call_when(callback, "on_epoch_end", lambda: driver.first is None or not driver.first.is_others)
 
 
 def _call_when(callback: Any, name: str, is_due: Callable[[], bool]) -> None:

@@ -23,22 +23,20 @@ class Shard:
 
     @property
     def template(self) -> Batch:
-        """What Keras sees of the data: its structure, shapes and types."""
-        return self.take(0, 0, [range(0, min(2, self.source.samples))])
+        """What Keras sees of the data: its structure, shapes and types, in a tuple."""
+        batch = self.take(0, 0, [range(0, min(2, self.source.samples))])
+        return batch if isinstance(batch, tuple) else (batch,)
 
     def take(self, seed: int, epoch: int, ranges: list[range]) -> Batch:
-        """The samples at these places, as Keras' train_step gets them."""
-        batch = _triple(self.source.take(seed, epoch, ranges))
+        """The samples at these places, as Keras' train_step gets them: inputs alone are in no tuple."""
+        batch = self.source.take(seed, epoch, ranges)
+        batch = tuple(batch) if isinstance(batch, list) else batch
         return batch if self.class_weight is None else _weighted(batch, self.class_weight)
-
-
-def _triple(batch: Batch) -> Batch:
-    return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
 
 
 def _weighted(batch: Batch, class_weight: dict[int, float]) -> Batch:
     """The batch with a weight for each sample, by its class, as ``fit(class_weight=...)`` of one process has them."""
-    if len(batch) != 2 or isinstance(batch[1], (dict, tuple, list)):
+    if not isinstance(batch, tuple) or len(batch) != 2 or isinstance(batch[1], (dict, tuple, list)):
         raise ArgumentError("class_weight goes with data (x, y), where y is one array; give sample weights to shard()")
     labels = np.asarray(batch[1])
     if labels.ndim > 1:
@@ -58,14 +56,26 @@ def source_of(data: Any, batch_size: int, shuffle: Optional[bool]) -> Source:
         raise ArgumentError(
             "a generator cannot begin where the others are; give arrays, a keras.utils.PyDataset or a tf.data.Dataset"
         )
-    return Arrays(data, batch_size, shuffle is None or shuffle)
+    return Arrays(map_arrays(_as_floatx, data), batch_size, shuffle is None or shuffle)
+
+
+def _as_floatx(array: Any) -> Any:
+    """As ``fit`` of one process has arrays: floats are Keras' default type."""
+    array = np.asarray(array)
+    return array.astype(keras.config.floatx(), copy=False) if array.dtype.kind == "f" else array
 
 
 def _py_dataset(data: Any, shuffle: bool) -> Batches:
     count = data.num_batches
     if count is None:
         raise ArgumentError("an endless PyDataset has no epochs to share; give it a length (num_batches)")
-    source = Batches(count, data.__getitem__, shuffle)
+
+    def fetch(number: int) -> Batch:
+        batch = data[number]
+        is_bare = not isinstance(batch, (dict, list, tuple))
+        return (batch,) if is_bare and keras.backend.backend() != "torch" else batch  # as Keras has it
+
+    source = Batches(count, fetch, shuffle)
     if type(data).on_epoch_end is not keras.utils.PyDataset.on_epoch_end:
         source.at_epoch_end = data.on_epoch_end
     return source

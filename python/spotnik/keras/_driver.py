@@ -13,19 +13,25 @@ import keras
 import numpy as np
 
 from ..errors import ArgumentError, StateError
-from ..hosting.data import Arrays, length
+from ..hosting.data import Arrays, length, map_arrays
+from ..hosting.memory import size_of
 from ..hosting.parting import DATA, OTHER_DATA, Parting, is_due
-from ..hosting.replica import CLOSED, OVER, TAKEN, Replica, Settings
+from ..hosting.replica import CLOSED, EXTRA, LAST, OVER, TAKEN, Replica, Settings
 from ..job import Job, Step
 from ..watching import logger
 from . import _callbacks
 from ._data import Shard
-from ._exchange import Exchange
+from ._exchange import Exchange, frozen
 from ._logs import Said, numbers_of, of_no_metric
 from ._optimizer import distributed, keeping
 from ._strategy import Strategy, chosen
 from ._values import KINDS, METRICS, TRAINED, Values
 
+# Places that loops of programs use otherwise: the number of the fit() that the job is in, from 1, and epochs that were
+# closed before it.
+_FIT, _BASE = EXTRA, LAST
+_SLOTS = 3  # variables that an optimiser has for a weight, at most
+_ROOM_MAX = 256 << 20
 _current: Optional[Driver] = None
 
 
@@ -35,11 +41,12 @@ class Driver:
     def __init__(self, model: Any, settings: Settings, sync: Optional[str] = None) -> None:
         if model.optimizer is None:
             raise ArgumentError("the model has no optimizer yet; call model.compile() before prepare()")
-        distributed(model.optimizer)
+        self._adopt(model.optimizer)
         self.model = model
         self.settings = settings
         self.values = Values(model)
         self.replica = Replica(self.values.read_all, settings)
+        self.replica.room = self._room
         self.strategy: Optional[Strategy] = None
         name = chosen(sync)
         if name is not None:
@@ -47,8 +54,10 @@ class Driver:
             self.replica.after_join.append(lambda job: self._choose(job, name))
         self.shard: Optional[Shard] = None
         self.epoch = 0  #: that `fit` is in
+        self._fits, self._initial = 0, 0  # calls of fit, and the first epoch of this one as the program counts
         self.steps_per_epoch = 0
         self.callbacks: list[Any] = []  #: whose state travels
+        self.first: Optional[_callbacks.Callback] = None  #: of those of this fit
         self._exchange: Optional[Exchange] = None
         self._names: list[str] = []  # of the numbers that the train step returns, once it has run here
         self._own: frozenset[str] = frozenset()  # those of them that are no metric's
@@ -70,11 +79,12 @@ class Driver:
         if model.train_function is None or force:
             if getattr(model, "steps_per_execution", 1) != 1:
                 raise ArgumentError("steps_per_execution must be 1: members may come and go between any two steps")
-            distributed(model.optimizer)
+            self._adopt(model.optimizer)
             model.train_function = None
             self._make(force)
             self._inner = model.train_function
             self.values.forget()
+            self._exchange = None
             self._names = []
             model.train_function = self._call_jax if keras.backend.backend() == "jax" else self._call
         return model.train_function
@@ -93,17 +103,18 @@ class Driver:
                 raise ArgumentError(f"fit({name}=...) cannot be split among members; give it to spotnik.keras.shard()")
         given.pop("shuffle", None)
         self._bind(x, given.pop("steps_per_epoch", None))
-        self.replica.begin()
-        epochs = given.pop("epochs", 1)
-        given["initial_epoch"] = max(given.get("initial_epoch", 0), int(self.replica.control[CLOSED]))
-        if given["initial_epoch"] >= epochs:
-            logger.warning("the job has trained its %d epochs already: nothing is left to do", epochs)
+        epochs, self._initial = given.pop("epochs", 1), given.pop("initial_epoch", 0)
+        self._enter()
+        given["initial_epoch"] = min(epochs, self._initial + self._closed) if self._is_in_this_fit else epochs
+        if given["initial_epoch"] >= epochs > self._initial:
+            logger.warning("the job has trained the %d epochs of this fit() already: nothing is left to do", epochs)
         chain = _callbacks.chain(self, given.pop("callbacks", None), given.get("verbose", "auto"), epochs)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="`shuffle=True` was passed")
             history = self._fit((one for one in itertools.repeat(x.template)), epochs=epochs, callbacks=chain, **given)
-        if self.replica.fresh:  # the others had ended before this member took a step; one is begun, so no more is taken
-            self._write_over()
+        if self.replica.fresh and self._is_in_this_fit:  # the others had ended before this member took a step
+            self._write_over()  # one is begun, so no more is taken
+        self.replica.hold()
         return history
 
     def _trained_on_batch(self, *arguments: Any, **named: Any) -> Any:
@@ -121,12 +132,73 @@ class Driver:
         self._is_reset = True
 
     def _bind(self, shard: Shard, steps_per_epoch: Optional[int]) -> None:
-        if self.replica.job is not None and self.shard is not shard:
-            raise StateError("a job consumes one data set, and another was given before")
+        source, settings = shard.source, self.settings
+        is_same = self.shard is not None and (settings.samples, settings.batch) == (source.samples, source.batch)
+        if self.replica.job is not None and not is_same:
+            raise StateError(
+                "a job consumes one data set, and another was given before; train on this one in a program of its own, "
+                "or give fit() the same samples and batch_size again"
+            )
         self.shard, self.steps_per_epoch = shard, steps_per_epoch or 0
-        self.settings.samples, self.settings.batch = shard.source.samples, shard.source.batch
-        self.settings.seed = shard.seed if self.settings.seed is None else self.settings.seed
-        self.model._symbolic_build(data_batch=shard.template)
+        settings.samples, settings.batch = source.samples, source.batch
+        settings.seed = shard.seed if settings.seed is None else settings.seed
+        self._adopt(self.model.optimizer)
+        self._build(shard.template)
+
+    def _build(self, template: Any) -> None:
+        """Have all variables made. A model without call() is a train step around others: there is nothing to trace."""
+        model = self.model
+        if type(model).call is not keras.Model.call:
+            model._symbolic_build(data_batch=template)
+            return
+        unbuilt = [one.name for one in model._flatten_layers(include_self=False) if not one.built]
+        if unbuilt:
+            raise ArgumentError(f"{model.name} has no call(), and {unbuilt[0]} no variables yet; build it before fit()")
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+
+    def _adopt(self, optimizer: Any) -> None:
+        distributed(optimizer)._spotnik_prepared = True
+
+    def _enter(self) -> None:
+        """Begin the next fit of the program, or come to the one that the others are in."""
+        control, replica = self.replica.control, self.replica
+        self._fits += 1
+        self.epoch = self._initial
+        self._lay_out()
+        if control[_FIT] == self._fits - 1 and replica.step is None:
+            control[_FIT], control[_BASE] = self._fits, control[CLOSED]
+            control[TAKEN] = control[OVER] = 0
+        replica.begin()
+        if control[_FIT] < self._fits:
+            raise StateError("the others are in an earlier fit(), whose end did not reach them; start this member anew")
+
+    def _lay_out(self) -> None:
+        """The program may have compiled the model anew, with other layers frozen."""
+        replica = self.replica
+        if replica.job is None:
+            return
+        is_other = self.strategy is not None and not replica.memory.fits(self.values.read_all())
+        if is_other or not replica.lay_out():
+            raise StateError(
+                "compile() has given the model more variables than the job has room for: it makes room for layers that "
+                "were frozen in the first fit(), up to 256 MiB, and not under a strategy. Save the model, and train it "
+                "on in a program of its own"
+            )
+
+    def _room(self) -> int:
+        """Bytes for what an optimiser of later has for weights that are frozen now."""
+        room = _SLOTS * size_of([np.asarray(one.numpy()) for one in frozen(self.model)])
+        return room if TRAINED in self.values.kinds and room <= _ROOM_MAX else 0
+
+    @property
+    def _closed(self) -> int:
+        """How many epochs of the fit that the job is in are closed."""
+        return int(self.replica.control[CLOSED] - self.replica.control[_BASE])
+
+    @property
+    def _is_in_this_fit(self) -> bool:
+        return int(self.replica.control[_FIT]) == self._fits
 
     # ---- steps ----
 
@@ -254,7 +326,10 @@ class Driver:
         exchange.stir(self.replica)
         with keeping(self.model.optimizer):
             if self.values.state is None:
-                logs = self._inner([batch] if keras.backend.backend() == "torch" else iter([batch]))
+                is_torch = keras.backend.backend() == "torch"
+                if is_torch or self.model.run_eagerly:  # the train step is Python, and gets tensors
+                    batch = map_arrays(_as_tensor, batch)
+                logs = self._inner([batch] if is_torch else iter([batch]))
             else:
                 logs, state = self._inner(tuple(self.values.state), iter([batch]))
                 self.values.state = [list(part) for part in state]
@@ -297,7 +372,9 @@ class Driver:
     @property
     def is_behind(self) -> bool:
         """Have the others ended the epoch that `fit` is in?"""
-        return self.epoch < int(self.replica.control[CLOSED])
+        if self._is_in_this_fit:
+            return self.epoch - self._initial < self._closed
+        return int(self.replica.control[_FIT]) > self._fits
 
     def close_epoch(self, logs: dict[str, Any]) -> bool:
         """Agree on the `logs` of an epoch, in place, in a step without samples. False: the others did so alone."""
@@ -319,6 +396,11 @@ class Driver:
                 control[TAKEN] = control[OVER] = 0
                 return True
         return not self.is_behind
+
+
+def _as_tensor(one: Any) -> Any:
+    is_array = isinstance(one, np.ndarray) and one.dtype.kind in "fiub"
+    return keras.ops.convert_to_tensor(one) if is_array else one
 
 
 def prepare(model: Any, settings: Settings, sync: Optional[str] = None) -> Driver:

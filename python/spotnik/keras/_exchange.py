@@ -26,12 +26,17 @@ def _is_seed(variable: Any, value: Array) -> bool:
     return value.shape == (2,) and value.dtype.kind in "iu" and "seed_generator_state" in variable.name
 
 
-def _frozen(model: Any) -> set[int]:
+def frozen(model: Any) -> list[Any]:
+    """The weights of frozen layers."""
+    weights = {id(one): one for layer in model._flatten_layers() for one in layer._trainable_variables}
+    return [one for one in weights.values() if not one.trainable]
+
+
+def _unchanging(model: Any) -> set[int]:
     """Ids of the weights of frozen layers. Keras' own train step never changes them; one of the program's may."""
     if type(model).train_step is not keras.Model.train_step or "train_step" in vars(model):
         return set()
-    weights = (one for layer in model._flatten_layers() for one in layer._trainable_variables)
-    return {id(one) for one in weights if not one.trainable}
+    return set(map(id, frozen(model)))
 
 
 def _base(value: Array) -> Array:
@@ -51,8 +56,8 @@ class Exchange:
         names = values.variables(REST)
         kinds = [_is_seed(variable, one) for variable, one in zip(names, rest)]
         self.seeds = [n for n, seed in enumerate(kinds) if seed]
-        frozen = _frozen(values.model)
-        change = [n for n in range(len(rest)) if not kinds[n] and id(names[n]) not in frozen]
+        unchanging = _unchanging(values.model)
+        change = [n for n in range(len(rest)) if not kinds[n] and id(names[n]) not in unchanging]
         self._wholes = [n for n in change if rest[n].dtype == np.bool_ or np.issubdtype(rest[n].dtype, np.integer)]
         self._floats = [n for n in change if n not in self._wholes]
         gradients = values.kept() if with_gradients else []  # a strategy has them travel by itself

@@ -12,16 +12,22 @@ from typing import Any, Optional
 
 import keras
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, StateError
 from ..watching import logger
 
 _classes: dict[type, type] = {}
+_NOT_PREPARED = (
+    "this optimizer was given to DistributedOptimizer, and it is not the one that its model was compiled with, so "
+    "members would train apart. compile(optimizer=...) takes it; several go into keras.optimizers.MultiOptimizer, and "
+    "that to DistributedOptimizer. In a loop of your own average gradients by spotnik.tensorflow or spotnik.jax"
+)
 
 
 class Keeping:
     """What an optimiser's class gets in front of its bases."""
 
     _spotnik_keeps = False
+    _spotnik_prepared = False  # does a prepared model train with it?
     _spotnik_kept: Optional[list[Any]] = None
     _spotnik_shows = True
 
@@ -45,6 +51,8 @@ class Keeping:
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """Keep `grads` while a train step runs, else apply them."""
         if not self._spotnik_keeps:
+            if not self._spotnik_prepared:
+                raise StateError(_NOT_PREPARED)
             return super().apply(grads, trainable_variables)  # type: ignore[misc]
         if trainable_variables is not None and not self.built:  # type: ignore[attr-defined]
             self.build(list(trainable_variables))

@@ -45,7 +45,8 @@ def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
 
     loop = Loop(lambda: state, write, Settings())
     loop.assigned = 0
-    for _, x in loop.steps(Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True), epochs):
+    source = lambda: Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True)  # noqa: E731
+    for _, x in (one for _ in range(epochs) for one in loop.steps(source(), 1)):
         time.sleep(pause_s)  # the work of a turn: without any, the loop ends before somebody is killed
         [mean] = loop.average([np.full(50, x.mean())], once=True)
         state[0] = 0.5 * state[0] + mean
