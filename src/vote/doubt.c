@@ -113,7 +113,7 @@ void doubt_begin(struct spotnik_core *core)
 }
 
 /* Before every event, whatever it is: the first that we see after we were stopped shows it. We may
- * be stopped again before the tick that sends the heartbeat: then what we asked before may have been
+ * be stopped again before the tick that sends the heartbeat. Then what we asked may have been
  * answered before the second stop. */
 void doubt_if_late(struct spotnik_core *core)
 {

@@ -262,11 +262,36 @@ def check_back(processes: list[Process], nodes: dict[tuple[int, str], Node], ver
         had: Commit | None = None
         for index, commit in enumerate(process.commits):
             if had and index in process.breaks and not is_after(had, commit, nodes):
-                verdict.failures.append(
-                    f"back: {process.name} had gone on from step {had.step} ({had.to}), "
-                    f"and is at step {commit.step} ({commit.to}) of another history"
-                )
+                if has_outlived(process, had, commit, nodes):
+                    verdict.excuses["excluded, and outlived all that had gone on"] += 1
+                else:
+                    verdict.failures.append(
+                        f"back: {process.name} had gone on from step {had.step} ({had.to}), "
+                        f"and is at step {commit.step} ({commit.to}) of another history"
+                    )
             had = commit if commit.final else had
+
+
+def has_outlived(process: Process, had: Commit, commit: Commit, nodes: dict[tuple[int, str], Node]) -> bool:
+    """Whether others went on from what it had, and their last step came before the first of the history it is in.
+
+    Then it was no member any more, and nobody whose history it was is left: the job begins again from a checkpoint, or
+    anew (design 0002). One that nobody has gone on without is a member, if a parked one, and its state is the job's."""
+    old, at = nodes[had.step, had.to], nodes[commit.step, commit.to]
+    while (at.step - 1, at.start) in nodes:
+        at = nodes[at.step - 1, at.start]
+    return has_gone_on(process, old) and span(old)[1] < span(at)[0]
+
+
+def has_gone_on(process: Process, node: Node) -> bool:
+    """Whether others made a step behind it, and went on from that, which this process did not make."""
+    todo = [*node.children]
+    while todo:
+        at = todo.pop()
+        if at.final and all(name != process.name for name, _ in at.by):
+            return True
+        todo.extend(at.children)
+    return False
 
 
 def is_after(had: Commit, commit: Commit, nodes: dict[tuple[int, str], Node]) -> bool:

@@ -142,6 +142,19 @@ class Checker(unittest.TestCase):
         replayed = [one.replace("2 2 0 a9 a10", "2 2 1 a9 a10") for one in lines_of(0) if "commit 10 " in one]
         self.fine([[*old[:22], f"{10 * SECOND} loaded", *replayed, *old[22:], lines_of(0)[-1]], lines_of(1)])
 
+    def test_outliving_the_others(self) -> None:
+        """A member is excluded, the others go on and end, and a newcomer has begun anew: counted. With nobody who had
+        gone on, or others who still do, it gives up what the job had."""
+        shift = [f"{int(one.split(' ', 1)[0]) + 20 * SECOND} {one.split(' ', 1)[1]}" for one in lines_of(1, life="b")]
+        alone = [*lines_of(1, 6)[:-1], f"{7 * SECOND} excluded 7", f"{20 * SECOND} loaded", *shift[2:]]
+        done = [one for one in faults() if one["kind"] not in ("calm", "together")]
+        done.append(fault(13, "killed", member="m-0"))
+        self.assertEqual(
+            self.fine([lines_of(0)[:-1], alone], done).excuses["excluded, and outlived all that had gone on"], 1
+        )
+        self.caught("back", [lines_of(0, 6)[:-1], alone], done)
+        self.caught("back", [lines_of(0, 40)[:-1], alone], done)
+
     def test_stuck(self) -> None:
         lines = [line for line in lines_of(1) if int(line.split()[0]) < 5 * SECOND]
         self.caught("stuck", [lines_of(0), lines])
