@@ -12,9 +12,10 @@
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
-    static const char *const name[] = { "?",        "heartbeat", "reconcile", "accept",
-                                        "restart",  "fenced",    "view ask",  "enter",
-                                        "mismatch", "doubt",     "assure" };
+    static const char *const name[] = {
+        "?",        "heartbeat", "reconcile", "accept", "restart", "fenced",  "view ask", "enter",
+        "mismatch", "doubt",     "assure",    "claim",  "ask",     "promise", "accepted"
+    };
     return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
 }
 

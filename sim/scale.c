@@ -104,6 +104,8 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
         options->limits.choice = NULL;
     if (scale->brief_members)
         options->limits.brief_members = scale->brief_members;
+    if (scale->tree)
+        options->limits.tree_members = scale->tree_members;
     if (scale->bytes > 0)
         model(options, scale);
     if (host_members(scale) > 1 && !scale->ring)
@@ -118,6 +120,7 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
         .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size
     };
     view->flat = world->options.flat;
+    view->tree = size > world->options.limits.tree_members;
     view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .born_ms = 1 };
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);

@@ -13,6 +13,7 @@ _Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX,
                "the step holds every bucket of the core");
 
 #define BRIEF_MEMBERS 64 /* up to here a message is short anyhow */
+#define TREE_MEMBERS 256 /* up to here two passes round the ring take less than 60 ms */
 
 void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
 {
@@ -28,6 +29,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
         .retry_ns = 100 * SPOTNIK_MS,
         .enter_wait_ns = 50 * SPOTNIK_MS,
         .brief_members = BRIEF_MEMBERS,
+        .tree_members = TREE_MEMBERS,
         .choice = spotnik_choice_measured,
         .fan = SPOTNIK_TREE_FAN_MAX,
     };

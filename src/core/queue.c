@@ -12,6 +12,7 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     slot->message = 0;
     slot->epoch = core->view.epoch;
     slot->serial = 0;
+    slot->ballot = (struct spotnik_ballot){ 0 };
     return &slot->action;
 }
 

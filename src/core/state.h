@@ -18,6 +18,7 @@ struct queued_action {
     enum spotnik_message_kind message; /* of SEND */
     uint64_t epoch;                    /* in which it was queued */
     uint64_t serial;                   /* of DOUBT, ASSURE */
+    struct spotnik_ballot ballot;      /* of a word by a tree; round 0: it is none */
 };
 
 /* Of phases, for traces: see phases.h. */

@@ -95,8 +95,9 @@ bool spotnik_brief_unpack(struct spotnik_proposal *proposal, const struct spotni
 static bool is_like(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed
-           && a->share_count == b->share_count && a->cut == b->cut && a->apart == b->apart;
+           && a->begun == b->begun && a->bare == b->bare && a->speaks == b->speaks
+           && a->committed == b->committed && a->share_count == b->share_count && a->cut == b->cut
+           && a->apart == b->apart;
 }
 
 static bool is_next(const struct spotnik_report *before, const struct spotnik_report *report)

@@ -51,5 +51,8 @@ void proposal_accept(struct spotnik_core *core)
     if (core->vote->accepted.brief.run_count == 0)
         spotnik_brief_make(&core->vote->accepted, &core->view, core->limits.brief_members);
     fence(core);
-    accept_forward(core);
+    if (core->vote->gather.on)
+        collect_begin(core);
+    else
+        accept_forward(core);
 }

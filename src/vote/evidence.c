@@ -201,6 +201,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
         ballot_start(core);
     else
         evidence_schedule(core);
+    gather_go(core); /* it is not out any more, and is asked after all */
 }
 
 /* A step was committed: the view is well. */

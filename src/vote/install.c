@@ -124,6 +124,8 @@ static void forget_decision(struct spotnik_core *core)
     core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns =
         core->vote->enter_limit_ns = SPOTNIK_NEVER;
     core->vote->patience_until_ns = 0;
+    gather_end(core);
+    core->vote->gather.missed = false;
     memset(core->vote->hop, 0, sizeof(core->vote->hop));
     core->vote->token_at = (struct spotnik_id){ 0 };
     core->vote->visit = (struct spotnik_visit){ .until_ns = SPOTNIK_NEVER };
