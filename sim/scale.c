@@ -138,6 +138,7 @@ static void found_all(struct sim_world *world)
     struct spotnik_proposal view;
     uint32_t size = world->options.members;
 
+    world->founding = true;
     for (uint32_t i = 0; i < size; i++) {
         struct spotnik_event join = { .kind = SPOTNIK_EVENT_JOIN };
         spotnik_sim_core_step(world, spotnik_sim_spawn(world, host_of(world->scale, i)), &join);
@@ -156,6 +157,7 @@ static void found_all(struct sim_world *world)
         world->process[i]->app.state = SIM_APP_IDLE;
         spotnik_sim_app_later(world, world->process[i], 0);
     }
+    world->founding = false;
     free(view.entry);
 }
 

@@ -92,6 +92,15 @@ bool spotnik_brief_unpack(struct spotnik_proposal *proposal, const struct spotni
     return true;
 }
 
+uint32_t spotnik_brief_flags(const struct spotnik_brief *brief, uint32_t rank)
+{
+    for (uint32_t i = 0; i < brief->run_count; i++)
+        if (brief->run[i].rank != SPOTNIK_NO_RANK && rank >= brief->run[i].rank
+            && rank - brief->run[i].rank < brief->run[i].count)
+            return brief->run[i].flags;
+    return 0;
+}
+
 static bool is_like(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised

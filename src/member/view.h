@@ -106,6 +106,10 @@ int spotnik_ballot_compare(struct spotnik_ballot a, struct spotnik_ballot b);
 /* Copies the used part; `to` keeps its own storage and capacity. */
 void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from);
 
+/* The same of a whole proposal that has a brief form, which is all that `to` gets: spotnik_brief_
+ * unpack() makes it whole again. */
+void spotnik_proposal_pack(struct spotnik_proposal *to, const struct spotnik_proposal *from);
+
 /* Members standing in the ring: entries with MEMBER. */
 uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal);
 

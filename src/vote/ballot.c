@@ -182,6 +182,8 @@ void token_sign(struct spotnik_core *core)
         && spotnik_ballot_compare(core->vote->accepted.ballot, token->accepted_ballot) > 0) {
         token->accepted_ballot = core->vote->accepted.ballot;
         spotnik_proposal_copy(&token->accepted, &core->vote->accepted);
+        bool whole = proposal_unpack(core, &token->accepted);
+        SPOTNIK_ASSERT(whole);
     }
 }
 

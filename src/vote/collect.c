@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second pass by a tree: ACCEPT goes down, by the places of the first pass, and each voter votes
- * for it. ACCEPTED comes up: its sender has accepted, and so have all voters below it. Nobody is
- * gone round but those that do not vote. A voter that is lost is new evidence, which makes a higher
- * ballot. */
+/* The second pass by a tree: ACCEPT goes down, by the places of the first pass, and each voter
+ * votes for it. ACCEPTED comes up: its sender has accepted, and so have all voters below it. Nobody
+ * is gone round but those that do not vote. A voter that is lost is new evidence, which makes a
+ * higher ballot. */
 #include "base/assert.h"
 #include "vote/vote.h"
 
@@ -13,12 +13,23 @@ static bool is_in(const uint64_t *bits, uint32_t at)
 
 static bool is_voter(const struct spotnik_core *core, uint32_t rank)
 {
-    const struct spotnik_proposal *proposal = &core->vote->accepted;
-    struct spotnik_id id = core->view.entry[rank].member.id;
-    uint32_t at = spotnik_proposal_find_near(proposal, id, rank);
+    uint32_t near = rank;
 
-    SPOTNIK_ASSERT(proposal->epoch == core->view.epoch + 1);
-    return at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_VOTER);
+    SPOTNIK_ASSERT(rank < core->view.size);
+    return accepted_flags(core, rank, &near) & SPOTNIK_ENTRY_VOTER;
+}
+
+/* Among many members a list of them would be as much memory as all else that we keep: where the
+ * proposal has a brief form that is kept, until a token of a later ballot needs the whole. */
+void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal)
+{
+    SPOTNIK_ASSERT(core->vote->gather.on);
+    if (proposal->brief.run_count == 0)
+        spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
+    if (proposal->brief.run_count > 0)
+        spotnik_proposal_pack(&core->vote->accepted, proposal);
+    else
+        spotnik_proposal_copy(&core->vote->accepted, proposal);
 }
 
 static void tell_below(struct spotnik_core *core, uint32_t rank)

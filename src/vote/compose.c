@@ -69,8 +69,8 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     return &core->outgoing;
 }
 
-/* A claim of a dispute that is over, a word by a tree of a ballot that is over, or a pass of an epoch that a view has ended in the same event:
- * its body is gone, and nobody waits for it. */
+/* A claim of a dispute that is over, a word by a tree of a ballot that is over, or a pass of an
+ * epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first pass by a tree, in views of many members (docs/design/0036-many-members.md). ASK goes
- * down from the initiator, and each member promises. PROMISE comes up, and brings the reports of all
- * below its sender. A member answers when each of those has answered or has ended. Those below one
- * that is out are asked in its stead. In the token a promise says that all below that member are
- * told of, too: none leaves its member before.
+ * down from the initiator, and each member promises. PROMISE comes up, and brings the reports of
+ * all below its sender. A member answers when each of those has answered or has ended. Those below
+ * one that is out are asked in its stead. In the token a promise says that all below that member
+ * are told of, too: none leaves its member before.
  *
  * A tree finds the dead and the living, but not a member that is silent to the one above it alone.
  * Then, and wherever a ballot has failed, the next one goes round the ring as in small views. */
@@ -52,11 +52,17 @@ void gather_end(struct spotnik_core *core)
     gather->teller = (struct spotnik_id){ 0 };
 }
 
-static bool is_silent(const struct spotnik_core *core)
+/* Silent for no reason that we know. Of one that has closed its link, as the dead do, a refused
+ * dial is about to prove the end: before the tree has come up. */
+static bool is_silent(struct spotnik_core *core)
 {
-    for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (core->vote->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT)
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            continue;
+        const struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
+        if (!peer || !peer->likely)
             return true;
+    }
     return false;
 }
 
@@ -70,7 +76,7 @@ static bool all_links_speak(const struct spotnik_core *core)
 }
 
 /* May the ballot that we start go by a tree? */
-bool gather_is_due(const struct spotnik_core *core)
+bool gather_is_due(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     return core->view.tree && !core->vote->gather.missed && !core->vote->parked
@@ -105,6 +111,8 @@ static void deliver(struct spotnik_core *core, enum spotnik_message_kind kind, s
 {
     SPOTNIK_ASSERT(peer->linked);
     SPOTNIK_ASSERT(core->frozen && core->vote->gather.on);
+    if (peer->speech < SPOTNIK_SPEECH_TREES)
+        return; /* it is no longer what its view says: the ring will do */
     tell_view(core, peer);
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_of_ballot(core, peer, kind);
@@ -119,7 +127,7 @@ void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint
     if (is_in(gather->sent, rank))
         return;
     gather->sent[rank / 64] |= UINT64_C(1) << rank % 64;
-    struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+    struct peer *peer = peer_want_near(core, &core->view.entry[rank].member, rank);
     if (peer->linked)
         deliver(core, kind, peer);
     else

@@ -40,7 +40,10 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
     core->status.reconciled_ns = core->now_ns;
     peer_activate(core, from);
     core->vote->gather.teller = from->member.id;
-    spotnik_proposal_copy(&core->vote->accepted, proposal);
+    if (core->vote->gather.on)
+        collect_keep(core, message->proposal);
+    else
+        spotnik_proposal_copy(&core->vote->accepted, proposal);
     arm_retry(core, 4 * core->limits.retry_ns);
     proposal_accept(core);
 }

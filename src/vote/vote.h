@@ -65,6 +65,12 @@ struct peer {
     uint64_t speech;            /* wire version of the present or last link; 0: there was none */
 };
 
+/* What we know ourselves of a member of the view. */
+struct known {
+    uint8_t evidence; /* spotnik_evidence */
+    uint8_t leaving;  /* 1: asked to leave */
+};
+
 /* A process outside the view that asked us to let it in. */
 struct joiner {
     struct spotnik_enter enter;
@@ -120,7 +126,7 @@ struct spotnik_gather {
 
 struct vote {
     struct spotnik_chains chains; /* of our views */
-    struct spotnik_report *book;  /* per rank: what we know ourselves */
+    struct known *book;           /* per rank */
     /* per rank: its evidence was in the last token we passed on */
     bool *covered;
     bool *rumoured; /* per rank: others told us it is dead; passes go round it */
@@ -128,6 +134,7 @@ struct vote {
     uint64_t *quiet_until_ns;
     /* or until a token of the same initiator does not say so any more */
     struct spotnik_id *quiet_by;
+    bool quiet_any; /* one of these was ever set: else nobody touches their pages */
     /* per rank: the last token of its own that we saw called members of two hosts silent */
     bool *deaf;
     struct spotnik_visit {
@@ -206,6 +213,7 @@ struct vote {
 
 /* accept.c */
 void proposal_accept(struct spotnik_core *core);
+uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near);
 
 /* ancestry.c */
 bool ancestry_breaks(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
@@ -226,6 +234,7 @@ void token_returned(struct spotnik_core *core);
 void joiner_overdue(struct spotnik_core *core);
 
 /* collect.c */
+void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
 void collect_begin(struct spotnik_core *core);
 void collect_again(struct spotnik_core *core, const struct peer *from);
 bool collect_is_on(const struct spotnik_core *core);
@@ -281,7 +290,7 @@ enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 /* gather.c */
 void gather_clear(struct spotnik_core *core);
 void gather_end(struct spotnik_core *core);
-bool gather_is_due(const struct spotnik_core *core);
+bool gather_is_due(struct spotnik_core *core);
 uint32_t gather_place(const struct spotnik_core *core, uint32_t rank);
 uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t below[PLACES_BELOW]);
 void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
@@ -297,7 +306,7 @@ bool gather_may_come(const struct spotnik_core *core, const struct spotnik_propo
 /* install.c */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
 bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal);
 void become(struct spotnik_core *core, enum spotnik_role role);
 
 /* invariants.c */
@@ -373,6 +382,8 @@ uint32_t places_above(const struct places *places, uint32_t place);
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
 uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer);
+struct peer *peer_want_near(struct spotnik_core *core, const struct spotnik_member *member,
+                            uint32_t near);
 void peer_activate(struct spotnik_core *core, struct peer *peer);
 void peer_seek(struct spotnik_core *core, struct peer *peer);
 void peer_unseek(struct peer *peer);
