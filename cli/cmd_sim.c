@@ -17,6 +17,7 @@
 
 static const char help[] =
     "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--brief N] "
+    "[--tree N] "
     "[--near N] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
     "                   [--per-host N [--scattered] [--memory RATE]] [--ring] [--charged]\n\n"
@@ -38,6 +39,7 @@ static const char help[] =
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
     "  --brief N      views of more than N members say only what differs; default 64, more than "
     "these worlds have\n"
+    "  --tree N       in views of more than N members passes go by a tree; default 256\n"
     "  --near N       a joiner asks to be let in from N steps behind; default 32; 1 with results "
     "larger than all buffers\n"
     "  --trace        tell the run as a story: event, and indented what follows from it\n"
@@ -78,7 +80,8 @@ static const char help[] =
 #define CHURN_EVENT_NS (20 * SPOTNIK_MS)
 
 struct request {
-    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory, brief, near_steps;
+    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory, brief, tree,
+        near_steps;
     const char *losses, *churn_path;
     struct spotnik_trace churn;
     size_t churn_first; /* event after those of the beginning */
@@ -142,6 +145,8 @@ static bool parse_value(struct request *request, const char *name, const char *v
         return option_u64(value, 2, SPOTNIK_MEMBERS_LIMIT, &request->scale);
     if (!strcmp(name, "--brief"))
         return option_u64(value, 0, SPOTNIK_MEMBERS_LIMIT, &request->brief);
+    if (!strcmp(name, "--tree"))
+        return option_u64(value, 0, SPOTNIK_MEMBERS_LIMIT, &request->tree);
     if (!strcmp(name, "--near"))
         return option_u64(value, 1, UINT32_MAX, &request->near_steps);
     if (!strcmp(name, "--bucket"))
@@ -226,6 +231,8 @@ static void print_failure(const struct request *request, const struct spotnik_si
         printf(" --churn %s", request->churn_path);
     if (request->brief != UINT64_MAX)
         printf(" --brief %" PRIu64, request->brief);
+    if (request->tree != UINT64_MAX)
+        printf(" --tree %" PRIu64, request->tree);
     if (request->near_steps)
         printf(" --near %" PRIu64, request->near_steps);
     if (request->workers)
@@ -343,6 +350,8 @@ static bool run_seed(const struct request *request, uint64_t seed, struct totals
     options.bugs = request->bugs;
     if (request->brief != UINT64_MAX)
         options.limits.brief_members = (uint32_t)request->brief;
+    if (request->tree != UINT64_MAX)
+        options.limits.tree_members = (uint32_t)request->tree;
     if (request->near_steps)
         options.near_steps = (uint32_t)request->near_steps;
     if (request->trace)
@@ -480,6 +489,8 @@ static int scale_all(const struct request *request)
                                            .brief_members = request->brief == UINT64_MAX
                                                                 ? 0
                                                                 : (uint32_t)request->brief,
+                                           .tree = request->tree != UINT64_MAX,
+                                           .tree_members = (uint32_t)request->tree,
                                            .memory_bytes_per_ms = request->memory * 1000000,
                                            .bytes = request->bucket,
                                            .bytes_per_ms = request->gbit * 125000,
@@ -496,9 +507,12 @@ static int scale_all(const struct request *request)
 
 int spotnik_cmd_sim(int argc, char **argv)
 {
-    struct request request = {
-        .brief = UINT64_MAX, .seed = 1, .seeds = 1, .gbit = 10, .losses = "1,3,10"
-    };
+    struct request request = { .brief = UINT64_MAX,
+                               .tree = UINT64_MAX,
+                               .seed = 1,
+                               .seeds = 1,
+                               .gbit = 10,
+                               .losses = "1,3,10" };
 
     if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         fputs(help, stdout);

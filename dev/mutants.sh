@@ -6,7 +6,7 @@
 #     Rule: a share is told from others by the rank of its member
 #     Noticed-by: matrix sim
 #
-# The tree is copied to BUILD/mutants, where each patch is applied, built and undone. Watchers are `matrix`, `sim`, `brief`, `founding` and unit
+# The tree is copied to BUILD/mutants, where each patch is applied, built and undone. Watchers are `matrix`, `sim`, `brief`, `tree`, `founding` and unit
 # tests by their names in `meson test --list`. A watcher notices when it fails within MUTANTS_LIMIT_S seconds (60, for two
 # quiet processors). One that has not ended by then has not noticed. MUTANTS_WATCHERS names others than the patches do.
 # Usage: dev/mutants.sh BUILD [--all | --quick] [NAME ...]; --all asks matrix and sim of every mutant, whoever is to notice.
@@ -53,6 +53,7 @@ command_of()
     matrix) echo "$bin/tests/matrix/matrix sample failures=1" ;;
     sim) echo "$bin/cli/spotnik sim --seed 1 --seeds 3000" ;;
     brief) echo "$bin/cli/spotnik sim --brief 0 --seed 1 --seeds 3000" ;;
+    tree) echo "$bin/cli/spotnik sim --tree 3 --brief 0 --seed 1 --seeds 3000" ;;
     founding) echo "$bin/sim/founding/founding --seeds 1000" ;;
     peers_contest | peers_keeping | peers_list | peers_vanished) echo "$bin/tests/unit/peers/test_${1#peers_}" ;;
     *_*) echo "$bin/tests/unit/${1%%_*}/test_$1" ;;

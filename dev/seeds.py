@@ -26,6 +26,7 @@ SIM = ["cli/spotnik", "sim", "--keep-going", "--json"]
 WORLDS = {
     "mix": SIM,
     "brief": [*SIM, "--brief", "0"],  # messages say only what differs, as in views of more than 64 members
+    "tree": [*SIM, "--tree", "3", "--brief", "0"],  # passes by a tree, as in views of more than 256 members
     "near": [*SIM, "--near", "1"],  # results larger than all buffers
     "two": [*SIM, "--workers", "2"],  # most of what they decide are ties
     "three": [*SIM, "--workers", "3"],

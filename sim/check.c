@@ -12,9 +12,10 @@
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
-    static const char *const name[] = { "?",        "heartbeat", "reconcile", "accept",
-                                        "restart",  "fenced",    "view ask",  "enter",
-                                        "mismatch", "doubt",     "assure" };
+    static const char *const name[] = {
+        "?",        "heartbeat", "reconcile", "accept", "restart", "fenced",  "view ask", "enter",
+        "mismatch", "doubt",     "assure",    "claim",  "ask",     "promise", "accepted"
+    };
     return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
 }
 
@@ -89,11 +90,17 @@ bool spotnik_fact_excluded(const struct sim_world *world, const struct sim_proce
     return false;
 }
 
+/* From where it stands if nobody was lost: in scale mode that is near, for thousands of them. */
 uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process)
 {
-    for (uint32_t i = 0; i < view->size; i++)
-        if (view->member[i] == process)
-            return i;
+    uint32_t up = process < view->size ? process : 0, down = up;
+
+    for (; up < view->size || down > 0; up += up < view->size, down -= down > 0) {
+        if (up < view->size && view->member[up] == process)
+            return up;
+        if (down > 0 && view->member[down - 1] == process)
+            return down - 1;
+    }
     return SPOTNIK_NO_RANK;
 }
 

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P6, bounded recovery. Control messages (no heartbeats) that a survivor sends between two views,
- * when nothing but deaths with proof, joins and leaves happen: at most MESSAGES_BASE +
+ * when nothing but deaths with proof, joins and leaves happen: at most MESSAGES_BASE, or _TREE, and
  * MESSAGES_PER_CHANGE for each member lost, come or gone, and each death on the way. Under silence
  * and cuts retries are bounded by time instead, and only recorded. */
 #include "sim/check.h"
 
-enum { MESSAGES_BASE = 12, MESSAGES_PER_CHANGE = 10 };
+enum {
+    MESSAGES_BASE = 12,      /* four ballots round the ring */
+    MESSAGES_BASE_TREE = 24, /* two by a tree: four are asked, told and told again by one */
+    MESSAGES_PER_CHANGE = 10
+};
+
+static uint64_t base_of(const struct sim_world *world)
+{
+    return world->options.limits.tree_members < SIM_MEMBERS_MAX ? MESSAGES_BASE_TREE
+                                                                : MESSAGES_BASE;
+}
 
 /* A joiner that asks is told of the view, however often it asks: that is no part of a recovery. */
 static bool is_recovery(enum spotnik_message_kind kind, const struct sim_process *to)
 {
     return kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT
-           || kind == SPOTNIK_MESSAGE_FENCED
+           || kind == SPOTNIK_MESSAGE_FENCED || kind == SPOTNIK_MESSAGE_ASK
+           || kind == SPOTNIK_MESSAGE_PROMISE || kind == SPOTNIK_MESSAGE_ACCEPTED
            || (kind == SPOTNIK_MESSAGE_RESTART && to->join == SIM_JOIN_NONE);
 }
 
@@ -54,7 +65,7 @@ void spotnik_check_recovery_view(struct sim_world *world, struct sim_process *pr
     process->last_epoch = view->epoch;
     if (sent > world->result->recovery_messages_max)
         world->result->recovery_messages_max = sent;
-    if (world->clean && sent > MESSAGES_BASE + (uint64_t)MESSAGES_PER_CHANGE * count)
+    if (world->clean && sent > base_of(world) + (uint64_t)MESSAGES_PER_CHANGE * count)
         spotnik_sim_fail(world, "P6",
                          "%u sent %llu control messages on its way to view %llu, with %u changes",
                          process->index, (unsigned long long)sent, (unsigned long long)view->epoch,

@@ -530,7 +530,8 @@ void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process,
 {
     for (uint32_t i = 0; i < world->aim_count && !world->healing; i++) {
         struct sim_aim *aim = &world->aim[i];
-        if (aim->kind != kind || aim->sender != sender || !aim->countdown || --aim->countdown)
+        if (aim->kind != sim_pass_of(kind) || aim->sender != sender || !aim->countdown
+            || --aim->countdown)
             continue;
         spotnik_sim_story(world, "aimed at %s", spotnik_sim_message_name(kind));
         kill_one(world, process);

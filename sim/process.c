@@ -18,7 +18,9 @@ static void send(struct sim_world *world, struct sim_process *process,
     enum spotnik_message_kind kind = action->send.message->kind;
     struct sim_process *to = sim_process_of(world, &action->send.to);
 
-    if (kind == SPOTNIK_MESSAGE_ACCEPT)
+    if (world->founding && kind == SPOTNIK_MESSAGE_VIEW_ASK)
+        return; /* answers to all would fill the memory */
+    if (kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_ACCEPTED)
         process->voted_epoch = action->send.message->epoch + 1;
     spotnik_check_sent(world, process, to, action->send.message);
     spotnik_sim_send(world, process, to, action->send.message);

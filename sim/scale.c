@@ -104,6 +104,8 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
         options->limits.choice = NULL;
     if (scale->brief_members)
         options->limits.brief_members = scale->brief_members;
+    if (scale->tree)
+        options->limits.tree_members = scale->tree_members;
     if (scale->bytes > 0)
         model(options, scale);
     if (host_members(scale) > 1 && !scale->ring)
@@ -118,6 +120,7 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
         .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size
     };
     view->flat = world->options.flat;
+    view->tree = size > world->options.limits.tree_members;
     view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .born_ms = 1 };
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);
@@ -135,6 +138,7 @@ static void found_all(struct sim_world *world)
     struct spotnik_proposal view;
     uint32_t size = world->options.members;
 
+    world->founding = true;
     for (uint32_t i = 0; i < size; i++) {
         struct spotnik_event join = { .kind = SPOTNIK_EVENT_JOIN };
         spotnik_sim_core_step(world, spotnik_sim_spawn(world, host_of(world->scale, i)), &join);
@@ -153,6 +157,7 @@ static void found_all(struct sim_world *world)
         world->process[i]->app.state = SIM_APP_IDLE;
         spotnik_sim_app_later(world, world->process[i], 0);
     }
+    world->founding = false;
     free(view.entry);
 }
 

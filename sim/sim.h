@@ -167,6 +167,8 @@ struct spotnik_sim_scale {
     uint64_t bytes, bytes_per_ms;
     uint64_t memory_bytes_per_ms; /* of every member, in copying and adding up; 0: 4 GB/s */
     uint32_t brief_members;       /* limits.brief_members; 0: as usual */
+    bool tree;                    /* limits.tree_members is this, */
+    uint32_t tree_members;        /* else as usual */
     /* the processor time that control messages take, as measured, passes in the world, too */
     bool charged;
     bool failed;

@@ -68,10 +68,12 @@ static void message_text(const struct spotnik_teller *teller, const struct spotn
 {
     fprintf(teller->out, "%s epoch %" PRIu64 " ", spotnik_sim_message_name(message->kind),
             message->epoch);
-    if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
+    if (message->kind == SPOTNIK_MESSAGE_RECONCILE || message->kind == SPOTNIK_MESSAGE_PROMISE)
         token_text(teller, message->token);
     else if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
         proposal_text(teller, message->proposal);
+    else if (message->kind == SPOTNIK_MESSAGE_ASK || message->kind == SPOTNIK_MESSAGE_ACCEPTED)
+        ballot_text(teller, message->ballot);
     else if (message->kind == SPOTNIK_MESSAGE_ENTER)
         fprintf(teller->out, "at %" PRIu64, message->enter.committed);
 }

@@ -69,6 +69,22 @@ static void identify(struct sim_world *world, struct sim_process *process)
     member->port = 1;
 }
 
+/* Of a core for many members most pages are never touched, if nobody writes zeros to them. Of one
+ * for few a third needs no zeros. */
+static void core_make(const struct sim_world *world, struct sim_process *process)
+{
+    const struct spotnik_sim_options *options = &world->options;
+    bool blank = options->limits.members_max > SIM_MEMBERS_MAX;
+    size_t bytes = spotnik_core_size(&options->limits);
+    void *memory = blank ? calloc(1, bytes) : malloc(bytes);
+
+    SPOTNIK_ASSERT(memory != NULL);
+    process->core =
+        (blank ? spotnik_core_init_blank
+               : spotnik_core_init)(memory, &options->limits, &process->member,
+                                    options->members_min, options->samples, options->batch);
+}
+
 struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
 {
     const struct spotnik_sim_options *options = &world->options;
@@ -82,10 +98,7 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     process->tick_at_ns = SPOTNIK_NEVER;
     process->dial = spotnik_sim_alloc(options->processes_max * sizeof(*process->dial));
     identify(world, process);
-    void *memory = malloc(spotnik_core_size(&options->limits)); /* a third of it needs no zeros */
-    SPOTNIK_ASSERT(memory != NULL);
-    process->core = spotnik_core_init(memory, &options->limits, &process->member,
-                                      options->members_min, options->samples, options->batch);
+    core_make(world, process);
     SPOTNIK_ASSERT(spotnik_core_plant(process->core, options->bugs) || options->bugs == 0);
     world->process[world->process_count++] = process;
     spotnik_sim_app_init(world, process);

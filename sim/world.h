@@ -352,6 +352,7 @@ struct sim_world {
     struct spotnik_wire_storage *storage;
     struct sim_facts *facts;
     struct spotnik_sim_scale *scale; /* scale mode */
+    bool founding;                   /* in it: nobody need ask for the view */
 };
 
 /* witness.c */
@@ -384,6 +385,14 @@ static inline struct sim_process *sim_process_of(struct sim_world *world,
                      | (uint32_t)member->address[14] << 8 | member->address[15];
     return world->process[index];
 }
+/* The words of a pass by a tree are those of the pass. */
+static inline enum spotnik_message_kind sim_pass_of(enum spotnik_message_kind kind)
+{
+    if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_PROMISE)
+        return SPOTNIK_MESSAGE_RECONCILE;
+    return kind == SPOTNIK_MESSAGE_ACCEPTED ? SPOTNIK_MESSAGE_ACCEPT : kind;
+}
+
 static inline bool sim_live(const struct sim_process *process)
 {
     return process->life == SIM_RUNNING;

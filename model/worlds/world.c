@@ -321,6 +321,8 @@ static void limits_make(void)
     spotnik_limits_init(&limits, bounds.members);
     limits.choice = NULL;
     limits.chunk_bytes = 8;
+    if (bounds.tree)
+        limits.tree_members = limits.brief_members = 1;
     /* silence is not by time here, but by links that break */
     limits.heartbeat_ns = HEARTBEAT_NS;
     limits.silence_floor_ns = limits.silence_ceiling_ns = 1000 * HEARTBEAT_NS;

@@ -27,6 +27,7 @@ struct bounds {
     uint32_t leaves;
     uint32_t ticks; /* times that time passes, each when nothing else is left to happen */
     uint64_t steps;
+    bool tree;     /* passes go by a tree, whatever the size */
     uint32_t bugs; /* rules of the core to break: enum spotnik_bug */
 };
 

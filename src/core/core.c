@@ -13,6 +13,7 @@ _Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX,
                "the step holds every bucket of the core");
 
 #define BRIEF_MEMBERS 64 /* up to here a message is short anyhow */
+#define TREE_MEMBERS 256 /* up to here two passes round the ring take less than 60 ms */
 
 void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
 {
@@ -28,6 +29,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
         .retry_ns = 100 * SPOTNIK_MS,
         .enter_wait_ns = 50 * SPOTNIK_MS,
         .brief_members = BRIEF_MEMBERS,
+        .tree_members = TREE_MEMBERS,
         .choice = spotnik_choice_measured,
         .fan = SPOTNIK_TREE_FAN_MAX,
     };
@@ -48,7 +50,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
 
     core->queue_max = 8 * members + 4 * SPOTNIK_BUCKETS_MAX + 256;
     core->chosen.entry_max = entries;
-    core->view.entry = carve(carver, entries * sizeof(*core->view.entry));
+    core->view.entry = core->view_entry = carve(carver, entries * sizeof(*core->view_entry));
     core->chosen.entry = carve(carver, entries * sizeof(*core->chosen.entry));
     core->vote = vote_lay_out(carver, members, entries);
     core->route = route_lay_out(carver, members, entries);
@@ -56,6 +58,16 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     /* last: between events it is empty, and is not saved */
     core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
     return real;
+}
+
+/* The view is that of the chosen proposal, which mostly has nobody else in it. Among many members a
+ * second list of them would be most of our memory. */
+void view_settle(struct spotnik_core *core)
+{
+    bool all = spotnik_proposal_size(&core->chosen) == core->chosen.entry_count;
+
+    core->view.entry = all ? core->chosen.entry : core->view_entry;
+    spotnik_view_from_proposal(&core->view, &core->chosen);
 }
 
 size_t spotnik_core_size(const struct spotnik_limits *limits)
@@ -88,6 +100,8 @@ struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits
     /* its pointers are those of another place */
     struct spotnik_core *core = lay_out(&carver, limits);
     core->limits = *limits;
+    if (core->chosen.entry_count == core->view.size)
+        core->view.entry = core->chosen.entry;
     core->outgoing = (struct spotnik_message){ .epoch = 0 };
     core->queue_head = core->queue_count = 0;
     return core;

@@ -12,6 +12,7 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     slot->message = 0;
     slot->epoch = core->view.epoch;
     slot->serial = 0;
+    slot->ballot = (struct spotnik_ballot){ 0 };
     return &slot->action;
 }
 
@@ -38,6 +39,8 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         const struct queued_action *slot = &core->queue[core->queue_head];
         core->queue_head = (core->queue_head + 1) % core->queue_max;
         core->queue_count--;
+        if (core->queue_count == 0)
+            core->queue_head = 0; /* most of its pages are never touched */
         *ret = slot->action;
         if (ret->kind != SPOTNIK_ACTION_SEND || vote_speak(core, slot, ret))
             return true;

@@ -18,6 +18,7 @@ struct queued_action {
     enum spotnik_message_kind message; /* of SEND */
     uint64_t epoch;                    /* in which it was queued */
     uint64_t serial;                   /* of DOUBT, ASSURE */
+    struct spotnik_ballot ballot;      /* of a word by a tree; round 0: it is none */
 };
 
 /* Of phases, for traces: see phases.h. */
@@ -39,7 +40,9 @@ struct spotnik_core {
 
     struct spotnik_view view;       /* for a joiner: the job's, as last heard */
     struct spotnik_proposal chosen; /* what installed it */
-    uint32_t rank;                  /* ours in the view */
+    /* of the view, where some of the chosen are not in it; else its list is theirs */
+    struct spotnik_entry *view_entry;
+    uint32_t rank; /* ours in the view */
     /* after transaction.committed, if known: not while joining, nor lagging after that */
     struct spotnik_ledger ledger;
     bool ledger_known;
@@ -65,6 +68,7 @@ struct carver {
 };
 
 /* core.c */
+void view_settle(struct spotnik_core *core);
 void *carve(struct carver *carver, size_t bytes);
 
 /* phases.c */

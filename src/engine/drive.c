@@ -134,7 +134,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_link_hang_up(engine->links, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
         break;
     case SPOTNIK_ACTION_SEND:
-        if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT)
+        if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT
+            || action->send.message->kind == SPOTNIK_MESSAGE_ACCEPTED)
             spotnik_death_move_on(engine->death, action->send.message->epoch + 1);
         spotnik_link_send(engine->links, &action->send.to, action->send.message);
         return; /* nobody waits for it */

@@ -92,11 +92,21 @@ bool spotnik_brief_unpack(struct spotnik_proposal *proposal, const struct spotni
     return true;
 }
 
+uint32_t spotnik_brief_flags(const struct spotnik_brief *brief, uint32_t rank)
+{
+    for (uint32_t i = 0; i < brief->run_count; i++)
+        if (brief->run[i].rank != SPOTNIK_NO_RANK && rank >= brief->run[i].rank
+            && rank - brief->run[i].rank < brief->run[i].count)
+            return brief->run[i].flags;
+    return 0;
+}
+
 static bool is_like(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed
-           && a->share_count == b->share_count && a->cut == b->cut && a->apart == b->apart;
+           && a->begun == b->begun && a->bare == b->bare && a->speaks == b->speaks
+           && a->committed == b->committed && a->share_count == b->share_count && a->cut == b->cut
+           && a->apart == b->apart;
 }
 
 static bool is_next(const struct spotnik_report *before, const struct spotnik_report *report)

@@ -18,6 +18,10 @@ void spotnik_brief_make(struct spotnik_proposal *proposal, const struct spotnik_
  * from `view`. */
 bool spotnik_brief_unpack(struct spotnik_proposal *proposal, const struct spotnik_view *view);
 
+/* The flags of the member of that rank of the view that a brief proposal follows; 0: it is not in
+ * it. */
+uint32_t spotnik_brief_flags(const struct spotnik_brief *brief, uint32_t rank);
+
 /* How many reports from the first on, of `count`, are one run: the same but for the share, which
  * stays or (*ret_ascending) grows by one. */
 uint32_t spotnik_brief_reports(const struct spotnik_report *report, uint32_t count,

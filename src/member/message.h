@@ -30,6 +30,10 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_ASSURE,
     /* "this is what I have of the bucket in dispute" (vote/dispute.c) */
     SPOTNIK_MESSAGE_CLAIM,
+    /* the passes by a tree (vote/gather.c), base epoch = `epoch` */
+    SPOTNIK_MESSAGE_ASK,      /* ballot, ended: promise, and have those below you promise */
+    SPOTNIK_MESSAGE_PROMISE,  /* token: the answer, with all reports from below */
+    SPOTNIK_MESSAGE_ACCEPTED, /* ballot: its sender has accepted, and so have all voters below it */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
 
@@ -60,6 +64,7 @@ struct spotnik_claim {
 struct spotnik_token {
     struct spotnik_ballot ballot;
     uint8_t parked;        /* the initiator's last round had no quorum */
+    uint8_t joiners_speak; /* 1: all joiners in it know passes by a tree */
     uint32_t report_count; /* = size of the base view; report[rank] */
     uint32_t joiner_count;
     struct spotnik_report *report;
@@ -70,6 +75,13 @@ struct spotnik_token {
     /* round 0: nobody on the way has accepted a proposal in this epoch */
     struct spotnik_ballot accepted_ballot;
     struct spotnik_proposal accepted; /* the one with the highest ballot */
+};
+
+/* What is known to have ended, by rank: to go round it. No more are named than fit. */
+#define SPOTNIK_ENDED_MAX 64
+struct spotnik_ended {
+    uint32_t count;
+    uint32_t rank[SPOTNIK_ENDED_MAX];
 };
 
 /* "All results since view `epoch` began, up to `step`, have this digest with me." */
@@ -83,16 +95,23 @@ struct spotnik_message {
     enum spotnik_message_kind kind;
     uint64_t epoch;                    /* the sender's epoch; 0 for a joiner */
     uint64_t committed;                /* the sender's last committed step */
-    struct spotnik_token *token;       /* RECONCILE */
+    struct spotnik_token *token;       /* RECONCILE, PROMISE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     bool plain;                        /* to a member that speaks of no lineages: leave them out */
+    bool older;                        /* to one that knows no passes by a tree: leave them out */
     bool brief;                        /* say only what differs (brief.h) */
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
     struct spotnik_claim claim;                                  /* CLAIM */
+    struct spotnik_ballot ballot;                                /* ASK, ACCEPTED */
+    struct spotnik_ended ended;                                  /* ASK */
 };
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);
+
+/* What two members have gathered in one ballot, in `to`. Idempotent, commutative and associative:
+ * in which order, and how often, parts are joined changes nothing. */
+void spotnik_token_join(struct spotnik_token *to, const struct spotnik_token *from);
 
 #endif

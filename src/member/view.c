@@ -15,10 +15,19 @@ int spotnik_ballot_compare(struct spotnik_ballot a, struct spotnik_ballot b)
     return spotnik_id_compare(a.initiator, b.initiator);
 }
 
-void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from)
+/* How many of entry[] are in use. */
+static uint32_t entries_used(const struct spotnik_proposal *proposal)
 {
-    if (to == from)
-        return;
+    uint32_t count = proposal->packed ? 0 : proposal->entry_count;
+
+    for (uint32_t i = 0; proposal->packed && i < proposal->brief.run_count; i++)
+        if (proposal->brief.run[i].rank == SPOTNIK_NO_RANK)
+            count += proposal->brief.run[i].count;
+    return count;
+}
+
+static void head_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from)
+{
     SPOTNIK_ASSERT(from->entry_count <= to->entry_max);
     to->epoch = from->epoch;
     to->settled_step = from->settled_step;
@@ -26,6 +35,7 @@ void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_pro
     to->share_count = from->share_count;
     to->flat = from->flat;
     to->detour = from->detour;
+    to->tree = from->tree;
     to->entry_count = from->entry_count;
     to->founding = from->founding;
     to->chain = from->chain;
@@ -34,7 +44,28 @@ void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_pro
     to->brief.run_count = from->brief.run_count;
     memcpy(to->brief.run, from->brief.run, from->brief.run_count * sizeof(*to->brief.run));
     spotnik_ledger_copy(&to->ledger, &from->ledger);
-    memcpy(to->entry, from->entry, from->entry_count * sizeof(*to->entry));
+}
+
+void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from)
+{
+    if (to == from)
+        return;
+    head_copy(to, from);
+    memcpy(to->entry, from->entry, entries_used(from) * sizeof(*to->entry));
+}
+
+/* Of those that are new alone, where the rest is told in runs. */
+void spotnik_proposal_pack(struct spotnik_proposal *to, const struct spotnik_proposal *from)
+{
+    uint32_t at = 0, strangers = 0;
+
+    SPOTNIK_ASSERT(to != from && !from->packed && from->brief.run_count > 0);
+    head_copy(to, from);
+    to->packed = true;
+    for (uint32_t i = 0; i < from->brief.run_count; at += from->brief.run[i++].count)
+        for (uint32_t k = 0;
+             from->brief.run[i].rank == SPOTNIK_NO_RANK && k < from->brief.run[i].count; k++)
+            to->entry[strangers++] = from->entry[at + k];
 }
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from)
@@ -43,6 +74,7 @@ void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *fr
         return;
     to->ballot = from->ballot;
     to->parked = from->parked;
+    to->joiners_speak = from->joiners_speak;
     to->report_count = from->report_count;
     to->joiner_count = from->joiner_count;
     memcpy(to->report, from->report, from->report_count * sizeof(*to->report));
@@ -97,6 +129,7 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
     view->settled_step = proposal->settled_step;
     view->share_count = proposal->share_count;
     view->detour = proposal->detour;
+    view->tree = proposal->tree;
     view->founding = proposal->founding;
     view->chain = proposal->chain;
     view->size = 0;

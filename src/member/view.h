@@ -87,6 +87,7 @@ struct spotnik_proposal {
     /* two of the view do not reach each other: everything goes round its ring, where they are no
      * neighbours */
     bool detour;
+    bool tree;            /* in the view it installs passes go by a tree (vote/gather.c) */
     uint32_t entry_count; /* ring order: the old view's order, then joiners */
     uint32_t entry_max;   /* capacity of entry[] */
     /* id 0: the proposer does not know, or speaks a version without it */
@@ -105,6 +106,10 @@ int spotnik_ballot_compare(struct spotnik_ballot a, struct spotnik_ballot b);
 /* Copies the used part; `to` keeps its own storage and capacity. */
 void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from);
 
+/* The same of a whole proposal that has a brief form, which is all that `to` gets: spotnik_brief_
+ * unpack() makes it whole again. */
+void spotnik_proposal_pack(struct spotnik_proposal *to, const struct spotnik_proposal *from);
+
 /* Members standing in the ring: entries with MEMBER. */
 uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal);
 
@@ -122,7 +127,7 @@ struct spotnik_view {
     uint64_t settled_step;
     uint32_t size;
     uint32_t share_count;
-    bool detour;
+    bool detour, tree;
     struct spotnik_founding founding;
     uint64_t chain;              /* 0: not known */
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */

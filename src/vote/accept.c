@@ -6,19 +6,30 @@
 #include "base/assert.h"
 #include "vote/vote.h"
 
+/* What the accepted proposal says of a member of our view; 0: it is not in it. `near`: where it may
+ * stand, and then where the next may. */
+uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near)
+{
+    const struct spotnik_proposal *accepted = &core->vote->accepted;
+
+    SPOTNIK_ASSERT(accepted->epoch == core->view.epoch + 1);
+    if (accepted->packed)
+        return spotnik_brief_flags(&accepted->brief, rank);
+    uint32_t at = spotnik_proposal_find_near(accepted, core->view.entry[rank].member.id, *near);
+    *near = at == SPOTNIK_NO_RANK ? *near : at + 1;
+    return at == SPOTNIK_NO_RANK ? 0 : accepted->entry[at].flags;
+}
+
 static void fence(struct spotnik_core *core)
 {
-    uint32_t next = 0;
+    uint32_t near = 0;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        struct spotnik_id id = core->view.entry[rank].member.id;
-        uint32_t at = spotnik_proposal_find_near(&core->vote->accepted, id, next);
-        next = at == SPOTNIK_NO_RANK ? next : at + 1;
-        if (at != SPOTNIK_NO_RANK && (core->vote->accepted.entry[at].flags & SPOTNIK_ENTRY_VOTER))
+        if (accepted_flags(core, rank, &near) & SPOTNIK_ENTRY_VOTER)
             continue;
-        struct peer *peer = peer_find(core, id);
+        struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
         core->vote->fenced[rank] = true;
         if (peer && peer->linked)
             send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
@@ -40,7 +51,7 @@ static void accept_forward(struct spotnik_core *core)
         pass_send(core, PASS_ACCEPT, &entry->member);
         return;
     }
-    view_install(core, proposal); /* the only voter */
+    view_install(core, &core->vote->accepted); /* the only voter */
 }
 
 /* core->vote->accepted has been filled in. */
@@ -51,5 +62,8 @@ void proposal_accept(struct spotnik_core *core)
     if (core->vote->accepted.brief.run_count == 0)
         spotnik_brief_make(&core->vote->accepted, &core->view, core->limits.brief_members);
     fence(core);
-    accept_forward(core);
+    if (core->vote->gather.on)
+        collect_begin(core);
+    else
+        accept_forward(core);
 }

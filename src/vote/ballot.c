@@ -33,7 +33,13 @@ void freeze(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
-static void token_clear(struct spotnik_core *core)
+/* In smaller views nobody says what it knows of trees, and messages stay as they were. */
+static bool is_large(const struct spotnik_core *core)
+{
+    return core->view.size > core->limits.tree_members;
+}
+
+void token_clear(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->vote->token;
 
@@ -44,6 +50,7 @@ static void token_clear(struct spotnik_core *core)
     token->report_count = core->view.size;
     memset(token->report, 0, core->view.size * sizeof(*token->report));
     token->joiner_count = 0;
+    token->joiners_speak = is_large(core);
     spotnik_ledger_copy(&token->ledger, &core->ledger);
     token->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
     token->accepted_ballot = (struct spotnik_ballot){ 0 };
@@ -65,13 +72,50 @@ void ballot_start(struct spotnik_core *core)
      * twice. */
     pass_cancel(core, PASS_RECONCILE);
     pass_cancel(core, PASS_ACCEPT);
+    gather_end(core);
     core->vote->token_at = (struct spotnik_id){ 0 };
     freeze(core);
     core->status.reconciled_ns = core->status.accepted_ns = 0;
     token_clear(core);
     token_sign(core);
     arm_retry(core, core->limits.retry_ns);
-    token_forward(core);
+    if (!gather_is_due(core)) {
+        token_forward(core);
+        return;
+    }
+    gather_tell_ended(core);
+    gather_begin(core, core->rank);
+    gather_go(core);
+}
+
+/* A ballot of another, higher than any that we have promised. */
+void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(spotnik_ballot_compare(ballot, core->vote->promised) > 0);
+    core->vote->promised = ballot;
+    core->vote->promised_ns = core->now_ns;
+    phase_set(core, PHASE_NONE);
+    core->vote->initiate_ns = core->vote->enter_until_ns = UINT64_MAX;
+    if (ballot.round > core->vote->round_seen)
+        core->vote->round_seen = ballot.round;
+    freeze(core);
+    if (parked && !core->vote->parked) {
+        core->vote->parked = true;
+        queue_action(core, SPOTNIK_ACTION_PARKED);
+    }
+    /* A hop still being dialled belonged to an older ballot. */
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    gather_end(core);
+    core->vote->token_at = (struct spotnik_id){ 0 };
+}
+
+static bool joiner_speaks(struct spotnik_core *core, struct spotnik_id id)
+{
+    const struct peer *peer = peer_find(core, id);
+
+    return peer && peer->speech >= SPOTNIK_SPEECH_TREES;
 }
 
 static void sign_joiners(struct spotnik_core *core)
@@ -85,6 +129,8 @@ static void sign_joiners(struct spotnik_core *core)
                && !spotnik_id_equal(token->joiner[at].member.id,
                                     core->vote->joiner[i].enter.member.id))
             at++;
+        if (!joiner_speaks(core, core->vote->joiner[i].enter.member.id))
+            token->joiners_speak = 0;
         if (at == token->joiner_count) {
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
@@ -119,6 +165,7 @@ void token_sign(struct spotnik_core *core)
                                  .begun = core->step.begun,
                                  .bare = core->vote->copied_step
                                          && core->step.committed == core->vote->copied_step,
+                                 .speaks = is_large(core),
                                  .committed = core->step.committed,
                                  .share = share,
                                  .share_count = shares,
@@ -135,6 +182,8 @@ void token_sign(struct spotnik_core *core)
         && spotnik_ballot_compare(core->vote->accepted.ballot, token->accepted_ballot) > 0) {
         token->accepted_ballot = core->vote->accepted.ballot;
         spotnik_proposal_copy(&token->accepted, &core->vote->accepted);
+        bool whole = proposal_unpack(core, &token->accepted);
+        SPOTNIK_ASSERT(whole);
     }
 }
 
@@ -178,6 +227,7 @@ void token_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     restart_reroute(core, failed);
+    gather_reroute(core, failed);
     if (spotnik_id_equal(core->vote->hop[PASS_RECONCILE], failed)) {
         pass_cancel(core, PASS_RECONCILE);
         token_sign(core);
@@ -322,6 +372,16 @@ static bool may_decide(struct spotnik_core *core)
            || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 
+/* Members that are silent, and not asked, may be well. The ring looks for them, with its visits. */
+static bool tree_missed(struct spotnik_core *core)
+{
+    if (core->vote->gather.missed || !gather_has_missed(core))
+        return false;
+    core->vote->gather.missed = true;
+    ballot_start(core);
+    return true;
+}
+
 /* The token holds every promise there is: decide (P1), or park. */
 void token_returned(struct spotnik_core *core)
 {
@@ -330,9 +390,10 @@ void token_returned(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->vote->phase != PHASE_NONE);
     SPOTNIK_ASSERT(is_self(core, core->vote->token.ballot.initiator));
     core->vote->token_at = (struct spotnik_id){ 0 };
-    evidence_learn(core, &core->vote->token);
+    if (!core->vote->gather.on)
+        evidence_learn(core, &core->vote->token);
     token_sign(core);
-    if (path_visit(core))
+    if (core->vote->gather.on ? tree_missed(core) : path_visit(core))
         return; /* nobody else is left who hears it */
     core->status.reconciled_ns = core->now_ns;
     if (!may_decide(core)) {
@@ -364,6 +425,8 @@ void token_returned(struct spotnik_core *core)
         ballot_park(core);
         return;
     }
+    if (!core->vote->token.accepted_ballot.round)
+        core->vote->accepted.tree = gather_may_come(core, &core->vote->accepted);
     proposal_accept(core);
 }
 

@@ -24,6 +24,15 @@ void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_mess
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
 }
 
+/* Of the ballot that we have promised, and void if we promise another before it is sent. */
+void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
+{
+    SPOTNIK_ASSERT(core->vote->gather.on);
+    send_message(core, peer, kind);
+    core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].ballot =
+        core->vote->promised;
+}
+
 /* RESTART goes to a peer that is behind before anything of our epoch does: links are FIFO, so a
  * peer never gets a token of an epoch it has not installed. */
 void tell_view(struct spotnik_core *core, struct peer *peer)
@@ -42,7 +51,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     core->outgoing = (struct spotnik_message){ .kind = kind,
                                                .epoch = core->view.epoch,
                                                .committed = core->step.committed };
-    if (kind == SPOTNIK_MESSAGE_RECONCILE)
+    if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE)
         core->outgoing.token = &core->vote->token;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
         core->outgoing.proposal = &core->vote->accepted;
@@ -53,18 +62,29 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
             (struct spotnik_enter){ .member = core->self, .committed = core->step.committed };
     else if (kind == SPOTNIK_MESSAGE_CLAIM)
         core->outgoing.claim = core->vote->dispute.own;
+    if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
+        core->outgoing.ballot = core->vote->promised;
+    if (kind == SPOTNIK_MESSAGE_ASK)
+        core->outgoing.ended = core->vote->gather.ended;
     return &core->outgoing;
 }
 
-/* A claim of a dispute that is over, or a pass of an epoch that a view has ended in the same event:
- * its body is gone, and nobody waits for it. */
+/* A claim of a dispute that is over, a word by a tree of a ballot that is over, or a pass of an
+ * epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);
     bool pass =
         slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
     bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->vote->dispute.own.step == 0;
-    return claim || (pass && slot->epoch != core->view.epoch);
+    bool outbid =
+        slot->ballot.round != 0 && spotnik_ballot_compare(slot->ballot, core->vote->promised) != 0;
+    return claim || outbid || (pass && slot->epoch != core->view.epoch);
+}
+
+static bool knows_trees(const struct peer *peer)
+{
+    return !peer || peer->speech == 0 || peer->speech >= SPOTNIK_SPEECH_TREES;
 }
 
 /* A voter has promised, and so stands in the view before the one that was chosen, or further:
@@ -76,8 +96,10 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
 
     if (!peer || (peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_BRIEF))
         return false;
-    if (kind == SPOTNIK_MESSAGE_RECONCILE)
-        return core->view.size > core->limits.brief_members;
+    if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE)
+        /* an older one would be told runs that it would make longer */
+        return core->view.size > core->limits.brief_members
+               && (knows_trees(peer) || core->view.size <= core->limits.tree_members);
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
         return core->vote->accepted.brief.run_count > 0;
     if (kind != SPOTNIK_MESSAGE_RESTART || core->chosen.brief.run_count == 0 || peer->wants_all)
@@ -105,6 +127,7 @@ bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
     ret->send.message = compose(core, kind);
     core->outgoing.serial = slot->serial;
     core->outgoing.plain = speaks_plainly(core, to);
+    core->outgoing.older = !knows_trees(peer_find(core, to));
     core->outgoing.brief = may_be_brief(core, kind, to);
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digest_claim(core, peer_find(core, to), &core->outgoing);

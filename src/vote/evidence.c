@@ -20,11 +20,11 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
     SPOTNIK_ASSERT(rank < core->view.size);
     if (rank == core->rank)
         return;
-    struct spotnik_report *report = &core->vote->book[rank];
-    uint8_t merged = spotnik_evidence_merge(report->evidence, (uint8_t)evidence);
-    if (merged == report->evidence)
+    struct known *known = &core->vote->book[rank];
+    uint8_t merged = spotnik_evidence_merge(known->evidence, (uint8_t)evidence);
+    if (merged == known->evidence)
         return;
-    report->evidence = merged;
+    known->evidence = merged;
     core->vote->covered[rank] = false;
     /* a loss is no time to wait for joiners */
     core->vote->patience_until_ns = core->vote->enter_limit_ns = core->now_ns;
@@ -98,7 +98,8 @@ static void learn_silence(struct spotnik_core *core, uint32_t rank,
         core->vote->quiet_until_ns[rank] =
             spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
         core->vote->quiet_by[rank] = initiator;
-    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE
+        core->vote->quiet_any = true;
+    } else if (core->vote->quiet_any && told->evidence == SPOTNIK_EVIDENCE_NONE
                && spotnik_id_equal(core->vote->quiet_by[rank], initiator)) {
         core->vote->quiet_until_ns[rank] = 0;
         core->vote->quiet_by[rank] = (struct spotnik_id){ 0 };
@@ -114,7 +115,7 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
     SPOTNIK_ASSERT(token->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct spotnik_report *told = &token->report[rank];
-        struct spotnik_report *known = &core->vote->book[rank];
+        struct known *known = &core->vote->book[rank];
         if (told->leaving)
             known->leaving = 1;
         if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
@@ -189,7 +190,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;
     rank = peer_rank(core, peer);
-    if (rank != SPOTNIK_NO_RANK)
+    if (rank != SPOTNIK_NO_RANK && core->vote->quiet_any)
         core->vote->quiet_until_ns[rank] = 0;
     if (rank == SPOTNIK_NO_RANK || core->vote->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
@@ -201,6 +202,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
         ballot_start(core);
     else
         evidence_schedule(core);
+    gather_go(core); /* it is not out any more, and is asked after all */
 }
 
 /* A step was committed: the view is well. */

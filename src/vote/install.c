@@ -64,6 +64,7 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
 {
     /* the token of the old epoch is void: its array is free */
     struct spotnik_report *carried = core->vote->token.report;
+    struct known *book = core->vote->book;
     uint32_t size = 0, near = 0;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
@@ -73,12 +74,11 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
             continue;
         uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
         near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
-        carried[size] = (struct spotnik_report){ 0 };
-        if (rank != SPOTNIK_NO_RANK && core->vote->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
-            carried[size].evidence = core->vote->book[rank].evidence;
-        size++;
+        bool stays = rank != SPOTNIK_NO_RANK && book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED;
+        carried[size++].evidence = stays ? book[rank].evidence : SPOTNIK_EVIDENCE_NONE;
     }
-    memcpy(core->vote->book, carried, size * sizeof(*carried));
+    for (uint32_t i = 0; i < size; i++)
+        book[i] = (struct known){ .evidence = carried[i].evidence };
 }
 
 static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
@@ -111,6 +111,17 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
     }
 }
 
+static void forget_quiet(struct spotnik_core *core)
+{
+    uint32_t members = core->limits.members_max;
+
+    if (!core->vote->quiet_any)
+        return;
+    memset(core->vote->quiet_until_ns, 0, members * sizeof(*core->vote->quiet_until_ns));
+    memset(core->vote->quiet_by, 0, members * sizeof(*core->vote->quiet_by));
+    core->vote->quiet_any = false;
+}
+
 static void forget_decision(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->chosen.epoch == core->view.epoch);
@@ -124,14 +135,14 @@ static void forget_decision(struct spotnik_core *core)
     core->vote->initiate_ns = core->vote->retry_ns = core->vote->enter_until_ns =
         core->vote->enter_limit_ns = SPOTNIK_NEVER;
     core->vote->patience_until_ns = 0;
+    gather_end(core);
+    core->vote->gather.missed = false;
     memset(core->vote->hop, 0, sizeof(core->vote->hop));
     core->vote->token_at = (struct spotnik_id){ 0 };
     core->vote->visit = (struct spotnik_visit){ .until_ns = SPOTNIK_NEVER };
     memset(core->vote->covered, 0, core->limits.members_max * sizeof(*core->vote->covered));
     memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
-    memset(core->vote->quiet_until_ns, 0,
-           core->limits.members_max * sizeof(*core->vote->quiet_until_ns));
-    memset(core->vote->quiet_by, 0, core->limits.members_max * sizeof(*core->vote->quiet_by));
+    forget_quiet(core);
     memset(core->vote->deaf, 0, core->limits.members_max * sizeof(*core->vote->deaf));
     memset(core->vote->fenced, 0, core->limits.members_max * sizeof(*core->vote->fenced));
 }
@@ -164,7 +175,7 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
     bool left = core->vote->leaving && at != SPOTNIK_NO_RANK;
 
     spotnik_proposal_copy(&core->chosen, proposal);
-    spotnik_view_from_proposal(&core->view, proposal);
+    view_settle(core);
     if (left) {
         memset(core->vote->book, 0, core->limits.members_max * sizeof(*core->vote->book));
         memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
@@ -210,7 +221,7 @@ bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposa
     return true;
 }
 
-void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
@@ -234,10 +245,10 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     }
     carry_ends(core, proposal);
     role_set(core, SPOTNIK_ROLE_MEMBER);
+    if (next && proposal->brief.run_count == 0)
+        spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
     spotnik_proposal_copy(&core->chosen, proposal);
-    if (next && core->chosen.brief.run_count == 0)
-        spotnik_brief_make(&core->chosen, &core->view, core->limits.brief_members);
-    spotnik_view_from_proposal(&core->view, proposal);
+    view_settle(core);
     ancestry_install(core, &founding, chain, next);
     core->rank = spotnik_view_rank(&core->view, core->self.id);
     forget_decision(core);

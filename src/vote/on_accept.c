@@ -27,15 +27,23 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
     if (spotnik_ballot_compare(proposal->ballot, core->vote->promised) != 0)
         return;
     if (is_self(core, proposal->ballot.initiator)) {
-        if (core->vote->phase != PHASE_ACCEPT)
-            return;
+        if (core->vote->phase != PHASE_ACCEPT || core->vote->gather.on)
+            return; /* by a tree it never comes back, but ACCEPTED does */
         core->status.accepted_ns = core->now_ns;
         view_install(core, &core->vote->accepted);
         return;
     }
+    if (collect_is_on(core)) {
+        collect_again(core, from);
+        return;
+    }
     core->status.reconciled_ns = core->now_ns;
     peer_activate(core, from);
-    spotnik_proposal_copy(&core->vote->accepted, proposal);
+    core->vote->gather.teller = from->member.id;
+    if (core->vote->gather.on)
+        collect_keep(core, message->proposal);
+    else
+        spotnik_proposal_copy(&core->vote->accepted, proposal);
     arm_retry(core, 4 * core->limits.retry_ns);
     proposal_accept(core);
 }

@@ -53,6 +53,15 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
     case SPOTNIK_MESSAGE_CLAIM:
         on_claim(core, from, message);
         break;
+    case SPOTNIK_MESSAGE_ASK:
+        on_ask(core, from, message);
+        break;
+    case SPOTNIK_MESSAGE_PROMISE:
+        on_promise(core, from, message);
+        break;
+    case SPOTNIK_MESSAGE_ACCEPTED:
+        on_accepted(core, from, message);
+        break;
     case SPOTNIK_MESSAGE_KIND_COUNT:
         break;
     }

@@ -4,27 +4,6 @@
 #include "base/assert.h"
 #include "vote/vote.h"
 
-static void promise(struct spotnik_core *core, const struct spotnik_token *token)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(spotnik_ballot_compare(token->ballot, core->vote->promised) > 0);
-    core->vote->promised = token->ballot;
-    core->vote->promised_ns = core->now_ns;
-    phase_set(core, PHASE_NONE);
-    core->vote->initiate_ns = core->vote->enter_until_ns = UINT64_MAX;
-    if (token->ballot.round > core->vote->round_seen)
-        core->vote->round_seen = token->ballot.round;
-    freeze(core);
-    if (token->parked && !core->vote->parked) {
-        core->vote->parked = true;
-        queue_action(core, SPOTNIK_ACTION_PARKED);
-    }
-    /* A hop still being dialled belonged to an older ballot. */
-    pass_cancel(core, PASS_RECONCILE);
-    pass_cancel(core, PASS_ACCEPT);
-    core->vote->token_at = (struct spotnik_id){ 0 };
-}
-
 /* Is the token that we passed on held up where, as we now hear, nobody answers? */
 static bool is_stuck(const struct spotnik_core *core)
 {
@@ -39,14 +18,13 @@ static bool is_stuck(const struct spotnik_core *core)
  * already. And if that ballot has been under way for long, or is where this token's witnesses heard
  * nothing, it is lost: bid higher than both. So do the parked when one bids that is not parked:
  * their own ballots went round it. */
-static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
+void ballot_outbid(struct spotnik_core *core, bool parked)
 {
     bool stale = core->now_ns - core->vote->promised_ns > core->limits.retry_ns;
 
     SPOTNIK_ASSERT(core->vote->promised.round > 0);
-    evidence_learn(core, token);
     if (core->frozen
-        && (core->vote->phase == PHASE_PARKED || (core->vote->parked && !token->parked) || stale
+        && (core->vote->phase == PHASE_PARKED || (core->vote->parked && !parked) || stale
             || is_stuck(core)))
         ballot_start(core);
     else
@@ -59,7 +37,7 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
     bool visited = token->report[core->rank].evidence == SPOTNIK_EVIDENCE_SILENT;
 
     SPOTNIK_ASSERT(token->report_count == core->view.size);
-    promise(core, token);
+    ballot_promise(core, token->ballot, token->parked);
     spotnik_token_copy(&core->vote->token, token);
     core->vote->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
     evidence_learn(core, &core->vote->token);
@@ -98,7 +76,8 @@ void on_reconcile(struct spotnik_core *core, struct peer *from,
     peer_activate(core, from);
     int order = spotnik_ballot_compare(token->ballot, core->vote->promised);
     if (order < 0) {
-        outbid(core, token);
+        evidence_learn(core, token);
+        ballot_outbid(core, token->parked);
     } else if (order > 0) {
         pass_on(core, from, token);
     } else if (path_came_back(core, token)) {

@@ -9,7 +9,7 @@ static void learn(struct spotnik_core *core, const struct spotnik_proposal *prop
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
     spotnik_proposal_copy(&core->chosen, proposal);
-    spotnik_view_from_proposal(&core->view, proposal);
+    view_settle(core);
     enter_meet(core);
     if (core->vote->enter_wanted
         && spotnik_view_rank(&core->view, core->vote->sponsor) == SPOTNIK_NO_RANK)
@@ -46,5 +46,5 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
     }
     core->status.accepted_ns = core->now_ns;
     from->told_epoch = proposal->epoch;
-    view_install(core, proposal);
+    view_install(core, message->proposal);
 }

@@ -59,13 +59,20 @@ static struct peer *make_room(struct spotnik_core *core)
 
 struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member)
 {
+    return peer_want_near(core, member, 0);
+}
+
+/* The same, of one that stands about there in the view: a search from its head is long. */
+struct peer *peer_want_near(struct spotnik_core *core, const struct spotnik_member *member,
+                            uint32_t near)
+{
     struct peer *peer = peer_find(core, member->id);
     if (peer)
         return peer;
     peer = make_room(core);
     *peer = (struct peer){ .member = *member,
                            .used = true,
-                           .rank = spotnik_view_rank(&core->view, member->id) };
+                           .rank = spotnik_view_rank_near(&core->view, member->id, near) };
     spotnik_detector_start(&peer->detector, core->now_ns);
     return peer;
 }
@@ -175,7 +182,7 @@ void peers_after_view(struct spotnik_core *core)
         bool near = ahead <= core->limits.warm_count || ahead == size - 1;
         if (!near && !stream)
             continue;
-        struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+        struct peer *peer = peer_want_near(core, &core->view.entry[rank].member, rank);
         if (ahead == 1 || ahead == size - 1)
             peer_activate(core, peer);
         if (we_dial(core, rank) || (stream && !near))

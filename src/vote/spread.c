@@ -4,16 +4,16 @@
  * at every hop. Nothing has to come back: if a member is missed, the first peer that hears it speak
  * in an old epoch tells it.
  *
- * Places count from the initiator. They form blocks of `warm_count`, so that a tree link is a warm
- * one: the head of a block tells the next head, and within a block place p tells 2p+1 and 2p+2.
- * Each tells three at most. */
+ * Places count from the initiator: see places.c. Blocks are of `warm_count`, so that a tree link is
+ * a warm one; each member tells three at most. Where passes go by a tree heads of blocks tell two
+ * others, by new links: a chain of them would be as long as a small ring. */
 #include "base/assert.h"
 #include "vote/vote.h"
 
 struct tree {
     const struct spotnik_proposal *proposal;
     uint32_t origin; /* index of the initiator's entry */
-    uint32_t block;
+    struct places places;
 };
 
 static struct tree tree_of(const struct spotnik_core *core)
@@ -25,7 +25,9 @@ static struct tree tree_of(const struct spotnik_core *core)
     SPOTNIK_ASSERT(proposal->entry_count > 0);
     return (struct tree){ .proposal = proposal,
                           .origin = origin == SPOTNIK_NO_RANK ? 0 : origin,
-                          .block = core->limits.warm_count };
+                          .places = { .count = proposal->entry_count,
+                                      .block = core->limits.warm_count,
+                                      .forked = proposal->tree } };
 }
 
 /* NO_RANK when it has no entry. */
@@ -41,13 +43,6 @@ static const struct spotnik_member *member_at(const struct tree *tree, uint32_t 
     return &tree->proposal->entry[(tree->origin + place) % tree->proposal->entry_count].member;
 }
 
-static uint32_t parent_of(const struct tree *tree, uint32_t place)
-{
-    SPOTNIK_ASSERT(place > 0);
-    uint32_t within = place % tree->block;
-    return within == 0 ? place - tree->block : place - within + (within - 1) / 2;
-}
-
 static bool known_out(const struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
     SPOTNIK_ASSERT(place < tree->proposal->entry_count);
@@ -61,21 +56,16 @@ static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uin
 
 static void tell_below(struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
-    uint32_t within = place % tree->block, head = place - within;
+    uint32_t below[PLACES_BELOW], count = places_below(&tree->places, place, below);
 
-    SPOTNIK_ASSERT(place < tree->proposal->entry_count);
-    if (within == 0)
-        tell_subtree(core, tree, place + tree->block);
-    for (uint32_t child = 2 * within + 1; child <= 2 * within + 2 && child < tree->block; child++)
-        tell_subtree(core, tree, head + child);
+    for (uint32_t i = 0; i < count; i++)
+        tell_subtree(core, tree, below[i]);
 }
 
 /* A member that is out cannot pass RESTART on: those below it are told in its stead. A member on a
  * link that has yet to come up is told then, after its first message. */
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
-    if (place >= tree->proposal->entry_count)
-        return;
     const struct spotnik_member *member = member_at(tree, place);
     if (known_out(core, tree, place)) {
         tell_below(core, tree, place);
@@ -111,7 +101,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed)
         || ours == SPOTNIK_NO_RANK || place == SPOTNIK_NO_RANK)
         return;
     while (up != 0 && up != ours && known_out(core, &tree, up))
-        up = parent_of(&tree, up);
+        up = places_above(&tree.places, up);
     if (up == ours)
         tell_below(core, &tree, place);
 }

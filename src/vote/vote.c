@@ -22,6 +22,8 @@ struct vote *vote_lay_out(struct carver *carver, uint32_t members, uint32_t entr
     vote->quiet_until_ns = carve(carver, members * sizeof(*vote->quiet_until_ns));
     vote->quiet_by = carve(carver, members * sizeof(*vote->quiet_by));
     vote->deaf = carve(carver, members * sizeof(*vote->deaf));
+    vote->gather.sent = carve(carver, (members + 63) / 64 * sizeof(*vote->gather.sent));
+    vote->gather.heard = carve(carver, (members + 63) / 64 * sizeof(*vote->gather.heard));
     vote->fenced = carve(carver, members * sizeof(*vote->fenced));
     vote->peer = carve(carver, vote->peer_max * sizeof(*vote->peer));
     return real;

@@ -65,6 +65,12 @@ struct peer {
     uint64_t speech;            /* wire version of the present or last link; 0: there was none */
 };
 
+/* What we know ourselves of a member of the view. */
+struct known {
+    uint8_t evidence; /* spotnik_evidence */
+    uint8_t leaving;  /* 1: asked to leave */
+};
+
 /* A process outside the view that asked us to let it in. */
 struct joiner {
     struct spotnik_enter enter;
@@ -94,9 +100,33 @@ enum phase {
 
 enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_COUNT };
 
+/* The shape of a tree of members: see places.c. */
+#define PLACES_BELOW 4
+struct places {
+    uint32_t count, block;
+    bool forked; /* heads of blocks are a tree, too; else a chain */
+};
+
+#define ASKERS_MAX 4
+
+/* The promised ballot, if it goes by a tree: gather.c, and then collect.c. */
+struct spotnik_gather {
+    bool on;         /* it does */
+    bool answered;   /* all below us have promised, or have ended, and whoever asked was told */
+    bool accepted;   /* so have all voters below us accepted */
+    bool missed;     /* a tree of this epoch left out members that may live: the ring is next */
+    uint32_t origin; /* rank of its initiator */
+    uint32_t asker_count;
+    struct spotnik_id asker[ASKERS_MAX]; /* they wait for our PROMISE */
+    struct spotnik_id teller;            /* ACCEPT came from there */
+    struct spotnik_ended ended;          /* as ASK says */
+    uint64_t *sent;                      /* a bit per rank: ASK, or later ACCEPT, is for it */
+    uint64_t *heard;                     /* a bit per rank: ACCEPTED came from it */
+};
+
 struct vote {
     struct spotnik_chains chains; /* of our views */
-    struct spotnik_report *book;  /* per rank: what we know ourselves */
+    struct known *book;           /* per rank */
     /* per rank: its evidence was in the last token we passed on */
     bool *covered;
     bool *rumoured; /* per rank: others told us it is dead; passes go round it */
@@ -104,6 +134,7 @@ struct vote {
     uint64_t *quiet_until_ns;
     /* or until a token of the same initiator does not say so any more */
     struct spotnik_id *quiet_by;
+    bool quiet_any; /* one of these was ever set: else nobody touches their pages */
     /* per rank: the last token of its own that we saw called members of two hosts silent */
     bool *deaf;
     struct spotnik_visit {
@@ -117,6 +148,7 @@ struct vote {
     } witness;
     /* the member that got the token of the promised ballot from us; none: not sent yet */
     struct spotnik_id token_at;
+    struct spotnik_gather gather;
     bool *fenced; /* per rank: we voted in a ballot in which it did not */
     bool parked;
     bool leaving;
@@ -181,6 +213,7 @@ struct vote {
 
 /* accept.c */
 void proposal_accept(struct spotnik_core *core);
+uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near);
 
 /* ancestry.c */
 bool ancestry_breaks(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
@@ -191,11 +224,22 @@ void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *
 void freeze(struct spotnik_core *core);
 void redial_silent(struct spotnik_core *core);
 void ballot_park(struct spotnik_core *core);
+void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked);
+void ballot_outbid(struct spotnik_core *core, bool parked);
+void token_clear(struct spotnik_core *core);
 void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
 void token_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void token_returned(struct spotnik_core *core);
 void joiner_overdue(struct spotnik_core *core);
+
+/* collect.c */
+void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
+void collect_begin(struct spotnik_core *core);
+void collect_again(struct spotnik_core *core, const struct peer *from);
+bool collect_is_on(const struct spotnik_core *core);
+bool collect_awaits(const struct spotnik_core *core, uint32_t rank);
+void collect_hear(struct spotnik_core *core, uint32_t rank);
 
 /* digest.c */
 void digest_view(struct spotnik_core *core);
@@ -243,10 +287,26 @@ bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
 enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 
+/* gather.c */
+void gather_clear(struct spotnik_core *core);
+void gather_end(struct spotnik_core *core);
+bool gather_is_due(struct spotnik_core *core);
+uint32_t gather_place(const struct spotnik_core *core, uint32_t rank);
+uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t below[PLACES_BELOW]);
+void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
+void gather_go(struct spotnik_core *core);
+void gather_begin(struct spotnik_core *core, uint32_t origin);
+void gather_tell_ended(struct spotnik_core *core);
+void gather_asked_by(struct spotnik_core *core, struct spotnik_id id);
+void gather_reroute(struct spotnik_core *core, struct spotnik_id failed);
+void gather_flush(struct spotnik_core *core, struct peer *peer);
+bool gather_has_missed(const struct spotnik_core *core);
+bool gather_may_come(const struct spotnik_core *core, const struct spotnik_proposal *next);
+
 /* install.c */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
 bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal);
 void become(struct spotnik_core *core, enum spotnik_role role);
 
 /* invariants.c */
@@ -257,6 +317,13 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
 
 /* on_enter.c */
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+
+/* on_gather.c */
+void on_ask(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_promise(struct spotnik_core *core, const struct peer *from,
+                const struct spotnik_message *message);
+void on_accepted(struct spotnik_core *core, const struct peer *from,
+                 const struct spotnik_message *message);
 
 /* on_leave.c */
 void on_leave(struct spotnik_core *core);
@@ -307,10 +374,16 @@ bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token
 bool path_is_due(struct spotnik_core *core);
 bool path_makes_room(struct spotnik_core *core);
 
+/* places.c */
+uint32_t places_below(const struct places *places, uint32_t place, uint32_t below[PLACES_BELOW]);
+uint32_t places_above(const struct places *places, uint32_t place);
+
 /* peer.c */
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
 uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer);
+struct peer *peer_want_near(struct spotnik_core *core, const struct spotnik_member *member,
+                            uint32_t near);
 void peer_activate(struct spotnik_core *core, struct peer *peer);
 void peer_seek(struct spotnik_core *core, struct peer *peer);
 void peer_unseek(struct peer *peer);
@@ -324,6 +397,7 @@ void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
                  uint64_t serial);
+void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void tell_view(struct spotnik_core *core, struct peer *peer);
 
 /* spread.c */

@@ -154,6 +154,7 @@ size_t spotnik_control_size(const struct spotnik_message *message)
 {
     switch (message->kind) {
     case SPOTNIK_MESSAGE_RECONCILE:
+    case SPOTNIK_MESSAGE_PROMISE:
         return SPOTNIK_WIRE_HEAD_BYTES + token_size(message);
     case SPOTNIK_MESSAGE_ACCEPT:
     case SPOTNIK_MESSAGE_RESTART:
@@ -165,6 +166,11 @@ size_t spotnik_control_size(const struct spotnik_message *message)
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
     case SPOTNIK_MESSAGE_CLAIM:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_CLAIM_BYTES;
+    case SPOTNIK_MESSAGE_ASK:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_BALLOT_BYTES + SPOTNIK_WIRE_ENDED_BYTES
+               + message->ended.count * (size_t)SPOTNIK_WIRE_RANK_BYTES;
+    case SPOTNIK_MESSAGE_ACCEPTED:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_BALLOT_BYTES;
     case SPOTNIK_MESSAGE_HEARTBEAT:
         return SPOTNIK_WIRE_HEAD_BYTES + digests_size(message->digest);
     case SPOTNIK_MESSAGE_FENCED:
@@ -199,14 +205,16 @@ static void enter_write(struct spotnik_writer *writer, const struct spotnik_ente
     spotnik_writer_u64(writer, enter->committed);
 }
 
-static void report_write(struct spotnik_writer *writer, const struct spotnik_report *report)
+static void report_write(struct spotnik_writer *writer, const struct spotnik_report *report,
+                         bool older)
 {
     spotnik_writer_u8(writer, report->evidence);
     spotnik_writer_u8(writer, report->leaving);
     spotnik_writer_u8(writer, report->promised);
     spotnik_writer_u8(writer, report->begun);
     spotnik_writer_u8(writer, report->bare);
-    spotnik_writer_skip(writer, 3);
+    spotnik_writer_u8(writer, older ? 0 : report->speaks);
+    spotnik_writer_skip(writer, 2);
     spotnik_writer_u64(writer, report->committed);
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
@@ -275,7 +283,8 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_m
     spotnik_writer_u8(writer, proposal->detour);
     spotnik_writer_u8(writer, is_named(proposal, message->plain));
     spotnik_writer_u8(writer, is_brief(message, proposal));
-    spotnik_writer_skip(writer, 4);
+    spotnik_writer_u8(writer, proposal->tree && !message->older);
+    spotnik_writer_skip(writer, 3);
     ledger_write(writer, &proposal->ledger);
     if (is_brief(message, proposal))
         brief_write(writer, proposal);
@@ -297,7 +306,8 @@ static void reports_write(struct spotnik_writer *writer, const struct spotnik_re
     spotnik_writer_u8(writer, report->begun);
     spotnik_writer_u8(writer, report->bare);
     spotnik_writer_u8(writer, ascending);
-    spotnik_writer_skip(writer, 6);
+    spotnik_writer_u8(writer, report->speaks);
+    spotnik_writer_skip(writer, 5);
     spotnik_writer_u64(writer, report->committed);
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
@@ -331,11 +341,12 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_mess
     spotnik_writer_u8(writer, token->parked);
     spotnik_writer_u8(writer, !message->brief && has_cuts(token));
     spotnik_writer_u8(writer, message->brief);
-    spotnik_writer_skip(writer, 5);
+    spotnik_writer_u8(writer, message->older ? 0 : token->joiners_speak);
+    spotnik_writer_skip(writer, 4);
     if (message->brief)
         token_runs_write(writer, token);
     for (uint32_t i = 0; i < token->report_count && !message->brief; i++)
-        report_write(writer, &token->report[i]);
+        report_write(writer, &token->report[i], message->older);
     for (uint32_t i = 0; i < token->joiner_count; i++)
         enter_write(writer, &token->joiner[i]);
     ledger_write(writer, &token->ledger);
@@ -343,6 +354,14 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_mess
         proposal_write(writer, message, &token->accepted);
     for (uint32_t i = 0; i < token->report_count && !message->brief && has_cuts(token); i++)
         spotnik_writer_u64(writer, token->report[i].cut);
+}
+
+static void ended_write(struct spotnik_writer *writer, const struct spotnik_ended *ended)
+{
+    spotnik_writer_u32(writer, ended->count);
+    spotnik_writer_skip(writer, 4);
+    for (uint32_t i = 0; i < ended->count; i++)
+        spotnik_writer_u32(writer, ended->rank[i]);
 }
 
 static void digests_write(struct spotnik_writer *writer, const struct spotnik_digest_claim *digest)
@@ -369,8 +388,12 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     spotnik_writer_u64(&writer, message->committed);
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digests_write(&writer, message->digest);
-    if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
+    if (message->kind == SPOTNIK_MESSAGE_RECONCILE || message->kind == SPOTNIK_MESSAGE_PROMISE)
         token_write(&writer, message);
+    if (message->kind == SPOTNIK_MESSAGE_ASK || message->kind == SPOTNIK_MESSAGE_ACCEPTED)
+        ballot_write(&writer, &message->ballot);
+    if (message->kind == SPOTNIK_MESSAGE_ASK)
+        ended_write(&writer, &message->ended);
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
         proposal_write(&writer, message, message->proposal);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)

@@ -48,7 +48,8 @@ static bool report_is_valid(const struct spotnik_report *report)
         !report->begun || report->share == SPOTNIK_NO_SHARE || report->share < report->share_count;
 
     return shared && report->evidence <= SPOTNIK_EVIDENCE_GONE && report->leaving <= 1
-           && report->promised <= 1 && report->begun <= 1 && report->bare <= 1;
+           && report->promised <= 1 && report->begun <= 1 && report->bare <= 1
+           && report->speaks <= 1;
 }
 
 static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret)
@@ -58,7 +59,8 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->promised = spotnik_reader_u8(reader);
     ret->begun = spotnik_reader_u8(reader);
     ret->bare = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 3);
+    ret->speaks = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 2);
     ret->committed = spotnik_reader_u64(reader);
     ret->share = spotnik_reader_u32(reader);
     ret->share_count = spotnik_reader_u32(reader);
@@ -208,12 +210,14 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
     uint8_t detour = spotnik_reader_u8(reader);
     uint8_t named = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    bool good =
-        spotnik_wire_zeros_read(reader, 4) && flat <= 1 && detour <= 1 && named <= 1 && brief <= 1;
+    uint8_t tree = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 3) && flat <= 1 && detour <= 1 && named <= 1
+                && brief <= 1 && tree <= 1;
     ret->packed = false;
     ret->brief.run_count = 0;
     ret->flat = flat == 1;
     ret->detour = detour == 1;
+    ret->tree = tree == 1;
     int rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
@@ -253,7 +257,8 @@ static int reports_run_read(struct spotnik_reader *reader, uint32_t left,
     report.begun = spotnik_reader_u8(reader);
     report.bare = spotnik_reader_u8(reader);
     uint8_t ascending = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 6) && ascending <= 1 && count > 0 && count <= left;
+    report.speaks = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 5) && ascending <= 1 && count > 0 && count <= left;
     report.committed = spotnik_reader_u64(reader);
     report.share = spotnik_reader_u32(reader);
     report.share_count = spotnik_reader_u32(reader);
@@ -280,8 +285,9 @@ static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_
         good = spotnik_reader_u32(&reader) == count;
         for (int i = 0; i < 5; i++)
             spotnik_reader_u8(&reader);
-        good =
-            good && spotnik_reader_u8(&reader) == ascending && spotnik_wire_zeros_read(&reader, 6);
+        good = good && spotnik_reader_u8(&reader) == ascending;
+        spotnik_reader_u8(&reader);
+        good = good && spotnik_wire_zeros_read(&reader, 5);
         for (int i = 0; i < 4; i++)
             spotnik_reader_u64(&reader);
     }
@@ -336,7 +342,9 @@ static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *
     ret->parked = spotnik_reader_u8(reader);
     uint8_t cuts = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 5) && brief <= 1 && cuts <= (brief ? 0 : 1);
+    ret->joiners_speak = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4) && brief <= 1 && cuts <= (brief ? 0 : 1)
+                && ret->joiners_speak <= 1;
     *ret_cuts = cuts;
     *ret_brief = brief == 1;
     return good && ret->parked <= 1 && ret->ballot.round ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
@@ -370,6 +378,31 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max,
     if (rc == SPOTNIK_OK)
         rc = accepted_read(reader, members_max, *ret_brief, ret);
     return rc == SPOTNIK_OK && cuts ? cuts_read(reader, ret) : rc;
+}
+
+static int ballot_only_read(struct spotnik_reader *reader, struct spotnik_message *message)
+{
+    message->ballot = ballot_read(reader);
+    return message->ballot.round && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+static int ask_read(struct spotnik_reader *reader, uint32_t members_max,
+                    struct spotnik_message *message)
+{
+    int rc = ballot_only_read(reader, message);
+    uint32_t count = spotnik_reader_u32(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4);
+
+    if (rc == SPOTNIK_OK)
+        rc = count_check(reader, count, SPOTNIK_ENDED_MAX, SPOTNIK_WIRE_RANK_BYTES);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    message->ended.count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        message->ended.rank[i] = spotnik_reader_u32(reader);
+        good = good && message->ended.rank[i] < members_max;
+    }
+    return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
 static bool is_claim(const struct spotnik_digest_claim *digest)
@@ -421,6 +454,7 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
 
     switch (message->kind) {
     case SPOTNIK_MESSAGE_RECONCILE:
+    case SPOTNIK_MESSAGE_PROMISE:
         message->token = &storage->token;
         return token_read(reader, storage->members_max, &storage->token, &message->brief);
     case SPOTNIK_MESSAGE_ACCEPT:
@@ -437,6 +471,10 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
         return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
     case SPOTNIK_MESSAGE_CLAIM:
         return claim_read(reader, &message->claim);
+    case SPOTNIK_MESSAGE_ASK:
+        return ask_read(reader, storage->members_max, message);
+    case SPOTNIK_MESSAGE_ACCEPTED:
+        return ballot_only_read(reader, message);
     case SPOTNIK_MESSAGE_HEARTBEAT:
         return spotnik_reader_is_done(reader) ? SPOTNIK_OK : digests_read(reader, message->digest);
     case SPOTNIK_MESSAGE_FENCED:

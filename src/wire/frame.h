@@ -21,7 +21,7 @@
 
 /* ours, the newest; 6: CLAIM, PLACES, digests in HEARTBEAT, GOODBYE OVER; 7: lineages; 8: brief
  * messages; 9: stamps */
-#define SPOTNIK_WIRE_VERSION 9
+#define SPOTNIK_WIRE_VERSION 10
 #define SPOTNIK_WIRE_OLDEST 5 /* that we speak with members that have not been upgraded yet */
 #define SPOTNIK_FRAME_BYTES 24
 #define SPOTNIK_FRAME_TAG_BYTES 16

@@ -97,7 +97,7 @@ echo "different programs: of three, the odd one ends"
 
 # Rolling upgrade: every other worker knows an older wire version only, the oldest that we speak or the one before ours; one of either
 # kind is killed and replaced.
-for way in auto:8 tcp:5 tcp:8; do
+for way in auto:9 tcp:5 tcp:9; do
     transport=${way%:*} older=${way#*:}
     begin "$spotnik" run -n 2:4 --respawn --transport $transport -- sh -c \
         'echo $$ >"$1/pid.$SPOTNIK_WORKER"; [ $((SPOTNIK_WORKER % 2)) = 0 ] || export SPOTNIK_WIRE=$2; exec "$0" -u 1000' "$worker" "$dir" "$older"

@@ -122,12 +122,14 @@ static struct spotnik_sim_result run_line(const char *line, uint64_t seed, uint3
         options.limits.brief_members = 0;
     if (strstr(line, "--near 1"))
         options.near_steps = 1;
+    if (strstr(line, "--tree 3"))
+        options.limits.tree_members = 3;
     spotnik_sim_run(&options, &result);
     return result;
 }
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why
- * it is there. It names --brief 0 or --near 1 where the world broke with that. */
+ * it is there. It names --brief 0, --near 1 or --tree 3 where the world broke with that. */
 static void test_regression_seeds(void **state)
 {
     const char *name = getenv("SPOTNIK_SEEDS");

@@ -73,6 +73,7 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->share_count = below(prng, MEMBERS_MAX + 1);
     proposal->flat = proposal->share_count % 2;
     proposal->detour = proposal->share_count % 3 == 1;
+    proposal->tree = proposal->share_count % 5 == 1;
     proposal->founding = (struct spotnik_founding){ .id = 0 };
     proposal->chain = 0;
     if (spotnik_prng_chance(prng, 2, 3)) {
@@ -136,6 +137,7 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
 {
     token->ballot = sample_ballot(prng);
     token->parked = (uint8_t)below(prng, 2);
+    token->joiners_speak = (uint8_t)below(prng, 2);
     token->report_count = 1 + below(prng, MEMBERS_MAX);
     token->joiner_count = spotnik_prng_chance(prng, 1, 10) ? SPOTNIK_JOINERS_MAX : below(prng, 3);
     token->ledger_step = spotnik_prng_next(prng);
@@ -146,6 +148,7 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .promised = (uint8_t)below(prng, 2),
             .begun = (uint8_t)below(prng, 2),
             .bare = (uint8_t)below(prng, 2),
+            .speaks = (uint8_t)below(prng, 2),
             .committed = spotnik_prng_next(prng),
             .share = below(prng, 4),
             .share_count = 4,
@@ -162,6 +165,13 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
         token->accepted_ballot = sample_ballot(prng);
         sample_proposal(prng, &token->accepted);
     }
+}
+
+static void sample_ended(struct spotnik_prng *prng, struct spotnik_ended *ended)
+{
+    ended->count = spotnik_prng_chance(prng, 1, 5) ? SPOTNIK_ENDED_MAX : below(prng, 4);
+    for (uint32_t i = 0; i < ended->count; i++)
+        ended->rank[i] = below(prng, MEMBERS_MAX);
 }
 
 /* Often only one chain has come far enough for a claim, or none. */
@@ -186,7 +196,11 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
         .committed = spotnik_prng_next(prng),
     };
 
-    if (kind == SPOTNIK_MESSAGE_RECONCILE) {
+    if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
+        message.ballot = sample_ballot(prng);
+    if (kind == SPOTNIK_MESSAGE_ASK)
+        sample_ended(prng, &message.ended);
+    if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE) {
         message.token = &storage->token;
         sample_token(prng, message.token);
         message.brief = below(prng, 2);
@@ -290,7 +304,7 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
         || !ballot_equal(a->ballot, b->ballot))
         return false;
     if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat
-        || a->detour != b->detour)
+        || a->detour != b->detour || a->tree != b->tree)
         return false;
     for (uint32_t i = 0; i < brief_entries(a); i++) {
         const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
@@ -305,9 +319,9 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed
-           && a->share == b->share && a->share_count == b->share_count && a->apart == b->apart
-           && a->cut == b->cut;
+           && a->begun == b->begun && a->bare == b->bare && a->speaks == b->speaks
+           && a->committed == b->committed && a->share == b->share
+           && a->share_count == b->share_count && a->apart == b->apart && a->cut == b->cut;
 }
 
 static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
@@ -315,9 +329,9 @@ static bool token_equal(const struct spotnik_token *a, const struct spotnik_toke
     if (!ballot_equal(a->ballot, b->ballot)
         || !ballot_equal(a->accepted_ballot, b->accepted_ballot))
         return false;
-    if (a->parked != b->parked || a->ledger_step != b->ledger_step
-        || a->report_count != b->report_count || a->joiner_count != b->joiner_count
-        || !spotnik_ledger_equal(&a->ledger, &b->ledger))
+    if (a->parked != b->parked || a->joiners_speak != b->joiners_speak
+        || a->ledger_step != b->ledger_step || a->report_count != b->report_count
+        || a->joiner_count != b->joiner_count || !spotnik_ledger_equal(&a->ledger, &b->ledger))
         return false;
     for (uint32_t i = 0; i < a->report_count; i++)
         if (!report_equal(&a->report[i], &b->report[i]))
@@ -353,6 +367,9 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
         && (a->claim.step != b->claim.step || a->claim.bucket != b->claim.bucket
             || a->claim.kind != b->claim.kind || a->claim.count != b->claim.count
             || a->claim.dtype != b->claim.dtype || a->claim.op != b->claim.op))
+        return false;
+    if (!ballot_equal(a->ballot, b->ballot) || a->ended.count != b->ended.count
+        || memcmp(a->ended.rank, b->ended.rank, a->ended.count * sizeof a->ended.rank[0]) != 0)
         return false;
     return a->serial == b->serial && digests_equal(a->digest, b->digest)
            && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));

@@ -102,7 +102,7 @@ static void lies_as_documented(void **state)
     (void)state;
     struct pair pair = pair_new(1);
     static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1',
-                                          9,   0,   1,   3,   176, 0,   0,   0 };
+                                          10,  0,   1,   3,   176, 0,   0,   0 };
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);

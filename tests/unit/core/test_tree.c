@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes by a tree (docs/design/0036-many-members.md): the four facts that the proof rests on, word
+ * by word, in one member whose neighbours are a script; and whole recoveries, deaths of inner
+ * members, and the ways back to the ring. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "pair.h"
+
+enum { MEMBERS = 7, MARK = 1000 };
+
+static struct pair pair;
+static struct spotnik_report report[MEMBERS];
+static struct spotnik_entry entry[MEMBERS];
+
+/* What node 0 said. */
+static struct {
+    uint32_t asks, promises, accepts, accepted, fenced;
+    uint32_t fenced_before;       /* when it first said ACCEPT or ACCEPTED */
+    uint64_t asked;               /* a set of nodes */
+    uint64_t accepted_mark;       /* of the last promise: the value that goes with it */
+    uint32_t promised;            /* members that have, by that */
+    struct spotnik_id to;         /* of the last promise, or ACCEPTED */
+    struct spotnik_ballot ballot; /* of the last ASK, */
+    struct spotnik_ballot token;  /* and of the last RECONCILE */
+} said;
+
+static uint32_t node_of(struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < pair.count; i++)
+        if (spotnik_id_equal(pair.node[i].member.id, id))
+            return i;
+    return NODES_MAX;
+}
+
+static void note_promise(const struct spotnik_token *token)
+{
+    said.promises++;
+    said.accepted_mark = token->accepted_ballot.round ? token->accepted.settled_step : 0;
+    said.promised = 0;
+    for (uint32_t i = 0; i < token->report_count; i++)
+        said.promised += token->report[i].promised;
+}
+
+static bool listens(struct pair *on, uint32_t node, const struct spotnik_action *action)
+{
+    (void)on;
+    if (node != 0 || action->kind != SPOTNIK_ACTION_SEND)
+        return false;
+    enum spotnik_message_kind kind = action->send.message->kind;
+    if (kind == SPOTNIK_MESSAGE_ASK) {
+        said.asks++;
+        said.ballot = action->send.message->ballot;
+        said.asked |= UINT64_C(1) << node_of(action->send.to.id);
+    }
+    if (kind == SPOTNIK_MESSAGE_RECONCILE)
+        said.token = action->send.message->token->ballot;
+    if (kind == SPOTNIK_MESSAGE_PROMISE)
+        note_promise(action->send.message->token);
+    if (kind == SPOTNIK_MESSAGE_PROMISE || kind == SPOTNIK_MESSAGE_ACCEPTED)
+        said.to = action->send.to.id;
+    if ((kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_ACCEPTED)
+        && said.accepts + said.accepted == 0)
+        said.fenced_before = said.fenced;
+    said.accepts += kind == SPOTNIK_MESSAGE_ACCEPT;
+    said.accepted += kind == SPOTNIK_MESSAGE_ACCEPTED;
+    said.fenced += kind == SPOTNIK_MESSAGE_FENCED;
+    return false;
+}
+
+static void open_with(uint32_t tree_members, uint64_t speech)
+{
+    pair_open(&pair, 0, 1, 0, 0);
+    pair.limits.tree_members = tree_members;
+    pair.speech = speech;
+    pair.count = MEMBERS;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        pair_renew(&pair, i, i + 1, 1, 0, 0);
+    pair_goal(&pair, 1);
+    pair_assemble(&pair);
+    /* Whoever joined came into a small view. One more says that all know. */
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+                                       .peer = pair.node[1].member });
+    pair_goal(&pair, 2);
+    pair_run(&pair, SPOTNIK_S);
+    memset(pair.sent, 0, sizeof pair.sent);
+    memset(&said, 0, sizeof said);
+    pair.before = listens;
+}
+
+static int assemble(void **state)
+{
+    (void)state;
+    open_with(3, 0);
+    return 0;
+}
+
+static int close_pair(void **state)
+{
+    (void)state;
+    pair_close(&pair);
+    return 0;
+}
+
+static const struct spotnik_view *view(void)
+{
+    return spotnik_core_view(pair.node[0].core);
+}
+
+static uint32_t rank_of(uint32_t node)
+{
+    return spotnik_view_rank(view(), pair.node[node].member.id);
+}
+
+/* The node that stands so many places behind the initiator, where node 0 stands at place 1: below
+ * it are 3 and 4, and above it the initiator. */
+static uint32_t at_place(uint32_t place)
+{
+    return node_of(view()->entry[(rank_of(0) + MEMBERS - 1 + place) % MEMBERS].member.id);
+}
+
+static void tell(uint32_t from, struct spotnik_message *message)
+{
+    message->epoch = view()->epoch;
+    message->committed = 1;
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[from].member, message } });
+}
+
+static struct spotnik_ballot ballot_of(uint32_t from, uint64_t round)
+{
+    return (struct spotnik_ballot){ .round = round, .initiator = pair.node[from].member.id };
+}
+
+static void ask(uint32_t from, uint64_t round)
+{
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ASK,
+                                          .ballot = ballot_of(at_place(0), round) });
+}
+
+/* The next view, of all members but one (NODES_MAX: of all); told from others by its step. */
+static struct spotnik_proposal proposal_of(uint64_t round, uint32_t without)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        if (without == NODES_MAX || rank != rank_of(without))
+            entry[count++] =
+                (struct spotnik_entry){ .member = view()->entry[rank].member,
+                                        .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER,
+                                        .share = SPOTNIK_NO_SHARE };
+    return (struct spotnik_proposal){ .epoch = view()->epoch + 1,
+                                      .settled_step = MARK + round,
+                                      .ballot = ballot_of(at_place(0), round),
+                                      .entry_count = count,
+                                      .entry_max = MEMBERS,
+                                      .founding = view()->founding,
+                                      .entry = entry };
+}
+
+/* `from` has promised, alone; it had accepted a proposal of the round `accepted`, 0: none. */
+static void promise(uint32_t from, uint64_t round, uint64_t accepted)
+{
+    struct spotnik_token token = { .ballot = ballot_of(at_place(0), round),
+                                   .report_count = MEMBERS,
+                                   .report = report,
+                                   .ledger_step = SPOTNIK_NO_LEDGER };
+
+    memset(report, 0, sizeof report);
+    report[rank_of(from)] = (struct spotnik_report){ .promised = 1, .committed = 1 };
+    token.accepted = proposal_of(accepted, NODES_MAX);
+    if (accepted != 0)
+        token.accepted_ballot = token.accepted.ballot;
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PROMISE, .token = &token });
+}
+
+static void propose(uint64_t round, uint32_t without)
+{
+    struct spotnik_proposal proposal = proposal_of(round, without);
+
+    tell(at_place(0),
+         &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPT, .proposal = &proposal });
+}
+
+static void accepted(uint32_t from, uint64_t round)
+{
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPTED,
+                                          .ballot = ballot_of(at_place(0), round) });
+}
+
+static void gather(uint64_t round, uint64_t accepted_3, uint64_t accepted_4)
+{
+    ask(at_place(0), round);
+    promise(at_place(3), round, accepted_3);
+    promise(at_place(4), round, accepted_4);
+}
+
+/* Claim (fact 1): a member answers when all below it have promised this very ballot, each by its
+ * own word. */
+static void test_promises_are_their_own(void **state)
+{
+    (void)state;
+    ask(at_place(0), 20);
+    assert_int_equal(said.asks, 2);
+    assert_int_equal(said.asked, UINT64_C(1) << at_place(3) | UINT64_C(1) << at_place(4));
+    promise(at_place(3), 20, 0);
+    promise(at_place(4), 19, 0);
+    promise(at_place(4), 21, 0);
+    assert_int_equal(said.promises, 0);
+    promise(at_place(4), 20, 0);
+    assert_int_equal(said.promises, 1);
+    assert_int_equal(said.promised, 3);
+    assert_true(spotnik_id_equal(said.to, pair.node[at_place(0)].member.id));
+}
+
+/* Claim: asked again, perhaps in the stead of one that died, it answers again. A lower ballot gets
+ * no promise. */
+static void test_answers_again(void **state)
+{
+    (void)state;
+    ask(at_place(0), 20);
+    ask(at_place(2), 20);
+    promise(at_place(3), 20, 0);
+    promise(at_place(4), 20, 0);
+    assert_int_equal(said.promises, 2); /* to both */
+    ask(at_place(2), 20);
+    assert_int_equal(said.promises, 3);
+    assert_true(spotnik_id_equal(said.to, pair.node[at_place(2)].member.id));
+    ask(at_place(2), 19);
+    assert_int_equal(said.promises, 3);
+    assert_int_equal(said.asks, 2);
+}
+
+/* Claim (fact 2): of the accepted values below a member and its own, the one with the highest
+ * ballot goes up. */
+static void test_highest_accepted_goes_up(void **state)
+{
+    (void)state;
+    gather(20, 12, 11);
+    assert_int_equal(said.accepted_mark, MARK + 12);
+    propose(20, NODES_MAX);
+    gather(30, 15, 0);
+    assert_int_equal(said.accepted_mark, MARK + 20);
+    gather(40, 25, 28);
+    assert_int_equal(said.accepted_mark, MARK + 28);
+}
+
+/* Claim (fact 3): a member says that it has accepted when all voters below it have. */
+static void test_all_below_accept_first(void **state)
+{
+    (void)state;
+    gather(20, 0, 0);
+    propose(20, NODES_MAX);
+    assert_int_equal(said.accepts, 2);
+    accepted(at_place(3), 20);
+    accepted(at_place(4), 19); /* of another ballot */
+    accepted(at_place(5), 20); /* not below us */
+    assert_int_equal(said.accepted, 0);
+    accepted(at_place(4), 20);
+    assert_int_equal(said.accepted, 1);
+    assert_true(spotnik_id_equal(said.to, pair.node[at_place(0)].member.id));
+    propose(20, NODES_MAX); /* once more, over another link perhaps */
+    assert_int_equal(said.accepted, 2);
+    assert_int_equal(said.accepts, 2);
+}
+
+/* Claim: a ballot that we did not promise gets no vote, by a tree as round the ring. */
+static void test_accepts_what_it_promised(void **state)
+{
+    (void)state;
+    gather(20, 0, 0);
+    propose(19, NODES_MAX);
+    propose(21, NODES_MAX);
+    assert_int_equal(said.accepts + said.accepted, 0);
+}
+
+/* Claim (fact 4): a member that does not vote has been told FENCED before a word of our vote goes
+ * anywhere, up or down. */
+static void test_fenced_first(void **state)
+{
+    (void)state;
+    gather(20, 0, 0);
+    propose(20, at_place(3));
+    assert_int_equal(said.fenced, 1);
+    assert_int_equal(said.accepts, 1);
+    assert_int_equal(said.fenced_before, 1);
+    accepted(at_place(4), 20); /* the other one below us does not vote */
+    assert_int_equal(said.accepted, 1);
+}
+
+static void goes_on(uint32_t size, uint64_t step)
+{
+    pair_goal(&pair, step);
+    pair_run(&pair, 2 * SPOTNIK_S);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        if (!pair.node[i].alive)
+            continue;
+        assert_int_equal(pair_status(&pair, i).size, size);
+        assert_int_equal(pair_status(&pair, i).committed, step);
+    }
+}
+
+/* Claim: one loss: each survivor but one is asked, promises, is told and accepts, once. */
+static void test_one_loss(void **state)
+{
+    (void)state;
+    pair_kill(&pair, 3);
+    goes_on(MEMBERS - 1, 4);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], 0);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASK], MEMBERS - 2);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PROMISE], MEMBERS - 2);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], MEMBERS - 2);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPTED], MEMBERS - 2);
+}
+
+static enum spotnik_message_kind fatal;
+static uint32_t countdown;
+
+static bool dies_at(struct pair *on, uint32_t node, const struct spotnik_action *action)
+{
+    (void)on, (void)node;
+    return action->kind == SPOTNIK_ACTION_SEND && action->send.message->kind == fatal
+           && countdown > 0 && --countdown == 0;
+}
+
+/* Claim: whoever dies before whichever word of a pass, the others go on without it. */
+static void test_deaths_in_the_passes(void **state)
+{
+    static const enum spotnik_message_kind kinds[] = { SPOTNIK_MESSAGE_ASK, SPOTNIK_MESSAGE_PROMISE,
+                                                       SPOTNIK_MESSAGE_ACCEPT,
+                                                       SPOTNIK_MESSAGE_ACCEPTED,
+                                                       SPOTNIK_MESSAGE_RESTART };
+    uint32_t asks = 0;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (uint32_t nth = 1; nth <= MEMBERS - 2; nth++) {
+            open_with(3, 0);
+            fatal = kinds[k];
+            countdown = nth;
+            pair.before = dies_at;
+            pair_kill(&pair, 3);
+            goes_on(MEMBERS - 2, 4);
+            asks += pair.sent[SPOTNIK_MESSAGE_ASK];
+            pair_close(&pair);
+        }
+    assert_true(asks > 5 * (MEMBERS - 2) * (MEMBERS - 2));
+}
+
+/* The initiator is node 0: what the one `ahead` places behind it sends up, with those below it. */
+static void answer_from(uint32_t ahead, uint32_t silent)
+{
+    struct spotnik_token token = { .ballot = said.ballot,
+                                   .report_count = MEMBERS,
+                                   .report = report,
+                                   .joiners_speak = 1,
+                                   .ledger_step = SPOTNIK_NO_LEDGER };
+    uint32_t places[] = { ahead, 2 * ahead + 1, 2 * ahead + 2 };
+
+    memset(report, 0, sizeof report);
+    for (int i = 0; i < 3; i++)
+        report[(rank_of(0) + places[i]) % MEMBERS] =
+            (struct spotnik_report){ .promised = 1, .speaks = 1, .committed = 2 };
+    if (silent != 0)
+        report[(rank_of(0) + silent) % MEMBERS] =
+            (struct spotnik_report){ .evidence = SPOTNIK_EVIDENCE_SILENT };
+    tell(node_of(view()->entry[(rank_of(0) + ahead) % MEMBERS].member.id),
+         &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PROMISE, .token = &token });
+}
+
+/* Claim: when a tree has come up without a member that is not known to have ended, nothing is
+ * proposed; the ring looks for it. When all have promised, the initiator proposes at once. */
+static void test_missed_members_are_looked_for(void **state)
+{
+    (void)state;
+    for (uint32_t silent = 0; silent <= 3; silent += 3) {
+        open_with(3, 0);
+        pair_event(&pair, 0,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+                                           .peer = pair.node[1].member });
+        assert_int_equal(said.asks, 2);
+        answer_from(1, silent);
+        assert_int_equal(said.accepts, 0);
+        answer_from(2, 0);
+        assert_int_equal(said.accepts, silent ? 0 : 2);
+        assert_int_equal(said.token.round, silent ? said.ballot.round + 1 : 0);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: a member that is silent, and not known to have ended, is looked for by the ring. */
+static void test_silence_goes_round(void **state)
+{
+    (void)state;
+    pair_stop(&pair, 3, true);
+    pair_goal(&pair, 4);
+    pair_run(&pair, 10 * SPOTNIK_S);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_true(i == 3 || pair_status(&pair, i).size == MEMBERS - 1);
+    assert_true(pair.sent[SPOTNIK_MESSAGE_RECONCILE] > 0);
+}
+
+/* Claim: with a member of an older version, and in a small view, all goes round the ring, and no
+ * report says a word of trees. */
+static void test_ring_stays(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        open_with(small ? MEMBERS : 3, small ? 0 : SPOTNIK_SPEECH_TREES - 1);
+        assert_false(view()->tree);
+        pair_kill(&pair, 3);
+        goes_on(MEMBERS - 1, 4);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], MEMBERS - 1);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASK], 0);
+        pair_close(&pair);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_promises_are_their_own, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_answers_again, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_highest_accepted_goes_up, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_all_below_accept_first, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_accepts_what_it_promised, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_fenced_first, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_one_loss, assemble, close_pair),
+        cmocka_unit_test(test_deaths_in_the_passes),
+        cmocka_unit_test(test_missed_members_are_looked_for),
+        cmocka_unit_test_setup_teardown(test_silence_goes_round, assemble, close_pair),
+        cmocka_unit_test(test_ring_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
