@@ -198,7 +198,8 @@ void spotnik_batch_publish(struct spotnik_job *job);
 void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step, uint64_t now_ns);
 double spotnik_rate_per_s(struct spotnik_rate *rate);
 
-/* Status as JSON, with what the watcher knows: the hook of the engine. */
+/* Status as JSON. The hook of the engine says also what the watcher knows. */
 size_t spotnik_job_status_text(void *job, char *text, size_t size);
+size_t spotnik_job_status_plain(void *job, char *text, size_t size);
 
 #endif

@@ -5,13 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "adapt/policy.h"
 #include "api/job.h"
 #include "base/clock.h"
 #include "base/time.h"
 #include "link/address.h"
+#include "metrics/status.h"
 
 #define RATE_WINDOW_NS SPOTNIK_S
+#define MEMBERS_SHOWN 256
+#define LANES_SHOWN 16
 
 void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
 {
@@ -66,25 +71,127 @@ double spotnik_rate_per_s(struct spotnik_rate *rate)
     return known && took_ns ? (double)steps * 1e9 / (double)took_ns : 0;
 }
 
+/* `shown` keeps the strings. */
+static struct spotnik_status_sync sync_status(struct spotnik_job *job,
+                                              struct spotnik_sync_shown *shown)
+{
+    pthread_mutex_lock(&job->rate.lock);
+    *shown = job->sync_shown;
+    pthread_mutex_unlock(&job->rate.lock);
+    return (struct spotnik_status_sync){
+        .strategy = shown->strategy,
+        .policy = shown->policy,
+        .reason = spotnik_sync_reason_text((enum spotnik_sync_reason)shown->reason),
+        .asynchronous = shown->mode == SPOTNIK_SYNC_ASYNCHRONOUS,
+        .switches = shown->switches,
+        .switched_step = shown->switched_step,
+        .value = shown->value,
+        .limit = shown->limit,
+        .throughput = shown->throughput,
+        .waiting = shown->waiting,
+    };
+}
+
+/* What spotnik_leave() takes away: read under its lock. False: there are no checkpoints. */
+static bool guarded_read(struct spotnik_job *job, char *warning, size_t size,
+                         spotnik_batch_info *ret_batch,
+                         struct spotnik_checkpoint_health *ret_health)
+{
+    warning[0] = '\0';
+    pthread_mutex_lock(&job->rate.lock);
+    if (job->peers)
+        spotnik_peers_warning(job->peers, warning, size);
+    if (!warning[0])
+        snprintf(warning, size, "%s", job->advice);
+    if (job->pausing[0])
+        snprintf(warning, size, "%s", job->pausing);
+    *ret_batch = job->batch_info;
+    bool has_checkpoints = job->checkpoint != NULL;
+    if (has_checkpoints)
+        spotnik_checkpoint_health_get(job->checkpoint, ret_health);
+    pthread_mutex_unlock(&job->rate.lock);
+    return has_checkpoints;
+}
+
+static size_t status_text(struct spotnik_job *job, const char *extra, char *text, size_t size)
+{
+    struct spotnik_member member[MEMBERS_SHOWN];
+    struct spotnik_observed_value observed[SPOTNIK_OBSERVED_MAX];
+    struct spotnik_tally tally;
+    struct spotnik_lane_status lane[LANES_SHOWN];
+    struct spotnik_donor_status donor;
+    spotnik_job_status status;
+    char warning[320], refusal[256] = "", path[200] = "", lineage[400] = "";
+    struct spotnik_presence presence;
+
+    struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
+
+    if (!engine)
+        return 0; /* asked before spotnik_engine_new() has returned */
+    spotnik_engine_status(engine, &status);
+    spotnik_donor_status(job->donor, &donor);
+    spotnik_batch_info batch;
+    struct spotnik_checkpoint_health health;
+    bool has_checkpoints = guarded_read(job, warning, sizeof warning, &batch, &health);
+    spotnik_engine_presence(engine, &presence);
+    spotnik_engine_lineage_told(engine, lineage, sizeof lineage);
+    struct spotnik_status_more more = {
+        .presence = presence.founding.id || lineage[0] ? &presence : NULL,
+        .lineage = lineage,
+        .batch = &batch,
+        .steps_max = job->config.steps_max,
+        .step_samples = spotnik_job_batch(job, status.size),
+        .dollars_per_hour = job->shown.dollars_per_hour,
+        .tally = &tally,
+        .observed = observed,
+        .observed_count = spotnik_observed_read(&job->shown.observed, observed),
+        .extra = extra,
+        .checkpoint = has_checkpoints ? &health : NULL,
+        .job_name = job->name,
+        .pid = getpid(),
+        .noticed = spotnik_job_is_noticed(job),
+        .now_ns = spotnik_clock_ns(),
+        .steps_per_s = spotnik_rate_per_s(&job->rate),
+        .members_needed = spotnik_engine_members_needed(engine),
+        .member = member,
+        .lane = lane,
+        .donor_sessions = donor.sessions,
+        .donor_log_bytes = donor.log_bytes,
+        .donor_dropped = donor.dropped,
+        .warning = warning,
+        .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
+        .refusal = refusal,
+        .path_age_ns = spotnik_engine_path(engine, path, sizeof path),
+        .path = path,
+    };
+    struct spotnik_sync_shown shown;
+    struct spotnik_status_sync sync = sync_status(job, &shown);
+
+    more.sync = shown.strategy[0] ? &sync : NULL;
+    spotnik_pace_read(&job->pace, &more.pace);
+    spotnik_tally_read(&job->shown.tally, &tally);
+    more.uptime_ns = more.now_ns - job->born_ns;
+    more.lane_count = spotnik_engine_lanes(engine, lane, LANES_SHOWN);
+    more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);
+    return spotnik_status_text(&status, &more, text, size);
+}
+
+size_t spotnik_job_status_plain(void *job, char *text, size_t size)
+{
+    return status_text(job, NULL, text, size);
+}
+
 #define EXTRA_MAX (64u * 1024)
 
 /* The progress thread answers with it: what the watcher is busy with is left out. */
 size_t spotnik_job_status_text(void *context, char *text, size_t size)
 {
     struct spotnik_job *job = context;
-
-    if (!__atomic_load_n(&job->engine, __ATOMIC_ACQUIRE))
-        return 0; /* asked before spotnik_engine_new() has returned */
     struct spotnik_watch *watch = __atomic_load_n(&job->watch, __ATOMIC_ACQUIRE);
-    struct spotnik_watched *now = malloc(sizeof *now);
     char *extra = watch ? malloc(EXTRA_MAX) : NULL;
-    size_t known = extra ? spotnik_watch_extra(watch, extra, EXTRA_MAX) : 0, length = 0;
+    size_t known = extra ? spotnik_watch_extra(watch, extra, EXTRA_MAX) : 0;
+    size_t length = status_text(job, known ? extra : NULL, text, size);
 
-    if (now) {
-        spotnik_job_look(job, now);
-        length = spotnik_status_text(now, known ? extra : NULL, text, size);
-    }
-    free(now);
     free(extra);
     return length;
 }

@@ -48,34 +48,11 @@ static void look_at_sync(struct spotnik_job *job, struct spotnik_watched *ret)
     snprintf(ret->policy, sizeof ret->policy, "%s", shown->policy);
     snprintf(ret->reason, sizeof ret->reason, "%s",
              spotnik_sync_reason_text((enum spotnik_sync_reason)shown->reason));
-    ret->asynchronous = shown->mode == SPOTNIK_SYNC_ASYNCHRONOUS;
     ret->switches = shown->switches;
     ret->switched_step = shown->switched_step;
-    ret->value = shown->value;
-    ret->limit = shown->limit;
-    ret->throughput = shown->throughput;
-    ret->waiting = shown->waiting;
 }
 
-/* What spotnik_leave() takes away is read under the lock of the rate, as it does. */
-static void look_guarded(struct spotnik_job *job, struct spotnik_watched *ret)
-{
-    pthread_mutex_lock(&job->rate.lock);
-    if (job->checkpoint) {
-        spotnik_checkpoint_health_get(job->checkpoint, &ret->checkpoint);
-        ret->checkpoint.info.size = sizeof ret->checkpoint.info;
-    }
-    if (job->peers)
-        spotnik_peers_warning(job->peers, ret->warning, sizeof ret->warning);
-    if (job->pausing[0])
-        snprintf(ret->warning, sizeof ret->warning, "%s", job->pausing);
-    snprintf(ret->advice, sizeof ret->advice, "%s", job->advice);
-    ret->shares = job->batch_info;
-    look_at_sync(job, ret);
-    pthread_mutex_unlock(&job->rate.lock);
-}
-
-void spotnik_job_look(void *context, struct spotnik_watched *ret)
+static void look(void *context, struct spotnik_watched *ret)
 {
     struct spotnik_job *job = context;
 
@@ -96,17 +73,26 @@ void spotnik_job_look(void *context, struct spotnik_watched *ret)
     ret->lineages_told =
         spotnik_engine_lineage_told(job->engine, ret->lineage, sizeof ret->lineage);
     ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
-    ret->path_age_ns = spotnik_engine_path(job->engine, ret->path, sizeof ret->path);
-    ret->members_needed = spotnik_engine_members_needed(job->engine);
-    spotnik_engine_presence(job->engine, &ret->presence);
-    spotnik_donor_status(job->donor, &ret->donor);
     ret->steps_max = job->config.steps_max;
     ret->samples = job->config.samples;
     ret->batch = spotnik_job_batch(job, ret->status.size);
     spotnik_pace_read(&job->pace, &ret->pace);
     spotnik_tally_read(&job->shown.tally, &ret->tally);
     ret->observed_count = spotnik_observed_read(&job->shown.observed, ret->observed);
-    look_guarded(job, ret);
+    /* spotnik_leave() takes `peers` and `checkpoint` away under it */
+    pthread_mutex_lock(&job->rate.lock);
+    if (job->checkpoint) {
+        ret->checkpoint.size = sizeof ret->checkpoint;
+        spotnik_checkpoint_info_get(job->checkpoint, &ret->checkpoint);
+        ret->checkpoint.size = sizeof ret->checkpoint;
+    }
+    if (job->peers)
+        spotnik_peers_warning(job->peers, ret->warning, sizeof ret->warning);
+    if (job->pausing[0])
+        snprintf(ret->warning, sizeof ret->warning, "%s", job->pausing);
+    ret->shares = job->batch_info;
+    look_at_sync(job, ret);
+    pthread_mutex_unlock(&job->rate.lock);
 }
 
 /* ---- when there is one ---- */
@@ -164,7 +150,8 @@ static int open_watch(struct spotnik_job *job, const char *http, const char *eve
 {
     char token[TOKEN_MAX];
     struct spotnik_watch_config config = { .context = job,
-                                           .look = spotnik_job_look,
+                                           .look = look,
+                                           .status_text = spotnik_job_status_plain,
                                            .credentials = spotnik_engine_credentials(job->engine),
                                            .http = http && *http ? http : NULL,
                                            .events_dir = events,

@@ -32,10 +32,6 @@ int spotnik_job_watch_open(struct spotnik_job *job);
 void spotnik_job_watch_close(struct spotnik_job *job);
 void spotnik_job_watch_free(struct spotnik_job *job);
 
-/* All that is to be seen of the job (a struct spotnik_job *) but the sums of its watcher. Its
- * engine is open. Any thread, no lock held. */
-void spotnik_job_look(void *job, struct spotnik_watched *ret);
-
 /* The caller's thread, where step_begin starts and ends. */
 void spotnik_job_show(struct spotnik_job *job);
 

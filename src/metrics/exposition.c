@@ -212,7 +212,7 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
 
 static void add_checkpoints(struct spotnik_text *text, const struct spotnik_watched *of)
 {
-    const spotnik_checkpoint_info *info = &of->checkpoint.info;
+    const spotnik_checkpoint_info *info = &of->checkpoint;
     uint64_t since_ns = of->checkpoint_seen_ns ? of->checkpoint_seen_ns : of->born_ns;
 
     gauge(text, "checkpoint_step", (double)info->complete_step,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Status as JSON. */
-#include "metrics/watched.h"
+#include "metrics/status.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "metrics/text.h"
 
@@ -95,18 +94,18 @@ static void add_batch(struct spotnik_text *text, const spotnik_batch_info *batch
             spoken(batch->gradient_variance));
 }
 
-static void add_sync(struct spotnik_text *text, const struct spotnik_watched *of)
+static void add_sync(struct spotnik_text *text, const struct spotnik_status_sync *sync)
 {
     add(text, ",\"sync\":{\"strategy\":");
-    add_string(text, of->strategy);
+    add_string(text, sync->strategy);
     add(text, ",\"policy\":");
-    add_string(text, of->policy);
+    add_string(text, sync->policy);
     add(text,
         ",\"asynchronous\":%s,\"switches\":%" PRIu32 ",\"switched_step\":%" PRIu64 ",\"reason\":",
-        of->asynchronous ? "true" : "false", of->switches, of->switched_step);
-    add_string(text, of->reason);
-    add(text, ",\"value\":%.6f,\"limit\":%.6f,\"throughput\":%.6f,\"waiting\":%.6f}", of->value,
-        of->limit, of->throughput, of->waiting);
+        sync->asynchronous ? "true" : "false", sync->switches, sync->switched_step);
+    add_string(text, sync->reason);
+    add(text, ",\"value\":%.6f,\"limit\":%.6f,\"throughput\":%.6f,\"waiting\":%.6f}", sync->value,
+        sync->limit, sync->throughput, sync->waiting);
 }
 
 static void add_checkpoint(struct spotnik_text *text,
@@ -124,16 +123,17 @@ static void add_checkpoint(struct spotnik_text *text,
     add(text, "}");
 }
 
-static void add_tally(struct spotnik_text *text, const struct spotnik_watched *of)
+static void add_tally(struct spotnik_text *text, const struct spotnik_status_more *more)
 {
-    add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, of->tally.samples,
-        of->tally.excluded);
+    if (more->tally)
+        add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->tally->samples,
+            more->tally->excluded);
     add(text,
         ",\"steps_max\":%" PRIu64 ",\"batch\":%" PRIu64 ",\"dollars_per_hour\":%.6g,\"observed\":{",
-        of->steps_max, of->batch, spoken(of->dollars_per_hour));
-    for (uint32_t i = 0; i < of->observed_count; i++)
-        add(text, "%s\"%s\":%.9g", i ? "," : "", of->observed[i].name,
-            spoken(of->observed[i].value));
+        more->steps_max, more->step_samples, spoken(more->dollars_per_hour));
+    for (uint32_t i = 0; i < more->observed_count; i++)
+        add(text, "%s\"%s\":%.9g", i ? "," : "", more->observed[i].name,
+            spoken(more->observed[i].value));
     add(text, "}");
 }
 
@@ -142,8 +142,6 @@ static void add_lineage(struct spotnik_text *out, const struct spotnik_presence 
 {
     const struct spotnik_founding *founding = &presence->founding;
 
-    if (!founding->id && !met[0])
-        return;
     add(out,
         ",\"lineage\":{\"id\":\"%016" PRIx64 "\",\"root\":\"%016" PRIx64
         "\",\"generation\":%" PRIu64,
@@ -155,26 +153,26 @@ static void add_lineage(struct spotnik_text *out, const struct spotnik_presence 
     add(out, "}");
 }
 
-static void add_path(struct spotnik_text *out, const struct spotnik_watched *of)
+static void add_path(struct spotnik_text *out, const struct spotnik_status_more *more)
 {
-    if (!of->path[0])
+    if (more->path == NULL || *more->path == '\0')
         return;
-    add(out, ",\"path_age_ns\":%" PRIu64 ",\"path\":", of->path_age_ns);
-    add_string(out, of->path);
+    add(out, ",\"path_age_ns\":%" PRIu64 ",\"path\":", more->path_age_ns);
+    add_string(out, more->path);
 }
 
-static void add_members(struct spotnik_text *out, const struct spotnik_watched *of)
+static void add_members(struct spotnik_text *out, const struct spotnik_status_more *more)
 {
     add(out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[",
-        of->members_needed, of->view_epoch);
-    for (uint32_t i = 0; i < of->member_count; i++) {
+        more->members_needed, more->view_epoch);
+    for (uint32_t i = 0; i < more->member_count; i++) {
         add(out, "%s", i ? "," : "");
-        add_member(out, &of->member[i]);
+        add_member(out, &more->member[i]);
     }
     add(out, "],\"lanes\":[");
-    for (uint32_t i = 0; i < of->lane_count; i++) {
+    for (uint32_t i = 0; i < more->lane_count; i++) {
         add(out, "%s", i ? "," : "");
-        add_lane(out, &of->lane[i]);
+        add_lane(out, &more->lane[i]);
     }
     add(out, "]");
 }
@@ -189,40 +187,39 @@ static void add_recoveries(struct spotnik_text *out, const spotnik_job_status *s
     add(out, "]");
 }
 
-static void add_door(struct spotnik_text *out, const struct spotnik_watched *of)
-{
-    add(out,
-        ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
-        of->donor.sessions, of->donor.log_bytes, of->donor.dropped);
-    add(out, ",\"refusals\":%" PRIu64 ",\"refusal\":", of->refusals);
-    add_string(out, of->refusal);
-}
-
-size_t spotnik_status_text(const struct spotnik_watched *of, const char *extra, char *text,
-                           size_t size)
+size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
+                           char *text, size_t size)
 {
     struct spotnik_text out = { text, size, 0 };
 
     add(&out, "{\"version\":\"%s\",\"job\":", SPOTNIK_VERSION);
-    add_string(&out, of->job);
-    add(&out, ",\"pid\":%d,\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64 ",\"steps_per_s\":%.3f",
-        (int)getpid(), of->now_ns, of->now_ns - of->born_ns, of->steps_per_s);
-    add_numbers(&out, &of->status);
-    add(&out, ",\"noticed\":%s", of->noticed ? "true" : "false");
-    add_pace(&out, &of->pace);
-    add_batch(&out, &of->shares);
-    if (of->checkpoint.info.size)
-        add_checkpoint(&out, &of->checkpoint);
-    if (of->strategy[0])
-        add_sync(&out, of);
-    add_tally(&out, of);
-    add_door(&out, of);
-    add_path(&out, of);
-    add_lineage(&out, &of->presence, of->lineage);
+    add_string(&out, more->job_name);
+    add(&out,
+        ",\"pid\":%" PRId64 ",\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64
+        ",\"steps_per_s\":%.3f",
+        more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
+    add_numbers(&out, status);
+    add(&out, ",\"noticed\":%s", more->noticed ? "true" : "false");
+    add_pace(&out, &more->pace);
+    if (more->batch)
+        add_batch(&out, more->batch);
+    if (more->checkpoint)
+        add_checkpoint(&out, more->checkpoint);
+    if (more->sync != NULL)
+        add_sync(&out, more->sync);
+    add_tally(&out, more);
+    add(&out,
+        ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
+        more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
+    add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);
+    add_string(&out, more->refusal);
+    add_path(&out, more);
+    if (more->presence != NULL)
+        add_lineage(&out, more->presence, more->lineage);
     add(&out, ",\"warning\":");
-    add_string(&out, of->warning[0] ? of->warning : of->advice);
-    add_members(&out, of);
-    add_recoveries(&out, &of->status);
-    add(&out, "%s}\n", extra ? extra : "");
+    add_string(&out, more->warning);
+    add_members(&out, more);
+    add_recoveries(&out, status);
+    add(&out, "%s}\n", more->extra ? more->extra : "");
     return out.full ? 0 : size - out.left;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All that is known of one member at one moment, as plain data; and the same as Prometheus' text
- * format and as JSON. Decides the names and units of metrics (docs/reference/metrics.md), nothing
- * else. */
+ * format. Decides the names and units of metrics (docs/reference/metrics.md), nothing else. */
 #ifndef SPOTNIK_METRICS_WATCHED_H
 #define SPOTNIK_METRICS_WATCHED_H
 
@@ -9,14 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"
 #include "metrics/tally.h"
 #include "spotnik/spotnik.h"
-#include "transfer/donor.h"
 
 #define SPOTNIK_WATCHED_MEMBERS 256
 #define SPOTNIK_WATCHED_LANES 16
@@ -53,27 +50,17 @@ struct spotnik_watched {
     struct spotnik_pace pace;
     struct spotnik_tally tally;
     struct spotnik_watched_sums sums;
-    struct spotnik_checkpoint_health checkpoint; /* info.size 0: there are no checkpoints */
-    uint64_t checkpoint_seen_ns;                 /* when complete_step was seen to change */
+    spotnik_checkpoint_info checkpoint;
+    uint64_t checkpoint_seen_ns; /* when complete_step was seen to change */
     spotnik_batch_info shares;
-    struct spotnik_donor_status donor;
-    /* strategy: that runs; "": the program averages by itself. reason: of the last switch */
     char strategy[32], policy[128], reason[64];
-    bool asynchronous;
     uint32_t switches;
     uint64_t switched_step;
-    double value, limit, throughput, waiting; /* of the policy, as measured last */
-    uint64_t refusals;                        /* strangers turned away at our door */
-    char refusal[256];                        /* why the last one was */
-    char warning[320];                        /* of the peers; "": none */
-    char advice[256];                         /* what should be better about checkpoints */
-    char path[200]; /* what was found last on a way to another host; "": nothing */
-    uint64_t path_age_ns;
-    struct spotnik_presence presence;
+    uint64_t refusals;
+    char refusal[256], warning[256];
     uint64_t lineages_told; /* how often another lineage of this job was met */
     char lineage[400];      /* and what came of it last */
     uint64_t view_epoch;
-    uint32_t members_needed; /* that the next step waits for */
     uint32_t member_count, lane_count, observed_count;
     struct spotnik_member member[SPOTNIK_WATCHED_MEMBERS];
     struct spotnik_lane_status lane[SPOTNIK_WATCHED_LANES];
@@ -91,10 +78,5 @@ void spotnik_watched_phases(const spotnik_recovery *recovery, uint64_t ret_ns[SP
 
 /* Write at most `size` bytes, with a final 0. Returns the length; 0 when it did not fit. */
 size_t spotnik_exposition_text(const struct spotnik_watched *watched, char *text, size_t size);
-
-/* The same as JSON, what `spotnik status` and the tests read. `extra`: more members of the object,
- * ",\"key\":..."; NULL: none. Keys are added at will and never change their meaning. */
-size_t spotnik_status_text(const struct spotnik_watched *watched, const char *extra, char *text,
-                           size_t size);
 
 #endif

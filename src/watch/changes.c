@@ -274,7 +274,7 @@ static void compare_self(struct spotnik_watch *watch, const struct spotnik_watch
 static void compare_checkpoints(struct spotnik_watch *watch, const struct spotnik_watched *of)
 {
     struct before *before = &watch->before;
-    const spotnik_checkpoint_info *info = &of->checkpoint.info;
+    const spotnik_checkpoint_info *info = &of->checkpoint;
     char more[80];
 
     if (info->resumed_step && !before->has)

@@ -67,7 +67,7 @@ struct before {
     uint64_t members_epoch;
     struct spotnik_id member[SPOTNIK_WATCHED_MEMBERS];
     struct watch_change change[CHANGES_KEPT];
-    char warning[320], checkpoint_message[512];
+    char warning[256], checkpoint_message[512];
 };
 
 struct spotnik_watch {

@@ -131,8 +131,7 @@ char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size)
     put_sums(out, watch);
     put_phases(out, watch);
     fprintf(out, ",\"checkpoint\":{\"wanted\":%s,\"step\":%" PRIu64 ",\"age_s\":%.1f}",
-            watch->now->checkpoint.info.size ? "true" : "false",
-            watch->now->checkpoint.info.complete_step,
+            watch->now->checkpoint.size ? "true" : "false", watch->now->checkpoint.complete_step,
             age_s(watch, watch->now->checkpoint_seen_ns));
     fprintf(out, ",\"others\":[");
     for (uint32_t i = 0; i < watch->other_count; i++) {

@@ -49,8 +49,9 @@ static void look(struct spotnik_watch *watch)
     struct spotnik_watched *fresh = watch->fresh;
 
     watch->config.look(watch->config.context, fresh);
-    size_t size =
-        watch->fresh_status ? spotnik_status_text(fresh, NULL, watch->fresh_status, STATUS_MAX) : 0;
+    size_t size = watch->fresh_status ? watch->config.status_text(watch->config.context,
+                                                                  watch->fresh_status, STATUS_MAX)
+                                      : 0;
     spotnik_watch_compare(watch, fresh);
     fresh->sums = watch->sums;
     fresh->checkpoint_seen_ns = watch->checkpoint_seen_ns;
@@ -139,8 +140,9 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     watch->status = malloc(STATUS_MAX);
     if (!watch->fresh_status || !watch->status)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the job");
-    /* a question at once has an answer */
-    watch->status_size = spotnik_status_text(watch->fresh, NULL, watch->status, STATUS_MAX);
+    watch->status_size =
+        /* a question at once has an answer */
+        config->status_text(config->context, watch->status, STATUS_MAX);
     struct spotnik_http *made = NULL;
     int rc = spotnik_http_new(&http, &made);
 

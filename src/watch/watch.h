@@ -19,6 +19,8 @@ struct spotnik_watch_config {
     void *context;
     /* Watcher's threads. Fill all but `sums`, `checkpoint_seen_ns`. */
     void (*look)(void *context, struct spotnik_watched *ret);
+    /* without spotnik_watch_extra() */
+    size_t (*status_text)(void *context, char *text, size_t size);
     const struct spotnik_credentials *credentials; /* of the job; copied */
     /* SPOTNIK_HTTP; NULL: no server */
     const char *http;
