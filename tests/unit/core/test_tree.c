@@ -119,8 +119,8 @@ static uint32_t rank_of(uint32_t node)
     return spotnik_view_rank(view(), pair.node[node].member.id);
 }
 
-/* The node that stands so many places behind the initiator, where node 0 stands at place 1: below
- * it are 3 and 4, and above it the initiator. */
+/* Returns the node at `place` of the tree. The initiator has place 0 and node 0 has place 1. Node 0
+ * reports to the initiator, and asks the nodes of places 3 and 4. */
 static uint32_t at_place(uint32_t place)
 {
     return node_of(view()->entry[(rank_of(0) + MEMBERS - 1 + place) % MEMBERS].member.id);
