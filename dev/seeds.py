@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeds of the simulator for as long as asked, with one cumulative record: FOLDER/seeds.jsonl, a line for each shard of
 seeds. Broken off, it goes on with the first shard that is not in the record for the present protocol. A line names the
-commit, and the protocol: a digest of the folders that decide (PURE). Lines of other commits count while that is equal.
+commit, and the protocol: a digest of the code of the folders that decide (PURE), without its comments. Lines of other
+commits count while that is equal. So do the lines of docs/results/seeds.jsonl, which outlives a machine.
 
     seeds.py BUILD FOLDER [--world mix] [--seeds 10000] [--first 1000000000] [--jobs 2] [--shard 1000]
-    seeds.py --table FOLDER           print what the record says; ends with 1 where a seed broke a promise"""
+    seeds.py --table FOLDER           print what the record says; ends with 1 where a seed broke a promise
+    seeds.py --keep FOLDER            add it to docs/results/seeds.jsonl, neighbouring shards as one line"""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / "docs/results/seeds.jsonl"
 PURE = ["ring", "ledger", "member", "step", "core", "vote", "route", "wire"]
 SIM = ["cli/spotnik", "sim", "--keep-going", "--json"]
 WORLDS = {
@@ -32,6 +36,7 @@ WORLDS = {
     "three": [*SIM, "--workers", "3"],
     "founding": ["sim/founding/founding", "--keep-going"],  # folders, lists, cuts that stay, firewalls, total loss
 }
+COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', re.DOTALL)
 SUMS = ["steps", "views", "kills", "joins", "exclusions", "leaves", "orphans", "happenings"]
 
 
@@ -40,15 +45,57 @@ def git(*words: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def code(text: str) -> str:
+    """Without comments, blank lines and indents."""
+    bare = COMMENT_OR_STRING.sub(lambda found: " " if found.group().startswith("/") else found.group(), text)
+    return "\n".join(line.strip() for line in bare.splitlines() if line.strip())
+
+
 def protocol() -> str:
-    """A digest of the folders that decide, as they are committed."""
-    trees = git("rev-parse", *[f"HEAD:src/{folder}" for folder in PURE])
-    return hashlib.sha256(trees.encode()).hexdigest()[:12]
+    """A digest of the code that decides, as it is committed."""
+    digest = hashlib.sha256()
+    for path in git("ls-tree", "-r", "--name-only", "HEAD", *[f"src/{folder}" for folder in PURE]).splitlines():
+        if path.endswith((".c", ".h")):
+            digest.update(f"{path}\n{code(git('show', f'HEAD:{path}'))}\n".encode())
+    return digest.hexdigest()[:12]
 
 
 def read(record: Path) -> list[dict[str, Any]]:
     """All lines of the record."""
     return [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+
+
+def joined(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    """Two shards as one: numbers and counts are added, lists are appended to."""
+    row = {**left, "seconds": round(left["seconds"] + right["seconds"], 1)}
+    for name in ["seeds", "done", *SUMS, "calm", "broken"]:
+        if name in left:
+            row[name] = left[name] + right[name]
+    for name in ["excuses", "calm_excuses"]:
+        if name in left:
+            row[name] = Counter(left[name]) + Counter(right[name])
+    return row
+
+
+def compact(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Neighbouring shards of one world and one protocol as one line, which keeps the commit of the first. A shard
+    that is there twice counts once."""
+    kept: list[dict[str, Any]] = []
+    for row in sorted(rows, key=lambda row: (row["protocol"], row["world"], row["first"], -row["seeds"])):
+        last = kept[-1] if kept else {}
+        if (last.get("protocol"), last.get("world")) != (row["protocol"], row["world"]):
+            kept.append(row)
+        elif last["first"] + last["seeds"] == row["first"]:
+            kept[-1] = joined(last, row)
+        elif last["first"] + last["seeds"] < row["first"]:
+            kept.append(row)
+    return kept
+
+
+def is_done(rows: list[dict[str, Any]], world: str, first: int, count: int) -> bool:
+    """Does one line have all of these seeds?"""
+    mine = (row for row in rows if row["world"] == world)
+    return any(row["first"] <= first and first + count <= row["first"] + row["seeds"] for row in mine)
 
 
 def of_simulator(out: str) -> dict[str, Any]:
@@ -107,10 +154,10 @@ def sweep(arguments: argparse.Namespace) -> int:
     if git("status", "--porcelain", "--", "src", "sim"):
         print("seeds: src or sim differ from the commit; a record of them says nothing", file=sys.stderr)
         return 2
-    done = {(row["world"], row["first"], row["seeds"]) for row in read(record) if row["protocol"] == rules}
+    done = [row for row in read(record) + read(KEPT) if row["protocol"] == rules]
     last = arguments.first + arguments.seeds
     shards = [(at, min(arguments.shard, last - at)) for at in range(arguments.first, last, arguments.shard)]
-    due = [shard for shard in shards if (arguments.world, *shard) not in done]
+    due = [shard for shard in shards if not is_done(done, arguments.world, *shard)]
     with ThreadPoolExecutor(arguments.jobs) as pool, record.open("a") as out:
         for future in as_completed([pool.submit(run, Path(arguments.build), arguments.world, *shard) for shard in due]):
             row = {"commit": commit, "protocol": rules, **future.result()}
@@ -118,8 +165,9 @@ def sweep(arguments: argparse.Namespace) -> int:
             out.flush()
             for seed, why in row["broken"]:
                 print(f"seeds: {row['world']} {seed}: {why}", flush=True)
-    print(table(read(record)))
-    return any(row["broken"] for row in read(record) if row["protocol"] == rules)
+    rows = compact(read(record) + read(KEPT))
+    print(table(rows))
+    return any(row["broken"] for row in rows if row["protocol"] == rules)
 
 
 def main() -> int:
@@ -132,9 +180,12 @@ def main() -> int:
     parser.add_argument("--shard", type=int, default=1000, help="seeds in a line of the record")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
-    if arguments.table:
-        rows = read(Path(arguments.words[0]) / "seeds.jsonl")
+    if arguments.table or arguments.keep:
+        rows = compact(read(Path(arguments.words[0]) / "seeds.jsonl") + read(KEPT))
+        if arguments.keep:
+            KEPT.write_text("".join(json.dumps(row) + "\n" for row in rows))
         print(table(rows))
         return any(row["broken"] for row in rows)
     arguments.build, arguments.folder = arguments.words
