@@ -3,9 +3,9 @@
 # Build, run the tests and close with the line "N passed, N failed". Usage: dev/test.sh BUILD [meson test arguments],
 # for example `dev/test.sh build --suite unit`. Exit status 0 when nothing failed and something passed.
 # Meson's limits on time are for a quiet machine and only end what hangs; a busy one gets four times as long.
-# As many tests run at once as there are cores, and at most eight: more would only hide which of them starves which. Tests
-# of real processes have several for each core already. Those that run alone have priority -10: the first of them waits for
-# all that run, so they come last.
+# One test more runs at once than there are cores, since many wait for a clock, and at most eight: more would only hide
+# which of them starves which. Tests of real processes have several for each core already. Those that run alone have
+# priority -10: the first of them waits for all that run, so they come last.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ case " $* " in
 esac
 log=$build/meson-logs/testlog.json
 rm -f "$log"
-at_once=$(nproc)
+at_once=$(($(nproc) + 1))
 [ "$at_once" -le 8 ] || at_once=8
 status=0
 meson test -C "$build" --no-rebuild --num-processes "$at_once" --print-errorlogs --timeout-multiplier 4 "$@" || status=$?
