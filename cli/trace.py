@@ -258,6 +258,12 @@ def window(members: list[Member], step: int) -> tuple[float, float]:
     return max(before) if before else min(begins), max(ends) if ends else max(begins)
 
 
+def late_before(members: list[Member], step: int) -> tuple[float, str]:
+    """By how many milliseconds the last of them had the step before later than the first, and who that was."""
+    ends = [(end, member.name) for member in members if (end := committed(member, step - 1)) is not None]
+    return ((max(ends)[0] - min(ends)[0]) / 1e3, max(ends)[1]) if ends else (0.0, "")
+
+
 def durations(members: list[Member], step: int) -> list[float]:
     steps = sorted({other for member in members for other in member.parts if abs(other - step) <= NEIGHBOURS and other != step})
     return [(end - begin) / 1e3 for begin, end in (window(members, other) for other in steps)]
@@ -350,7 +356,9 @@ def why(arguments: argparse.Namespace) -> int:
         print(f"  member {member.name}: {told} ms")
     found = causes(there, step, max(took - median, 0.0), begin, end)
     if took <= 1.2 * median:
-        print("It was no slower than others.")
+        late, name = late_before(there, step)
+        print("It was no slower than others." if late <= 0.2 * median else
+              f"It was no slower than others. Member {name} ended the step before {late:.1f} ms after the first, who waited for it: ask about step {step - 1}.")
     for _, text in found if took > 1.2 * median else []:
         print(f"because {text}")
     if took > 1.2 * median and not found:
