@@ -54,5 +54,4 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
     for (int pass = 0; pass < PASS_COUNT; pass++)
         if (spotnik_id_equal(core->vote->hop[pass], peer->member.id))
             pass_deliver(core, (enum pass)pass, peer);
-    gather_flush(core, peer);
 }
