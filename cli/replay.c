@@ -200,8 +200,9 @@ static bool play_event(struct player *player, const struct spotnik_record *recor
     if (!player->replay->quiet)
         spotnik_tell_event(&player->teller, player->now_ns - player->first_ns, 0, &event);
     spotnik_core_step(player->core, &event);
-    if (!player->replay->quiet)
-        spotnik_tell_moves(&player->teller, 0, player->core);
+    struct spotnik_move move;
+    while (!player->replay->quiet && spotnik_core_move(player->core, &move))
+        spotnik_tell_move(&player->teller, 0, &move);
     player->replay->events++;
     return true;
 }

@@ -106,6 +106,7 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
 void spotnik_check_woken(struct sim_world *world, struct sim_process *process, uint64_t slept_ns);
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process);
 void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch);
+void spotnik_check_move(struct sim_world *world, const struct spotnik_move *move);
 void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
                         const struct sim_process *to, const struct spotnik_message *message);
 void spotnik_check_message(struct sim_world *world, const struct sim_process *to,

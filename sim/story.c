@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "sim/check.h"
 #include "sim/tell.h"
 #include "sim/world.h"
 
@@ -52,9 +53,13 @@ void spotnik_sim_story_event(struct sim_world *world, const struct sim_process *
 void spotnik_sim_story_moves(struct sim_world *world, const struct sim_process *process)
 {
     const struct spotnik_teller teller = teller_of(world);
+    struct spotnik_move move;
 
-    if (teller.out)
-        spotnik_tell_moves(&teller, process->index, process->core);
+    while (spotnik_core_move(process->core, &move)) {
+        spotnik_check_move(world, &move);
+        if (teller.out)
+            spotnik_tell_move(&teller, process->index, &move);
+    }
 }
 
 void spotnik_sim_story_action(struct sim_world *world, const struct sim_process *process,

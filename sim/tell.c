@@ -118,14 +118,11 @@ void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, un
     fputc('\n', out);
 }
 
-void spotnik_tell_moves(const struct spotnik_teller *teller, unsigned process,
-                        struct spotnik_core *core)
+void spotnik_tell_move(const struct spotnik_teller *teller, unsigned process,
+                       const struct spotnik_move *move)
 {
-    struct spotnik_move move;
-
-    while (spotnik_core_move(core, &move))
-        fprintf(teller->out, "                 %u ~ %s %s -> %s\n", process, move.of, move.from,
-                move.to);
+    fprintf(teller->out, "                 %u ~ %s %s -> %s\n", process, move->of, move->from,
+            move->to);
 }
 
 void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process,

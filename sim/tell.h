@@ -19,9 +19,9 @@ struct spotnik_teller {
 void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process,
                         const struct spotnik_event *event);
 
-/* One indented line for each move of a phase since the last time. */
-void spotnik_tell_moves(const struct spotnik_teller *teller, unsigned process,
-                        struct spotnik_core *core);
+/* One indented line. */
+void spotnik_tell_move(const struct spotnik_teller *teller, unsigned process,
+                       const struct spotnik_move *move);
 
 /* One indented line; `core`: whose action it is, for the view it has installed. */
 void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process,

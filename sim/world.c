@@ -96,6 +96,7 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     process->host = host;
     process->inbox_end = &process->inbox;
     process->tick_at_ns = SPOTNIK_NEVER;
+    process->last_waits = world->waits;
     process->dial = spotnik_sim_alloc(options->processes_max * sizeof(*process->dial));
     identify(world, process);
     core_make(world, process);

@@ -267,7 +267,7 @@ struct sim_process {
     uint32_t donor;
     bool entered, ready_told, searching;
     /* facts for P6 */
-    uint64_t messages, recovery_messages, last_epoch;
+    uint64_t messages, recovery_messages, last_epoch, last_waits;
     uint64_t bytes, bytes_longest; /* of those messages */
     struct sim_cost cost;
     uint64_t died_ns;
@@ -345,7 +345,8 @@ struct sim_world {
     struct sim_witness witness;
     uint64_t epoch_highest, step_highest; /* that anybody has installed, committed */
     uint64_t path[2];                     /* broken now: as drawn, 0: none */
-    bool healing, clean;                  /* clean: nothing but deaths with proof, so P6 is exact */
+    uint64_t waits;      /* how often a ballot that waits for a joiner was gathered anew */
+    bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
     bool over;
     uint64_t dials;
     uint64_t next_probe_ns, heal_ns;

@@ -61,6 +61,19 @@ static uint32_t witness_order(const struct spotnik_core *core, uint32_t lost)
     return nearer == 0 ? 0 : 1;
 }
 
+/* How long ballots of nearer witnesses may take to come to us. By a tree the live successor is
+ * asked at once, and the other predecessors last: ASK goes down all heads of blocks before. */
+static uint64_t patience(const struct spotnik_core *core, uint32_t lost)
+{
+    uint32_t order = witness_order(core, lost), heads = core->view.size / core->limits.warm_count;
+
+    SPOTNIK_ASSERT(core->limits.warm_count >= 1);
+    if (core->view.tree && order > 1)
+        for (; heads > 0; heads /= 2)
+            order++;
+    return order * core->limits.stagger_ns;
+}
+
 /* Look at everything that no token in flight is known to carry. */
 void evidence_schedule(struct spotnik_core *core)
 {
@@ -70,8 +83,7 @@ void evidence_schedule(struct spotnik_core *core)
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         if (!out(core, rank) || core->vote->covered[rank])
             continue;
-        uint64_t wait_ns = witness_order(core, rank) * core->limits.stagger_ns;
-        at_ns = spotnik_time_min(at_ns, spotnik_time_add(core->now_ns, wait_ns));
+        at_ns = spotnik_time_min(at_ns, spotnik_time_add(core->now_ns, patience(core, rank)));
     }
     if (at_ns <= core->now_ns)
         ballot_start(core);

@@ -32,7 +32,7 @@ static void stop_seeking(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->vote->gather.on);
     for (uint32_t i = 0; i < core->vote->peer_top; i++) {
         struct peer *peer = &core->vote->peer[i];
-        uint32_t rank = peer->used && !peer->linked ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
+        uint32_t rank = peer->used && peer->sought ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
         if (rank != SPOTNIK_NO_RANK && is_in(core->vote->gather.sent, rank))
             peer_unseek(peer);
     }
@@ -118,7 +118,9 @@ static void deliver(struct spotnik_core *core, enum spotnik_message_kind kind, s
     send_of_ballot(core, peer, kind);
 }
 
-/* Once; and again over each new link, as long as it has not answered. */
+/* Once; and again over each new link, as long as it has not answered. Over a new link not before
+ * its first word has come, which tells whether the other stands in our view: else it would have to
+ * be told the view first, and whole. */
 void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank)
 {
     struct spotnik_gather *gather = &core->vote->gather;
@@ -128,7 +130,7 @@ void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint
         return;
     gather->sent[rank / 64] |= UINT64_C(1) << rank % 64;
     struct peer *peer = peer_want_near(core, &core->view.entry[rank].member, rank);
-    if (peer->linked)
+    if (peer->linked && peer->heard)
         deliver(core, kind, peer);
     else
         peer_seek(core, peer);
@@ -252,15 +254,24 @@ void gather_reroute(struct spotnik_core *core, struct spotnik_id failed)
     gather_go(core);
 }
 
-/* A link came up to a member that we had asked, or told: what we said may be lost. */
+/* Is something for it that may not have reached it? */
+bool gather_seeks(const struct spotnik_core *core, const struct peer *peer)
+{
+    uint32_t rank = core->vote->gather.on ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
+
+    return rank != SPOTNIK_NO_RANK && is_in(core->vote->gather.sent, rank);
+}
+
+/* The first word on a new link, from a member that we had asked, or told: what we said may be
+ * lost. */
 void gather_flush(struct spotnik_core *core, struct peer *peer)
 {
     struct spotnik_gather *gather = &core->vote->gather;
-    uint32_t rank = gather->on ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
 
-    SPOTNIK_ASSERT(peer->linked);
-    if (rank == SPOTNIK_NO_RANK || !is_in(gather->sent, rank))
+    SPOTNIK_ASSERT(peer->linked && peer->heard);
+    if (!gather_seeks(core, peer))
         return;
+    uint32_t rank = peer_rank(core, peer);
     if (!gather->answered && !core->vote->token.report[rank].promised)
         deliver(core, SPOTNIK_MESSAGE_ASK, peer);
     else if (collect_awaits(core, rank))

@@ -43,8 +43,8 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event_link_up *u
     if (!core->vote->doubt.ask_due)
         doubt_ask(core, peer);
     pass_flush(core, peer);
-    gather_flush(core, peer);
-    peer_unseek(peer); /* it was to be told of a view, as it will be if it is behind */
+    if (!gather_seeks(core, peer))
+        peer_unseek(peer); /* it was to be told of a view, as it will be if it is behind */
 }
 
 /* `clean`: a link on which it had spoken delivered its last words. Its first words on a link are

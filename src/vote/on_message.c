@@ -3,6 +3,14 @@
  * epoch), then its own file. */
 #include "vote/vote.h"
 
+/* We know where it stands now, and it knows whatever it must before anything of ours. */
+static void on_first_word(struct spotnik_core *core, struct peer *from)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        gather_flush(core, from);
+    peer_unseek(from);
+}
+
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received)
 {
     const struct spotnik_message *message = received->body;
@@ -10,7 +18,8 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
 
     if (!from || !from->linked)
         return;
-    if (!from->heard)
+    bool first = !from->heard;
+    if (first)
         from->first_epoch = message->epoch;
     evidence_hear(core, from);
     if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch >= from->told_epoch
@@ -18,6 +27,8 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
         from->told_epoch = message->epoch;
     if (message->epoch < core->view.epoch && message->epoch > 0)
         tell_view(core, from);
+    if (first)
+        on_first_word(core, from);
     switch (message->kind) {
     case SPOTNIK_MESSAGE_HEARTBEAT:
         digest_hear(core, from, message);

@@ -88,11 +88,11 @@ void peer_activate(struct spotnik_core *core, struct peer *peer)
     spotnik_detector_start(&peer->detector, core->now_ns);
 }
 
-/* It is to get something as soon as the link is up. Until then it does not know that we listen for
- * it; but a link that does not come up must be noticed. */
+/* It is to get something as soon as the link is up, or has brought its first word. Until then it
+ * does not know that we listen for it; but a link that does not come up must be noticed. */
 void peer_seek(struct spotnik_core *core, struct peer *peer)
 {
-    SPOTNIK_ASSERT(!peer->linked);
+    SPOTNIK_ASSERT(!peer->linked || !peer->heard);
     bool sought = peer->sought || !peer->active;
     peer_activate(core, peer);
     peer->sought = sought;

@@ -40,7 +40,8 @@ struct peer {
     uint32_t rank;
     /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
     bool active;
-    /* active for a hop or a view that it has not got yet: it does not know that we listen for it */
+    /* active for a hop, a word by a tree or a view that it has not got yet: it does not know that
+     * we listen for it */
     bool sought;
     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
     uint8_t ended;
@@ -300,6 +301,7 @@ void gather_tell_ended(struct spotnik_core *core);
 void gather_asked_by(struct spotnik_core *core, struct spotnik_id id);
 void gather_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void gather_flush(struct spotnik_core *core, struct peer *peer);
+bool gather_seeks(const struct spotnik_core *core, const struct peer *peer);
 bool gather_has_missed(const struct spotnik_core *core);
 bool gather_may_come(const struct spotnik_core *core, const struct spotnik_proposal *next);
 

@@ -21,7 +21,8 @@ static struct spotnik_entry entry[MEMBERS];
 
 /* What node 0 said. */
 static struct {
-    uint32_t asks, promises, accepts, accepted, fenced;
+    uint32_t asks, promises, accepts, accepted, fenced, views;
+    uint32_t views_before;        /* when it last said ASK */
     uint32_t fenced_before;       /* when it first said ACCEPT or ACCEPTED */
     uint64_t asked;               /* a set of nodes */
     uint64_t accepted_mark;       /* of the last promise: the value that goes with it */
@@ -56,6 +57,7 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     enum spotnik_message_kind kind = action->send.message->kind;
     if (kind == SPOTNIK_MESSAGE_ASK) {
         said.asks++;
+        said.views_before = said.views;
         said.ballot = action->send.message->ballot;
         said.asked |= UINT64_C(1) << node_of(action->send.to.id);
     }
@@ -71,13 +73,18 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     said.accepts += kind == SPOTNIK_MESSAGE_ACCEPT;
     said.accepted += kind == SPOTNIK_MESSAGE_ACCEPTED;
     said.fenced += kind == SPOTNIK_MESSAGE_FENCED;
+    said.views += kind == SPOTNIK_MESSAGE_RESTART;
     return false;
 }
+
+static uint32_t warm_count; /* 0: as ever */
 
 static void open_with(uint32_t tree_members, uint64_t speech)
 {
     pair_open(&pair, 0, 1, 0, 0);
     pair.limits.tree_members = tree_members;
+    if (warm_count)
+        pair.limits.warm_count = warm_count;
     pair.speech = speech;
     pair.count = MEMBERS;
     for (uint32_t i = 0; i < MEMBERS; i++)
@@ -237,6 +244,109 @@ static void test_answers_again(void **state)
     ask(at_place(2), 19);
     assert_int_equal(said.promises, 3);
     assert_int_equal(said.asks, 2);
+}
+
+static void link_ends(uint32_t from)
+{
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended = { pair.node[from].member, SPOTNIK_PROOF_NONE } });
+}
+
+static void link_comes_up(uint32_t from)
+{
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
+                                       .link_up = { pair.node[from].member, 0 } });
+}
+
+static void speak(uint32_t from, uint64_t epoch)
+{
+    struct spotnik_message word = { .kind = SPOTNIK_MESSAGE_HEARTBEAT,
+                                    .epoch = epoch,
+                                    .committed = 1 };
+
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE,
+                                       .message = { pair.node[from].member, &word } });
+}
+
+/* Claim: over a new link ASK waits for the first word. Whoever stands in our view is told nothing
+ * of it; whoever is behind is told of it before. */
+static void test_new_link_speaks_first(void **state)
+{
+    (void)state;
+    for (uint32_t way = 0; way < 4; way++) {
+        uint32_t behind = way & 1, below;
+        open_with(3, 0);
+        link_ends(below = at_place(3));
+        speak(at_place(4), view()->epoch);
+        if (way & 2)
+            link_comes_up(below);
+        ask(at_place(0), 20);
+        assert_int_equal(said.asks + said.views, 1);
+        if (!(way & 2))
+            link_comes_up(below);
+        assert_int_equal(said.asks + said.views, 1);
+        speak(below, view()->epoch - behind);
+        assert_int_equal(said.asks, 2);
+        assert_int_equal(said.views, behind);
+        assert_int_equal(said.views_before, behind);
+        speak(below, view()->epoch);
+        assert_int_equal(said.asks, 2);
+        pair_close(&pair);
+    }
+}
+
+/* The ballot of one that has nobody below node 0. */
+static void ask_as_a_leaf(uint64_t round)
+{
+    tell(at_place(0), &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ASK,
+                                                 .ballot = ballot_of(at_place(2), round) });
+}
+
+static void time_passes(uint64_t duration_ns)
+{
+    for (pair.now_ns += duration_ns; spotnik_core_deadline(pair.node[0].core) <= pair.now_ns;)
+        pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_TICK });
+}
+
+/* All speak but one; less than until anybody tries again. */
+static void all_speak_but(uint32_t mute)
+{
+    for (int i = 0; i < 7; i++) {
+        time_passes(pair.limits.silence_floor_ns / 5);
+        for (uint32_t node = 1; node < MEMBERS; node++)
+            if (node != mute)
+                speak(node, view()->epoch);
+    }
+}
+
+static bool is_watched(uint32_t node)
+{
+    return spotnik_core_is_quiet(pair.node[0].core, pair.node[node].member.id, pair.now_ns);
+}
+
+/* Claim: a new link that stays mute is noticed as long as ASK waits for it: the others below answer
+ * for themselves. It is not watched any more once another ballot has come. */
+static void test_new_link_stays_mute(void **state)
+{
+    (void)state;
+    for (int other = 0; other <= 1; other++) {
+        open_with(3, 0);
+        uint32_t below = at_place(3);
+        link_ends(below);
+        ask(at_place(0), 20);
+        link_comes_up(below);
+        promise(at_place(4), 20, 0);
+        if (other)
+            ask_as_a_leaf(30);
+        all_speak_but(below);
+        assert_int_equal(is_watched(below), !other);
+        assert_int_equal(said.promises, 1);
+        assert_int_equal(said.promised, other ? 1 : 2);
+        pair_close(&pair);
+    }
 }
 
 /* Claim (fact 2): of the accepted values below a member and its own, the one with the highest
@@ -408,6 +518,42 @@ static void test_silence_goes_round(void **state)
     assert_true(pair.sent[SPOTNIK_MESSAGE_RECONCILE] > 0);
 }
 
+/* How long node 0 leaves it to others to start a ballot when it sees the end of the member so many
+ * places ahead. */
+static uint64_t left_to_others(uint32_t ahead)
+{
+    uint64_t begun_ns = pair.now_ns, ballots = pair_status(&pair, 0).ballots_started;
+    uint32_t lost = node_of(view()->entry[(rank_of(0) + ahead) % MEMBERS].member.id);
+
+    link_comes_up(lost);
+    speak(lost, view()->epoch);
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .ended = { pair.node[lost].member, SPOTNIK_PROOF_GONE } });
+    while (pair_status(&pair, 0).ballots_started == ballots)
+        time_passes(SPOTNIK_MS);
+    return pair.now_ns - begun_ns;
+}
+
+/* Claim: a loss is left to its nearest predecessor, and then to its live successor. Others leave it
+ * to them for as long as ASK takes down all heads of blocks: here three, which is two levels. */
+static void test_witnesses_wait_for_the_tree(void **state)
+{
+    static const uint64_t staggers[][2] = { { 1, 0 }, { MEMBERS - 1, 1 }, { 2, 2 }, { 3, 3 } };
+
+    (void)state;
+    for (uint32_t tree = 0; tree <= 1; tree++)
+        for (size_t i = 0; i < sizeof staggers / sizeof *staggers; i++) {
+            uint64_t more = tree && staggers[i][1] > 1 ? 2 : 0;
+            warm_count = 2;
+            open_with(tree ? 3 : MEMBERS, 0);
+            assert_int_equal(left_to_others((uint32_t)staggers[i][0]),
+                             (staggers[i][1] + more) * pair.limits.stagger_ns);
+            pair_close(&pair);
+        }
+    warm_count = 0;
+}
+
 /* Claim: with a member of an older version, and in a small view, all goes round the ring, and no
  * report says a word of trees. */
 static void test_ring_stays(void **state)
@@ -429,6 +575,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_promises_are_their_own, assemble, close_pair),
         cmocka_unit_test_setup_teardown(test_answers_again, assemble, close_pair),
+        cmocka_unit_test(test_new_link_speaks_first),
+        cmocka_unit_test(test_new_link_stays_mute),
         cmocka_unit_test_setup_teardown(test_highest_accepted_goes_up, assemble, close_pair),
         cmocka_unit_test_setup_teardown(test_all_below_accept_first, assemble, close_pair),
         cmocka_unit_test_setup_teardown(test_accepts_what_it_promised, assemble, close_pair),
@@ -437,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_deaths_in_the_passes),
         cmocka_unit_test(test_missed_members_are_looked_for),
         cmocka_unit_test_setup_teardown(test_silence_goes_round, assemble, close_pair),
+        cmocka_unit_test(test_witnesses_wait_for_the_tree),
         cmocka_unit_test(test_ring_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
