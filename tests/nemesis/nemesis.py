@@ -147,11 +147,19 @@ def command(arguments: argparse.Namespace) -> str:
     return " ".join([*words, "--seconds", f"{arguments.seconds:g}"])
 
 
+def commit() -> str:
+    """Of this tree; empty where git cannot tell."""
+    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(words, check=False, capture_output=True, text=True)
+    return told.stdout.strip()
+
+
 def note(arguments: argparse.Namespace, folder: Path, began: float, verdict: object) -> None:
     faults = Counter(json.loads(line)["kind"] for line in (folder / "faults.jsonl").read_text().splitlines())
     bookkeeping = ("started", "exit", "calm", "storm", "together", "end")
     record = {
         "seed": arguments.seed,
+        "commit": commit(),
         "minutes": round((time.monotonic() - began) / 60, 2),
         "steps": verdict.steps,  # type: ignore[attr-defined]
         "storms": faults["storm"],
