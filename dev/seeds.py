@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeds of the simulator for as long as asked, with one cumulative record: FOLDER/seeds.jsonl, a line for each shard of
 seeds. Broken off, it goes on with the first shard that is not in the record for the present protocol. A line names the
-commit, and the protocol: a digest of the code of the folders that decide (PURE), without its comments. Lines of other
+commit, and the protocol: a digest of the code of the folders that decide (PURE, or FOUNDING), without its comments. Lines of other
 commits count while that is equal. So do the lines of docs/results/seeds.jsonl, which outlives a machine.
 
     seeds.py BUILD FOLDER [--world mix] [--seeds 10000] [--first 1000000000] [--jobs 2] [--shard 1000]
@@ -26,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs/results/seeds.jsonl"
 PURE = ["ring", "ledger", "member", "step", "core", "vote", "route", "wire"]
+FOUNDING = ["peers", "member"]
 SIM = ["cli/spotnik", "sim", "--keep-going", "--json"]
 WORLDS = {
     "mix": SIM,
@@ -51,10 +52,10 @@ def code(text: str) -> str:
     return "\n".join(line.strip() for line in bare.splitlines() if line.strip())
 
 
-def protocol() -> str:
+def protocol(folders: list[str]) -> str:
     """A digest of the code that decides, as it is committed."""
     digest = hashlib.sha256()
-    for path in git("ls-tree", "-r", "--name-only", "HEAD", *[f"src/{folder}" for folder in PURE]).splitlines():
+    for path in git("ls-tree", "-r", "--name-only", "HEAD", *[f"src/{folder}" for folder in folders]).splitlines():
         if path.endswith((".c", ".h")):
             digest.update(f"{path}\n{code(git('show', f'HEAD:{path}'))}\n".encode())
     return digest.hexdigest()[:12]
@@ -150,7 +151,8 @@ def sweep(arguments: argparse.Namespace) -> int:
     """All shards that are not in the record yet."""
     folder = Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    record, commit, rules = folder / "seeds.jsonl", git("rev-parse", "--short", "HEAD"), protocol()
+    record, commit = folder / "seeds.jsonl", git("rev-parse", "--short", "HEAD")
+    rules = protocol(FOUNDING if arguments.world == "founding" else PURE)
     if git("status", "--porcelain", "--", "src", "sim"):
         print("seeds: src or sim differ from the commit; a record of them says nothing", file=sys.stderr)
         return 2
