@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeds of the simulator for as long as asked, with one cumulative record: FOLDER/seeds.jsonl, a line for each shard of
 seeds. Broken off, it goes on with the first shard that is not in the record for the present protocol. A line names the
-commit, and the protocol: a digest of the code of the folders that decide (PURE, or FOUNDING), without its comments. Lines of other
-commits count while that is equal. So do the lines of docs/results/seeds.jsonl, which outlives a machine.
+commit, and the protocol: a digest of the code of the folders that decide (PURE, or FOUNDING), without its comments.
+Lines of other commits count while that is equal. So do the lines of docs/results/seeds.jsonl, which outlives a machine.
 
     seeds.py BUILD FOLDER [--world mix] [--seeds 10000] [--first 1000000000] [--jobs 2] [--shard 1000]
     seeds.py --table FOLDER           print what the record says; ends with 1 where a seed broke a promise
