@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,14 @@ def second(f):
     fleets = f.fleets(20, "9h", "--churn", renamed, machines=8)
     assert fleets[4]["chance"] > 0.9 and fleets[4]["time_h"] < 9, fleets[4]
     assert fleets[8]["time_h"] > 0.95 * fleets[4]["time_h"], (fleets[8]["time_h"], fleets[4]["time_h"])  # there are four
+    flaps = f.put("flaps.csv", "seconds,machines\n" + "".join(f"{30 * i},{i % 2 * 4}\n" for i in range(400)))  # gone before a start-up is over
+    said = f.run("plan", "--target", "epochs=2", "--deadline", "9h", "--only", "spot", "--machines", "2", "--prices", "builtin", "--churn", flaps, "--runs", "20", code=1).stderr
+    assert "no fleet of at most 2 machines ends" in said and "inf" not in said, said
+    crowd = f.put("crowd.csv", "".join(f"{i * 1000},add,machine-{i}\n" for i in range(90000)))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    f.run("backtest", "--windows", crowd, "--policy", "greedy", "--work", "2h", "--deadline", "4h", "--changeover", "6m", "--stride", "9h")
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert seconds < 5, seconds  # of the processor; with a search through all names it was above ten
 
 
 def third(f):
