@@ -82,6 +82,10 @@ def first(f):
     # a place that never had a machine: that is known of it, not a broken file
     never = f.put("never.json", availability([0] * 2000))
     assert f.fleets(work, "16h", "--availability", "p3.2xlarge=" + never)[4]["chance"] < 0.1
+    often = f.put("often.json", availability(([1] * 30 + [0] * 6) * 20))  # of a place that is known the chance is still not: places differ
+    unsure = [f.fleets(work, "16h", *words)[4] for words in (("--availability", "p3.2xlarge=" + often), ())]
+    low, high = unsure[0]["chance_of_places"]
+    assert low < unsure[0]["chance"] < high and high - low < 0.5 and unsure[1]["chance_of_places"] is None, unsure
     said = json.loads(f.run("backtest", "--calibration", "--windows", never, "--work", "2h", "--deadline", "4h", "--stride", "9h", "--runs", "50", "--json").stdout)
     assert said["starts"] > 20 and said["came_true"] == 0 and said["stated"] < 0.1, said
     assert "never has a machine" in f.run("plan", "--target", "epochs=1", "--churn", never, code=1).stderr
