@@ -13,7 +13,7 @@ struct reader {
     struct spotnik_trace *trace;
     struct spotnik_fault *fault;
     const char *name;
-    size_t capacity;
+    size_t capacity, names_capacity;
     unsigned line, held;
     bool *present;   /* per node */
     uint32_t *slots; /* by the hash of a name: 1 + its node; 0: free */
@@ -40,24 +40,36 @@ static uint32_t *find_slot(const struct reader *reader, const char *name, size_t
     }
 }
 
+/* Room for one name more. */
+static bool make_room(struct reader *reader)
+{
+    struct spotnik_trace *trace = reader->trace;
+
+    if (trace->name_count < reader->names_capacity)
+        return true;
+    size_t capacity = reader->names_capacity ? 2 * reader->names_capacity : 64;
+    char **names = realloc(trace->names, capacity * sizeof(*names));
+    if (names)
+        trace->names = names;
+    bool *present = realloc(reader->present, capacity * sizeof(*present));
+    if (present)
+        reader->present = present;
+    if (!names || !present)
+        return false;
+    reader->names_capacity = capacity;
+    return true;
+}
+
 static bool add_node(struct reader *reader, const char *name, size_t length, uint32_t *ret)
 {
     struct spotnik_trace *trace = reader->trace;
 
     if (trace->name_count == NODES_MAX)
         return wrong(reader, "more nodes than this program can hold");
-    char **names = realloc(trace->names, (trace->name_count + 1) * sizeof(*names));
-    if (names)
-        trace->names = names;
-    bool *present = realloc(reader->present, (trace->name_count + 1) * sizeof(*present));
-    if (present)
-        reader->present = present;
-    char *copy = strndup(name, length);
-    if (!names || !present || !copy) {
-        free(copy);
+    char *copy = make_room(reader) ? strndup(name, length) : NULL;
+    if (!copy)
         return wrong(reader, "out of memory");
-    }
-    present[trace->name_count] = false;
+    reader->present[trace->name_count] = false;
     trace->names[trace->name_count] = copy;
     *ret = trace->name_count++;
     return true;
