@@ -215,6 +215,18 @@ static int csv_source(struct spotnik_catalog *catalog, const char *name, const c
     return rc;
 }
 
+bool spotnik_catalog_source_adds(const char *bytes)
+{
+    char head[1024];
+
+    if (bytes[strspn(bytes, " \t\r\n")] == '{')
+        return strstr(bytes, "\"spot_advisor\"");
+    snprintf(head, sizeof(head), "%.*s", (int)strcspn(bytes, "\n"), bytes);
+    return strcasestr(head, "interruption_max_pct")
+           || (strcasestr(head, "zone_id") && !strcasestr(head, "instance_type")
+               && !strcasestr(head, "InstanceType"));
+}
+
 int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes,
                            size_t size, struct spotnik_fault *fault)
 {
