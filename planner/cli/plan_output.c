@@ -85,6 +85,8 @@ static void print_measured(const struct spotnik_plan_context *x, FILE *out)
 static void print_wish(const struct spotnik_plan_context *x, FILE *out)
 {
     fprintf(out, "job %s, %g epochs", x->profile->name, x->wish->work.epochs);
+    if (x->profile->samples_per_epoch <= x->profile->reference_batch) /* nobody said how long */
+        fprintf(out, " (each one step of %g samples)", x->profile->samples_per_epoch);
     if (isfinite(x->wish->deadline_s))
         fprintf(out, ", deadline %.2f h", x->wish->deadline_s / 3600);
     if (isfinite(x->wish->budget_usd))

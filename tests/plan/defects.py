@@ -237,6 +237,8 @@ def sixth(f):
     assert both[1] > both[0] + 19, both
     assert "--from-status" in f.run(*plan, "--running", "p3.2xlarge=spot", code=1).stderr
     assert "years" in f.run("plan", "--target", "epochs=1e30", code=1).stderr
+    step = f.put("step.json", {**PROFILE, "batches": [256], "samples_per_epoch": 256})  # nobody said how long an epoch is
+    assert "9 epochs (each one step of 256 samples)" in f.run(*plan, "--profile", step).stdout
     for name in ("guide/planning.md", "reference/plan-files.md", "reference/traces.md"):
         assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", name)), name
     # spotDNN's constants from rows that were made with others
