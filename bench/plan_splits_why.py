@@ -122,9 +122,9 @@ def places(given, p, traces):
             odds = place_odds(forecasts)
             if odds:
                 found.setdefault(deadline_h, []).append(odds)
-    print("| deadline, h | places | off by, points | off by, log odds | by chance | beyond chance | 0.10 h^1/2 | within nine of ten |\n|---|---|---|---|---|---|---|---|")
+    print("| deadline, h | places | off by, points | off by, log odds | by chance | beyond chance | 0.12 h^1/2 | within nine of ten |\n|---|---|---|---|---|---|---|---|")
     for deadline_h, list_ in sorted(found.items()):
-        n, own = len(list_), 0.10 * math.sqrt(deadline_h)
+        n, own = len(list_), 0.12 * math.sqrt(deadline_h)
         square, noise = sum(o * o for o, _, _ in list_) / n, sum(v for _, v, _ in list_) / n
         held = sum(abs(o) <= NINE_OF_TEN * math.sqrt(v + own * own) for o, v, _ in list_)
         print(f"| {deadline_h:.0f} | {n} | {math.sqrt(sum(x * x for _, _, x in list_) / n):.1f} | {math.sqrt(square):.2f} | {math.sqrt(noise):.2f} | "

@@ -11,7 +11,7 @@
 #define HOURS_ROUNDS 3  /* the filter needs the hours, and the hours its beliefs */
 /* Deviation of places, in log odds, by the square root of hours; and the longest that was measured
  * (docs/results/plan_held_out.md). */
-#define PLACES_DIFFER 0.10
+#define PLACES_DIFFER 0.12
 #define PLACES_MOST_H 36.0
 #define NINE_OF_TEN 1.645
 #define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
