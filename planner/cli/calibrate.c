@@ -67,7 +67,7 @@ static void profile_make(const struct spotnik_calibrate *call, struct spotnik_pr
     profile->error = 0;
 }
 
-static int forecast_add(struct study *study, double chance, bool came_true, unsigned block,
+static int forecast_add(struct study *study, struct spotnik_forecast forecast,
                         struct spotnik_fault *fault)
 {
     if (study->count == study->capacity) {
@@ -78,7 +78,7 @@ static int forecast_add(struct study *study, double chance, bool came_true, unsi
         study->forecasts = grown;
         study->capacity = capacity;
     }
-    study->forecasts[study->count++] = (struct spotnik_forecast){ chance, came_true, block };
+    study->forecasts[study->count++] = forecast;
     return 0;
 }
 
@@ -114,7 +114,9 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
                                    seed + i);
         work.churn = trace;
         struct spotnik_run came = spotnik_fleet_replay(&profile, &fleet, &work, at_s);
-        if (forecast_add(study, said.on_time, came.time_s <= job->deadline_s, block, fault))
+        struct spotnik_forecast forecast = { said.on_time, came.time_s <= job->deadline_s, block,
+                                             at_s, job->deadline_s };
+        if (forecast_add(study, forecast, fault))
             return -1;
     }
     return 0;
@@ -251,6 +253,20 @@ static json_t *share_json(double value)
     return isnan(value) ? json_null() : json_real(value);
 }
 
+/* [trace, start in hours, deadline in hours, chance, came true] of each. */
+static json_t *forecasts_json(const struct study *study)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < study->count; i++) {
+        const struct spotnik_forecast *f = &study->forecasts[i];
+        json_array_append_new(list, json_pack("[i,f,f,f,b]", (int)(f->block / BLOCKS_MAX),
+                                              f->start_s / 3600, f->deadline_s / 3600, f->chance,
+                                              (int)f->came_true));
+    }
+    return list;
+}
+
 static int json_print(const struct study *study, const struct spotnik_reliability *r,
                       const struct spotnik_reliability *apart)
 {
@@ -267,12 +283,13 @@ static int json_print(const struct study *study, const struct spotnik_reliabilit
                                         (int)d->wide));
     }
     return spotnik_cli_json(json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f, s:f, s:f, s:o}", "starts",
+        "{s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:f, s:f, s:f, s:f, s:o, s:o}", "starts",
         (json_int_t)r->starts, "judged", (json_int_t)r->judged, "held", (json_int_t)r->held,
         "held_by_trace", (json_int_t)apart->held, "wide", (json_int_t)r->wide, "worst_deviations",
         share_json(r->worst_deviations), "worse_by_chance", share_json(r->worse_by_chance),
         "regimes", study->weather.name, "stated", r->stated, "came_true", r->came_true, "brier",
-        r->brier, "brier_constant", r->brier_constant, "deciles", list));
+        r->brier, "brier_constant", r->brier_constant, "deciles", list, "forecasts",
+        forecasts_json(study)));
 }
 
 #define WIDE 420
@@ -339,12 +356,12 @@ int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault
         rc = judge(&study, true, &reliability, fault);
     if (!rc)
         rc = judge(&study, false, &apart, fault);
-    free(study.forecasts);
     if (!rc && call->plot)
         rc = plot(&reliability, call->plot, fault);
     if (!rc && call->json)
         rc = json_print(&study, &reliability, &apart);
     else if (!rc)
         table_print(&study, &reliability);
+    free(study.forecasts);
     return rc;
 }

@@ -85,6 +85,8 @@ static void print_measured(const struct spotnik_plan_context *x, FILE *out)
 static void print_wish(const struct spotnik_plan_context *x, FILE *out)
 {
     fprintf(out, "job %s, %g epochs", x->profile->name, x->wish->work.epochs);
+    if (x->profile->samples_per_epoch <= x->profile->reference_batch) /* nobody said how long */
+        fprintf(out, " (each one step of %g samples)", x->profile->samples_per_epoch);
     if (isfinite(x->wish->deadline_s))
         fprintf(out, ", deadline %.2f h", x->wish->deadline_s / 3600);
     if (isfinite(x->wish->budget_usd))
@@ -142,6 +144,24 @@ static const struct spotnik_candidate *first_with_spot(const struct spotnik_plan
     return NULL;
 }
 
+/* Of places whose past is known the chances differ still. False: no such place is in the fleet. */
+static bool chance_range(const struct spotnik_plan_context *x, const struct spotnik_candidate *c,
+                         double *low_out, double *high_out)
+{
+    double unsure = 0.5 / c->outcome.runs; /* what no run of all shows may still be */
+    struct spotnik_pool pool;
+
+    for (size_t i = 0; i < c->fleet.group_count; i++) {
+        spotnik_group_pool(&c->fleet.groups[i], &x->wish->work, &pool);
+        if (!c->fleet.groups[i].spot || pool.kind != SPOTNIK_POOL_SEEN)
+            continue;
+        spotnik_outlook_range(fmax(unsure, fmin(1 - unsure, c->outcome.both)), x->wish->deadline_s,
+                              low_out, high_out);
+        return true;
+    }
+    return false;
+}
+
 /* A chance of spot machines is about a place; where nothing is known of the place, that is said,
  * and what follows. */
 static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
@@ -149,6 +169,7 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
     const struct spotnik_candidate *c = first_with_spot(x->plan);
     struct spotnik_pool pool;
     char fleet[192];
+    double low, high;
     size_t i = 0;
 
     while (c && !c->fleet.groups[i].spot)
@@ -169,6 +190,11 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
                 "your own\n",
                 offer->instance, *place ? " in " : "", place, pool.weather->name, offer->instance,
                 *place ? "@" : "", place);
+    if (chance_range(x, c, &low, &high))
+        fprintf(out,
+                "  the past of this place, and regimes of many places: of ten places with such a "
+                "past\n  nine have a chance of %.0f to %.0f %%, the others less or more\n",
+                100 * low, 100 * high);
     if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {
         fputs("  capacity is never short in any run\n", out);
         return;
@@ -310,22 +336,30 @@ static json_t *machines_json(const struct spotnik_fleet *fleet)
     return machines;
 }
 
-static json_t *candidate_json(const struct spotnik_candidate *c)
+static json_t *range_json(const struct spotnik_plan_context *x, const struct spotnik_candidate *c)
+{
+    double low, high;
+
+    return chance_range(x, c, &low, &high) ? json_pack("[f,f]", low, high) : json_null();
+}
+
+static json_t *candidate_json(const struct spotnik_plan_context *x,
+                              const struct spotnik_candidate *c)
 {
     const struct spotnik_outcome *o = &c->outcome;
 
-    return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, "
-                     "s:f, s:b, s:b, s:s}",
+    return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:o, s:f, s:f, s:f, "
+                     "s:f, s:f, s:b, s:b, s:s}",
                      "machines", machines_json(&c->fleet), "batch", c->fleet.batch, "time_h",
                      limit_json(o->time_mean_s / 3600), "time_h_range",
                      limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600),
                      "cost_usd", limit_json(o->cost_mean_usd), "cost_usd_range",
                      limit_json(o->cost_low_usd), limit_json(o->cost_high_usd), "chance_by_thirds",
                      o->third_both[0], o->third_both[1], o->third_both[2], "chance", o->both,
-                     "chance_on_time", o->on_time, "chance_in_budget", o->in_budget, "losses",
-                     o->losses, "step_s", c->estimate.step_s, "steps", c->estimate.steps,
-                     "feasible", (int)c->feasible, "pareto", (int)c->on_front, "why_not",
-                     c->reason);
+                     "chance_of_places", range_json(x, c), "chance_on_time", o->on_time,
+                     "chance_in_budget", o->in_budget, "losses", o->losses, "step_s",
+                     c->estimate.step_s, "steps", c->estimate.steps, "feasible", (int)c->feasible,
+                     "pareto", (int)c->on_front, "why_not", c->reason);
 }
 
 static json_t *measured_json(const struct spotnik_standing *standing)
@@ -346,7 +380,7 @@ int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
     json_t *list = json_array();
 
     for (size_t i = 0; i < x->plan->count; i++)
-        json_array_append_new(list, candidate_json(&x->plan->candidates[i]));
+        json_array_append_new(list, candidate_json(x, &x->plan->candidates[i]));
     json_t *json =
         json_pack("{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o*, s:o*, s:o*, s:o}",
                   "profile", x->profile->name, "prices", x->catalog->source, "example_profile",
@@ -354,8 +388,8 @@ int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
                   "budget_usd", limit_json(x->wish->budget_usd), "confidence", x->wish->confidence,
                   "epochs", x->wish->work.epochs, "found", (int)x->plan->found, "binding",
                   x->plan->binding, "looked_at", (json_int_t)x->plan->looked_at, "plan",
-                  x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "as_it_runs",
-                  x->plan->as_it_runs.fleet.group_count ? candidate_json(&x->plan->as_it_runs)
+                  x->plan->found ? candidate_json(x, &x->plan->candidates[0]) : NULL, "as_it_runs",
+                  x->plan->as_it_runs.fleet.group_count ? candidate_json(x, &x->plan->as_it_runs)
                                                         : NULL,
                   "rescue",
                   x->plan->rescue.fleet.group_count ? machines_json(&x->plan->rescue.fleet) : NULL,

@@ -59,25 +59,61 @@ static int page_take(const struct spotnik_price_update *update, const char *wher
     return rc;
 }
 
+static int page_use(const char *where, struct spotnik_page *page, const char *prices,
+                    struct spotnik_catalog *catalog, struct spotnik_fault *fault)
+{
+    size_t before = catalog->count;
+    int rc = spotnik_catalog_source(catalog, where, page->bytes, page->size, fault);
+
+    if (!rc) {
+        fprintf(stderr, "spotnik prices: %s: %zu bytes%s, ", where, page->size,
+                page->unchanged ? ", unchanged since the last update" : "");
+        if (spotnik_catalog_source_adds(page->bytes))
+            fprintf(stderr, "adds to the %zu offers\n", before);
+        else
+            fprintf(stderr, "%zu offers more\n", catalog->count - before);
+        age_note(where, page->modified_s);
+    }
+    if (!rc && !page->unchanged && spotnik_source_is_page(where))
+        spotnik_price_page_keep(prices, where, page);
+    free(page->bytes);
+    return rc;
+}
+
 static int source_read(const struct spotnik_price_update *update, const char *where,
                        const char *prices, struct spotnik_catalog *catalog,
                        struct spotnik_fault *fault)
 {
     struct spotnik_page page;
-    size_t before = catalog->count;
     int rc = page_take(update, where, prices, &page, fault);
 
-    if (rc)
-        return rc;
-    rc = spotnik_catalog_source(catalog, where, page.bytes, page.size, fault);
-    if (!rc) {
-        fprintf(stderr, "spotnik prices: %s: %zu bytes%s, %zu offers more\n", where, page.size,
-                page.unchanged ? ", unchanged since the last update" : "", catalog->count - before);
-        age_note(where, page.modified_s);
+    return rc ? rc : page_use(where, &page, prices, catalog, fault);
+}
+
+/* In the order in which they are named, but what adds to offers comes last. */
+static int named_read(const struct spotnik_price_update *update, const char *prices,
+                      struct spotnik_catalog *catalog, struct spotnik_fault *fault)
+{
+    struct spotnik_page page, late[SPOTNIK_PRICE_SOURCES_MAX];
+    const char *late_where[SPOTNIK_PRICE_SOURCES_MAX];
+    size_t late_count = 0;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < update->source_count; i++) {
+        const char *where = update->sources[i];
+        rc = page_take(update, where, prices, &page, fault);
+        if (!rc && spotnik_catalog_source_adds(page.bytes)) {
+            late_where[late_count] = where;
+            late[late_count++] = page;
+        } else if (!rc) {
+            rc = page_use(where, &page, prices, catalog, fault);
+        }
     }
-    if (!rc && !page.unchanged && spotnik_source_is_page(where))
-        spotnik_price_page_keep(prices, where, &page);
-    free(page.bytes);
+    for (size_t i = 0; i < late_count; i++)
+        if (rc)
+            free(late[i].bytes);
+        else
+            rc = page_use(late_where[i], &late[i], prices, catalog, fault);
     return rc;
 }
 
@@ -128,15 +164,11 @@ static int defaults_read(const struct spotnik_price_update *update, const char *
 int spotnik_price_update(const struct spotnik_price_update *update, const char *prices,
                          struct spotnik_catalog *catalog, struct spotnik_fault *fault)
 {
-    int rc = 0;
-
     if (!update->source_count)
         return defaults_read(update, prices, catalog, fault);
-    for (size_t i = 0; !rc && i < update->source_count; i++)
-        rc = source_read(update, update->sources[i], prices, catalog, fault);
+    int rc = named_read(update, prices, catalog, fault);
     if (!rc && !catalog->count)
         return spotnik_fault_set(
-            fault,
-            "no source has a price; the Spot Advisor and zones only add to lists before them");
+            fault, "no source has a price; the Spot Advisor and zones only add to lists");
     return rc;
 }

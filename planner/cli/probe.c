@@ -20,6 +20,10 @@
 
 #define WORDS_MAX 256
 #define WARM_STEPS 5
+#define ENDED "the job ended before it could be measured; give it more steps"
+#define NEVER_JOINED                                                                               \
+    "the job ended, and no worker was seen to join; does the command call spotnik_join()? If so, " \
+    "give it more steps"
 #define START_LIMIT_S 120.0
 #define LOSS_LIMIT_S 60.0
 #define LOOK_AGAIN_MS 50
@@ -260,13 +264,15 @@ static bool look(const struct bench *bench, struct look *look_out)
 static int job_wait(struct bench *bench, const struct spotnik_probe_order *order,
                     struct look *look_out, struct spotnik_fault *fault)
 {
+    bool answered = false;
+
     for (double until_s = now_s() + START_LIMIT_S; now_s() < until_s;
          doze(LOOK_AGAIN_MS / 1000.0)) {
         if (!job_runs(bench))
-            return complain(bench, "the job ended before it could be measured; give it more steps",
-                            fault);
-        if (look(bench, look_out) && look_out->size == order->workers
-            && look_out->steps >= WARM_STEPS)
+            return complain(bench, answered ? ENDED : NEVER_JOINED, fault);
+        bool answers = look(bench, look_out);
+        answered = answered || answers;
+        if (answers && look_out->size == order->workers && look_out->steps >= WARM_STEPS)
             return 0;
     }
     return complain(bench,

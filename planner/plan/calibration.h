@@ -21,6 +21,7 @@ struct spotnik_forecast {
     double chance;
     bool came_true;
     unsigned block;
+    double start_s, deadline_s; /* told, not judged */
 };
 
 struct spotnik_decile {

@@ -71,6 +71,8 @@ int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_t
  * AWS for spot and on-demand, and a table of zone ids and names. */
 int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes,
                            size_t size, struct spotnik_fault *fault);
+/* The Spot Advisor and zones say more of offers that are there: they are read after all lists. */
+bool spotnik_catalog_source_adds(const char *bytes);
 int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path,
                           struct spotnik_fault *fault);
 /* From the type the cloud; and of what stands as the zone, whether it is a name or an id. */

@@ -443,8 +443,7 @@ static void knee_first(struct spotnik_plan *plan)
     plan->candidates[0] = first;
 }
 
-/* The confidence quantile of the fastest, and of the cheapest that is in time: what would be
- * feasible. */
+/* What would be feasible: quantiles of the fastest, and of the cheapest that is in time. */
 static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *plan)
 {
     const struct spotnik_candidate *fastest = NULL, *cheapest_in_time = NULL,
@@ -452,35 +451,39 @@ static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *p
 
     for (size_t i = 0; i < plan->count; i++) {
         const struct spotnik_candidate *c = &plan->candidates[i];
-        if (!fastest || c->outcome.time_high_s < fastest->outcome.time_high_s)
+        const struct spotnik_outcome *o = &c->outcome;
+        if (!fastest || o->time_high_s < fastest->outcome.time_high_s)
             fastest = c;
-        if (c->outcome.on_time >= wish->confidence
-            && (!cheapest_in_time
-                || c->outcome.cost_high_usd < cheapest_in_time->outcome.cost_high_usd))
+        if (o->on_time >= wish->confidence
+            && (!cheapest_in_time || o->cost_high_usd < cheapest_in_time->outcome.cost_high_usd))
             cheapest_in_time = c;
-        if (c->outcome.in_budget >= wish->confidence
-            && (!fastest_in_budget
-                || c->outcome.time_high_s < fastest_in_budget->outcome.time_high_s))
+        if (o->in_budget >= wish->confidence
+            && (!fastest_in_budget || o->time_high_s < fastest_in_budget->outcome.time_high_s))
             fastest_in_budget = c;
     }
-    if (!cheapest_in_time)
+    const struct spotnik_outcome *best = &fastest->outcome,
+                                 *cheap = cheapest_in_time ? &cheapest_in_time->outcome : NULL;
+    if (!cheap && isinf(best->time_high_s))
         snprintf(plan->binding, sizeof(plan->binding),
-                 "the deadline binds: the fastest fleet of at most %u machines "
-                 "needs %.2f h; nearest feasible: --deadline %.2fh with --budget %.2f",
-                 wish->machines_most, fastest->outcome.time_high_s / 3600,
-                 ceil(fastest->outcome.time_high_s / 36) / 100,
-                 ceil(fastest->outcome.cost_high_usd * 100) / 100);
+                 "no fleet of at most %u machines ends in 95 %% of its runs, whatever the "
+                 "deadline; allow machines on demand, or others",
+                 wish->machines_most);
+    else if (!cheap)
+        snprintf(plan->binding, sizeof(plan->binding),
+                 "the deadline binds: the fastest fleet of at most %u machines needs %.2f h; "
+                 "nearest feasible: --deadline %.2fh with --budget %.2f",
+                 wish->machines_most, best->time_high_s / 3600, ceil(best->time_high_s / 36) / 100,
+                 ceil(best->cost_high_usd * 100) / 100);
     else if (!fastest_in_budget)
         snprintf(plan->binding, sizeof(plan->binding),
-                 "the budget binds: in time, the cheapest fleet costs up to "
-                 "$%.2f; nearest feasible: --budget %.2f",
-                 cheapest_in_time->outcome.cost_high_usd,
-                 ceil(cheapest_in_time->outcome.cost_high_usd * 100) / 100);
+                 "the budget binds: in time, the cheapest fleet costs up to $%.2f; "
+                 "nearest feasible: --budget %.2f",
+                 cheap->cost_high_usd, ceil(cheap->cost_high_usd * 100) / 100);
     else
         snprintf(plan->binding, sizeof(plan->binding),
                  "deadline and budget bind together: nearest feasible: --budget "
                  "%.2f with this deadline, or --deadline %.2fh with this budget",
-                 ceil(cheapest_in_time->outcome.cost_high_usd * 100) / 100,
+                 ceil(cheap->cost_high_usd * 100) / 100,
                  ceil(fastest_in_budget->outcome.time_high_s / 36) / 100);
 }
 
@@ -567,9 +570,7 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     }
     search_single(s);
     search_pairs(s);
-    memset(plan_out, 0, sizeof(*plan_out));
-    plan_out->looked_at = s->looked_at;
-    plan_out->offers = s->option_count;
+    *plan_out = (struct spotnik_plan){ .looked_at = s->looked_at, .offers = s->option_count };
     memcpy(plan_out->left, s->left.drops, sizeof(plan_out->left));
     memcpy(plan_out->alike, s->alike.drops, sizeof(plan_out->alike));
     plan_out->left_count = s->left.drop_count;
@@ -579,12 +580,12 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
         any ? 0
             : spotnik_fault_set(fault, "no fleet of at most %u machines%s can run the job",
                                 wish->machines_most, wish->quota_count ? " within --quota" : "");
-    if (!rc && fastest_s(s) > YEARS_MOST * 365.25 * 86400)
-        rc = spotnik_fault_set(
-            fault,
-            "the fastest fleet of at most %u machines needs %.3g years for this target; is "
-            "--target what you mean?",
-            wish->machines_most, fastest_s(s) / (365.25 * 86400));
+    double years = fastest_s(s) / (365.25 * 86400);
+    if (!rc && years > YEARS_MOST)
+        rc = spotnik_fault_set(fault,
+                               "the fastest fleet of at most %u machines needs %.3g years for this "
+                               "target; is --target what you mean?",
+                               wish->machines_most, years);
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN_MOST 60 /* bytes of a page that is no list */
@@ -178,15 +179,54 @@ static int json_source(struct spotnik_catalog *catalog, const char *name, const 
     return rc;
 }
 
+struct zone {
+    const char *id, *name;
+    size_t row;
+};
+
+static int by_id(const void *left, const void *right)
+{
+    const struct zone *a = left, *b = right;
+    int order = strcmp(a->id, b->id);
+
+    return order ? order : (a->row > b->row) - (a->row < b->row);
+}
+
+/* The last row of this id, or NULL. */
+static const struct zone *zone_find(const struct zone *zones, size_t count, const char *id)
+{
+    size_t low = 0, high = count; /* zones[low - 1] is at most `id`, zones[high] is beyond */
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(zones[middle].id, id) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && !strcmp(zones[low - 1].id, id) ? &zones[low - 1] : NULL;
+}
+
 /* Names for the zone ids of one's account. */
 static int zones_name(struct spotnik_catalog *catalog, const struct spotnik_table *table, int ids,
-                      int names)
+                      int names, struct spotnik_fault *fault)
 {
-    for (size_t row = 0; row < spotnik_table_rows(table); row++)
-        for (size_t i = 0; i < catalog->count; i++)
-            if (!strcmp(catalog->offers[i].zone_id, spotnik_table_text(table, row, ids)))
-                snprintf(catalog->offers[i].zone, sizeof(catalog->offers[i].zone), "%s",
-                         spotnik_table_text(table, row, names));
+    size_t count = spotnik_table_rows(table);
+    struct zone *zones = calloc(count + 1, sizeof(*zones));
+
+    if (!zones)
+        return spotnik_fault_set(fault, "out of memory");
+    for (size_t row = 0; row < count; row++)
+        zones[row] = (struct zone){ spotnik_table_text(table, row, ids),
+                                    spotnik_table_text(table, row, names), row };
+    qsort(zones, count, sizeof(*zones), by_id);
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct spotnik_offer *offer = &catalog->offers[i];
+        const struct zone *zone = zone_find(zones, count, offer->zone_id);
+        if (zone)
+            snprintf(offer->zone, sizeof(offer->zone), "%s", zone->name);
+    }
+    free(zones);
     return 0;
 }
 
@@ -208,11 +248,23 @@ static int csv_source(struct spotnik_catalog *catalog, const char *name, const c
     if (spotnik_table_find(table, "interruption_max_pct") >= 0)
         rc = spotnik_catalog_advise_bytes(catalog, name, bytes, size, fault);
     else if (!machines && ids >= 0 && names >= 0)
-        rc = zones_name(catalog, table, ids, names);
+        rc = zones_name(catalog, table, ids, names, fault);
     else
         rc = spotnik_catalog_take(catalog, table, fault);
     spotnik_table_free(table);
     return rc;
+}
+
+bool spotnik_catalog_source_adds(const char *bytes)
+{
+    char head[1024];
+
+    if (bytes[strspn(bytes, " \t\r\n")] == '{')
+        return strstr(bytes, "\"spot_advisor\"");
+    snprintf(head, sizeof(head), "%.*s", (int)strcspn(bytes, "\n"), bytes);
+    return strcasestr(head, "interruption_max_pct")
+           || (strcasestr(head, "zone_id") && !strcasestr(head, "instance_type")
+               && !strcasestr(head, "InstanceType"));
 }
 
 int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes,

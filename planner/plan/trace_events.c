@@ -7,14 +7,16 @@
 #include <string.h>
 
 #define NODES_MAX 100000
+#define SLOTS (1u << 18) /* a power of two, and more than twice NODES_MAX */
 
 struct reader {
     struct spotnik_trace *trace;
     struct spotnik_fault *fault;
     const char *name;
-    size_t capacity;
+    size_t capacity, names_capacity;
     unsigned line, held;
-    bool *present; /* per node */
+    bool *present;   /* per node */
+    uint32_t *slots; /* by the hash of a name: 1 + its node; 0: free */
 };
 
 static bool wrong(struct reader *reader, const char *what)
@@ -23,31 +25,67 @@ static bool wrong(struct reader *reader, const char *what)
     return false;
 }
 
-static bool find_node(struct reader *reader, const char *name, size_t length, uint32_t *ret)
+/* The slot of this name, or the free one where it belongs (FNV-1a). */
+static uint32_t *find_slot(const struct reader *reader, const char *name, size_t length)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    for (;; hash++) {
+        uint32_t *slot = &reader->slots[hash % SLOTS];
+        const char *there = *slot ? reader->trace->names[*slot - 1] : NULL;
+        if (!there || (!strncmp(there, name, length) && !there[length]))
+            return slot;
+    }
+}
+
+/* Room for one name more. */
+static bool make_room(struct reader *reader)
 {
     struct spotnik_trace *trace = reader->trace;
 
-    for (uint32_t i = 0; i < trace->name_count; i++)
-        if (strlen(trace->names[i]) == length && !memcmp(trace->names[i], name, length)) {
-            *ret = i;
-            return true;
-        }
-    if (trace->name_count == NODES_MAX)
-        return wrong(reader, "more nodes than this program can hold");
-    char **names = realloc(trace->names, (trace->name_count + 1) * sizeof(*names));
+    if (trace->name_count < reader->names_capacity)
+        return true;
+    size_t capacity = reader->names_capacity ? 2 * reader->names_capacity : 64;
+    char **names = realloc(trace->names, capacity * sizeof(*names));
     if (names)
         trace->names = names;
-    bool *present = realloc(reader->present, (trace->name_count + 1) * sizeof(*present));
+    bool *present = realloc(reader->present, capacity * sizeof(*present));
     if (present)
         reader->present = present;
-    char *copy = strndup(name, length);
-    if (!names || !present || !copy) {
-        free(copy);
+    if (!names || !present)
+        return false;
+    reader->names_capacity = capacity;
+    return true;
+}
+
+static bool add_node(struct reader *reader, const char *name, size_t length, uint32_t *ret)
+{
+    struct spotnik_trace *trace = reader->trace;
+
+    if (trace->name_count == NODES_MAX)
+        return wrong(reader, "more nodes than this program can hold");
+    char *copy = make_room(reader) ? strndup(name, length) : NULL;
+    if (!copy)
         return wrong(reader, "out of memory");
-    }
-    present[trace->name_count] = false;
+    reader->present[trace->name_count] = false;
     trace->names[trace->name_count] = copy;
     *ret = trace->name_count++;
+    return true;
+}
+
+static bool find_node(struct reader *reader, const char *name, size_t length, uint32_t *ret)
+{
+    uint32_t *slot = find_slot(reader, name, length);
+
+    if (*slot) {
+        *ret = *slot - 1;
+        return true;
+    }
+    if (!add_node(reader, name, length, ret))
+        return false;
+    *slot = *ret + 1;
     return true;
 }
 
@@ -134,7 +172,8 @@ int spotnik_trace_events_read(const char *name, const char *bytes, size_t size,
                               struct spotnik_trace *trace, struct spotnik_fault *fault)
 {
     struct reader reader = { .trace = trace, .fault = fault, .name = name };
-    bool good = true;
+    reader.slots = calloc(SLOTS, sizeof(*reader.slots));
+    bool good = reader.slots || wrong(&reader, "out of memory");
 
     for (size_t at = 0; good && at < size;) {
         const char *end = memchr(bytes + at, '\n', size - at);
@@ -146,5 +185,6 @@ int spotnik_trace_events_read(const char *name, const char *bytes, size_t size,
     if (good && !trace->event_count)
         good = wrong(&reader, "the trace holds no event");
     free(reader.present);
+    free(reader.slots);
     return good ? 0 : -1;
 }

@@ -7,8 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOURS_DOUBT 2.0     /* ends that count as much as what regimes say of a part of the day */
-#define HOURS_ROUNDS 3      /* the filter needs the hours, and the hours its beliefs */
+#define HOURS_DOUBT 2.0 /* ends that count as much as what regimes say of a part of the day */
+#define HOURS_ROUNDS 3  /* the filter needs the hours, and the hours its beliefs */
+/* Deviation of places, in log odds, by the square root of hours; and the longest that was measured
+ * (docs/results/plan_held_out.md). */
+#define PLACES_DIFFER 0.12
+#define PLACES_MOST_H 36.0
+#define NINE_OF_TEN 1.645
 #define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
 
 const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1] = { 2, 4, 8, 18, 48 };
@@ -130,6 +135,15 @@ struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weath
     }
     free(ticks);
     return outlook;
+}
+
+void spotnik_outlook_range(double chance, double ahead_s, double *low_out, double *high_out)
+{
+    double apart = NINE_OF_TEN * PLACES_DIFFER * sqrt(fmin(ahead_s / 3600, PLACES_MOST_H));
+    double odds = chance / (1 - chance);
+
+    *low_out = chance < 1 ? odds / (odds + exp(apart)) : 1;
+    *high_out = chance < 1 ? odds / (odds + exp(-apart)) : 1;
 }
 
 void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather *weather,

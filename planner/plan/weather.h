@@ -59,6 +59,11 @@ struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weath
                                              const struct spotnik_trace *trace, unsigned machines,
                                              double until_s);
 
+/* Regimes are of many places, and each place keeps to its own. So among places with the same past
+ * the chances of a job that lasts until `ahead_s` differ. Where the average is `chance`, those of
+ * nine in ten are in here. */
+void spotnik_outlook_range(double chance, double ahead_s, double *low_out, double *high_out);
+
 /* One future of a place. */
 struct spotnik_path {
     const struct spotnik_weather *weather;

@@ -45,6 +45,9 @@ def main(folder):
     knows = table("--plot", picture)
     assert knows["judged"] == 10 and knows["held"] >= 8, knows
     assert all(abs(d["stated"] - d["came_true"]) < 0.1 for d in knows["deciles"] if d["starts"] >= 50), knows
+    forecasts = knows["forecasts"]
+    assert len(forecasts) == knows["starts"] and abs(sum(f[3] for f in forecasts) / len(forecasts) - knows["stated"]) < 1e-6, knows["stated"]
+    assert {f[0] for f in forecasts} == set(range(6)) and {f[2] for f in forecasts} == {4, 8, 16, 36}, forecasts[0]
     with open(picture) as drawn:
         assert drawn.read().count("<circle") == 10
     # Places of one region are one: the same forecasts, in fewer blocks, which say less.

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,10 @@ def first(f):
     # a place that never had a machine: that is known of it, not a broken file
     never = f.put("never.json", availability([0] * 2000))
     assert f.fleets(work, "16h", "--availability", "p3.2xlarge=" + never)[4]["chance"] < 0.1
+    often = f.put("often.json", availability(([1] * 30 + [0] * 6) * 20))  # of a place that is known the chance is still not: places differ
+    unsure = [f.fleets(work, "16h", *words)[4] for words in (("--availability", "p3.2xlarge=" + often), ())]
+    low, high = unsure[0]["chance_of_places"]
+    assert low < unsure[0]["chance"] < high and high - low < 0.5 and unsure[1]["chance_of_places"] is None, unsure
     said = json.loads(f.run("backtest", "--calibration", "--windows", never, "--work", "2h", "--deadline", "4h", "--stride", "9h", "--runs", "50", "--json").stdout)
     assert said["starts"] > 20 and said["came_true"] == 0 and said["stated"] < 0.1, said
     assert "never has a machine" in f.run("plan", "--target", "epochs=1", "--churn", never, code=1).stderr
@@ -99,6 +104,14 @@ def second(f):
     fleets = f.fleets(20, "9h", "--churn", renamed, machines=8)
     assert fleets[4]["chance"] > 0.9 and fleets[4]["time_h"] < 9, fleets[4]
     assert fleets[8]["time_h"] > 0.95 * fleets[4]["time_h"], (fleets[8]["time_h"], fleets[4]["time_h"])  # there are four
+    flaps = f.put("flaps.csv", "seconds,machines\n" + "".join(f"{30 * i},{i % 2 * 4}\n" for i in range(400)))  # gone before a start-up is over
+    said = f.run("plan", "--target", "epochs=2", "--deadline", "9h", "--only", "spot", "--machines", "2", "--prices", "builtin", "--churn", flaps, "--runs", "20", code=1).stderr
+    assert "no fleet of at most 2 machines ends" in said and "inf" not in said, said
+    crowd = f.put("crowd.csv", "".join(f"{i * 1000},add,machine-{i}\n" for i in range(90000)))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    f.run("backtest", "--windows", crowd, "--policy", "greedy", "--work", "2h", "--deadline", "4h", "--changeover", "6m", "--stride", "9h")
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert seconds < 5, seconds  # of the processor; with a search through all names it was above ten
 
 
 def third(f):
@@ -224,6 +237,8 @@ def sixth(f):
     assert both[1] > both[0] + 19, both
     assert "--from-status" in f.run(*plan, "--running", "p3.2xlarge=spot", code=1).stderr
     assert "years" in f.run("plan", "--target", "epochs=1e30", code=1).stderr
+    step = f.put("step.json", {**PROFILE, "batches": [256], "samples_per_epoch": 256})  # nobody said how long an epoch is
+    assert "9 epochs (each one step of 256 samples)" in f.run(*plan, "--profile", step).stdout
     for name in ("guide/planning.md", "reference/plan-files.md", "reference/traces.md"):
         assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", name)), name
     # spotDNN's constants from rows that were made with others

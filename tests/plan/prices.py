@@ -182,7 +182,15 @@ def main(folder):
                    "places of the price page that are not known"):
         assert reason in said, said
     run("prices", "update", "--from", put("odd.json", {"what": 1}), fails="neither the Spot Advisor", env=env)
-    run("prices", "update", "--from", put("advisor.json", ADVISOR), fails="only add to lists before them", env=env)
+    # what adds to offers does so in whatever order it is named
+    sources, kept = (put("vms.csv", AWS), put("advisor.json", ADVISOR), put("zones.csv", ZONES)), []
+    for order in (sources, sources[::-1]):
+        into = put("order.csv", "")
+        run("prices", "update", *[word for source in order for word in ("--from", source)], "--into", into)
+        with open(into) as out:
+            kept.append(out.read())
+    assert kept[0] == kept[1] and "us-east-1b" in kept[0], kept
+    run("prices", "update", "--from", put("advisor.json", ADVISOR), fails="only add to lists", env=env)
     run("prices", "update", "--from", "http://example.org/x", fails="only https://, files, and http:// of this machine", env=env)
 
     # age: what is kept is used, what is old is refused, politely

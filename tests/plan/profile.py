@@ -39,6 +39,12 @@ def alone():
     assert done.returncode == 0 and "share" not in done.stderr, done.stderr
 
 
+def strangers():
+    """A command that is no member is told so, not to take more steps of a job that it is not."""
+    done = subprocess.run([spotnik, "profile", "--batches", "16", "--", "sleep", "0.5"], capture_output=True, text=True)
+    assert done.returncode == 1 and "no worker was seen to join" in done.stderr and not done.stdout, done
+
+
 def status(folder):
     """What a job of two says once it has done some steps."""
     peers, key = "file:" + os.path.join(folder, "peers"), os.path.join(folder, "key")
@@ -60,6 +66,7 @@ def status(folder):
 
 
 alone()
+strangers()
 with tempfile.TemporaryDirectory() as place:
     def file(name, text):
         path = os.path.join(place, name)

@@ -184,8 +184,9 @@ static void right_forecasters_are_called_right(void **state)
     for (unsigned table = 0; table < TABLES; table++) {
         for (unsigned i = 0; i < STARTS; i++) {
             double chance = spotnik_draw_uniform(&prng);
-            f[i] =
-                (struct spotnik_forecast){ chance, spotnik_draw_uniform(&prng) < chance, i / 20 };
+            f[i] = (struct spotnik_forecast){ .chance = chance,
+                                              .came_true = spotnik_draw_uniform(&prng) < chance,
+                                              .block = i / 20 };
         }
         assert_int_equal(spotnik_calibration_judge(f, STARTS, 200, 1, &r), 0);
         wrong += r.worse_by_chance < 0.05;
@@ -197,6 +198,24 @@ static void right_forecasters_are_called_right(void **state)
     assert_int_equal(spotnik_calibration_judge(f, 100, 200, 1, &r), 0);
     assert_true(r.wide == r.judged);
     free(f);
+}
+
+/* Places differ the more the longer a job lasts, and by nothing in what is sure. */
+static void places_differ(void **state)
+{
+    double low[2], high[2];
+
+    (void)state;
+    spotnik_outlook_range(0.9, 4 * 3600, &low[0], &high[0]);
+    spotnik_outlook_range(0.9, 36 * 3600, &low[1], &high[1]);
+    assert_true(0.7 < low[1] && low[1] < low[0] && low[0] < 0.9);
+    assert_true(0.9 < high[0] && high[0] < high[1] && high[1] < 0.97);
+    spotnik_outlook_range(0.9, INFINITY, &low[0], &high[0]); /* no more than was measured */
+    assert_true(low[0] == low[1] && high[0] == high[1]);
+    spotnik_outlook_range(1, 3600, &low[0], &high[0]);
+    assert_true(low[0] == 1 && high[0] == 1);
+    spotnik_outlook_range(0, 3600, &low[0], &high[0]);
+    assert_true(low[0] == 0 && high[0] == 0);
 }
 
 /* Chances that are what comes true, and such that claim too much. */
@@ -211,7 +230,9 @@ static void tables_tell_good_from_bad(void **state)
     spotnik_prng_seed(&prng, 5);
     for (unsigned i = 0; i < STARTS; i++) {
         double chance = spotnik_draw_uniform(&prng);
-        f[i] = (struct spotnik_forecast){ chance, spotnik_draw_uniform(&prng) < chance, i / 20 };
+        f[i] = (struct spotnik_forecast){ .chance = chance,
+                                          .came_true = spotnik_draw_uniform(&prng) < chance,
+                                          .block = i / 20 };
     }
     assert_int_equal(spotnik_calibration_judge(f, STARTS, 500, 1, &r), 0);
     assert_int_equal(r.judged, 10);
@@ -228,8 +249,10 @@ static void tables_tell_good_from_bad(void **state)
         spotnik_prng_seed(&prng, 6);
         for (unsigned i = 0; i < STARTS; i++) {
             bool came = spotnik_draw_uniform(&prng) < 0.5;
-            f[i] = (struct spotnik_forecast){ 0.55, together && i % 20 ? f[i - 1].came_true : came,
-                                              i / 20 };
+            f[i] = (struct spotnik_forecast){ .chance = 0.55,
+                                              .came_true =
+                                                  together && i % 20 ? f[i - 1].came_true : came,
+                                              .block = i / 20 };
         }
         spotnik_calibration_judge(f, STARTS, 500, 1, &r);
         width[together] = r.deciles[5].high - r.deciles[5].low;
@@ -245,7 +268,7 @@ int main(void)
         cmocka_unit_test(the_filter_knows_the_regime),
         cmocka_unit_test(regimes_are_found_again),
         cmocka_unit_test(a_day_has_hours),
-
+        cmocka_unit_test(places_differ),
         cmocka_unit_test(right_forecasters_are_called_right),
         cmocka_unit_test(pools_by_what_is_known),
         cmocka_unit_test(tables_tell_good_from_bad),
