@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.with_name("nemesis")))
 from hosts import CannotRunError, Hosts, ip
 
-__all__ = ["PORT", "SPOTNIK", "STALE_MS", "CannotRunError", "Hosts", "Worker", "World", "ip"]
+__all__ = ["PORT", "SPOTNIK", "STALE_MS", "WORKER", "CannotRunError", "Hosts", "Worker", "World", "ip"]
 
 SPOTNIK, WORKER = (os.path.abspath(word) for word in sys.argv[1:3])
 PATIENCE_S, STALE_MS, PORT = 90, 4000, 4100

@@ -18,12 +18,13 @@ from jobs_on_hosts import CannotRunError, Hosts, World, ip
 from neighbours_founding import FOUNDING
 from neighbours_hostile import HOSTILE
 from neighbours_losses import LOSSES
+from neighbours_mistaken import MISTAKEN
 from neighbours_odd import ODD
 from neighbours_paths import PATHS
 from neighbours_proxies import PROXIED
 
 HOSTS = 5
-SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD)
+SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN)
 
 
 def main() -> None:
