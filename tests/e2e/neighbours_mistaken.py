@@ -9,6 +9,7 @@
                 anew: when it goes on it is in, or it ends and says why
   idle          firewalls forget connections that say nothing for a second, silently or with a reset, and one
                 of five dies then: nobody else is excluded
+  kept          firewalls forget connections that say nothing for 20 s: those of five idle links are kept
   late_mount    a newcomer starts before its folder is mounted, and founds in the empty place: when it is
                 mounted the newcomer stops, and the job goes on
   exchanged     two hosts of five exchange their addresses: the others go on, and the two come back or end
@@ -133,7 +134,7 @@ def sleeper(world: World) -> None:
     had = asleep.step
     asleep.process.send_signal(signal.SIGCONT)
     world.until("it to be in, or to end", lambda: asleep.size == 3 or asleep.process.poll() is not None)
-    print(f"    founded anew after {took:.1f} s, {world.foundings()}; the sleeper had step {had}, new ones {new[0].step}")
+    print(f"    founded anew after {took:.1f} s, {world.foundings()}; it had step {had}, they {new[0].step}")
     back_or_ended(world, new, [asleep])
     for host in (0, 1):
         world.hosts.power_on(host)
@@ -144,7 +145,7 @@ def sleeper(world: World) -> None:
 
 def tables(world: World, forget_s: int) -> bool:
     """Each host has a table of connections, which forgets what is silent for so long, and at once what has ended."""
-    limits = {name: 1 for name in ("time_wait", "close", "fin_wait", "last_ack", "close_wait", "unacknowledged")}
+    limits = dict.fromkeys(("time_wait", "close", "fin_wait", "last_ack", "close_wait", "unacknowledged"), 1)
     limits["established"] = forget_s
     values = [f"net.netfilter.nf_conntrack_tcp_timeout_{name}={value}" for name, value in limits.items()]
     for host in range(5):
@@ -190,6 +191,34 @@ def idle(world: World) -> None:
                 break
         else:
             world.fail("somebody was excluded each time")
+
+
+def forgotten_connections(world: World) -> list[str]:
+    """At each host, how many connections of members there are, and how many of them its table has."""
+    found = []
+    for host in range(5):
+        lines = ip("netns", "exec", world.hosts.netns(host), "ss", "-Htn", "state", "established").splitlines()
+        table = ip("netns", "exec", world.hosts.netns(host), "cat", "/proc/net/nf_conntrack")
+        has = sum(" tcp " in line and " ESTABLISHED " in line for line in table.splitlines())
+        if has < len(lines):
+            found.append(f"host {host}: {len(lines)} connections, and its table has {has}")
+    return found
+
+
+def kept(world: World) -> None:
+    """What a table has forgotten comes back to it by a new connection only."""
+    forget_s = 20
+    if not tables(world, forget_s):
+        return
+    members = [world.start(host) for host in range(5)]
+    world.go_on(members)
+    step, begun = members[0].step, time.monotonic()
+    world.until("time to pass", lambda: time.monotonic() > begun + 2 * forget_s + 5)
+    found = forgotten_connections(world)
+    if found:
+        world.fail(f"forgotten: {found}")
+    world.go_on(members)
+    print(f"    nothing forgotten in {2 * forget_s + 5} s and {members[0].step - step} steps")
 
 
 # ---- folders
@@ -321,4 +350,4 @@ def sixes(world: World) -> None:
             readdress(world, host, world.hosts.address(host))
 
 
-MISTAKEN = (clones, clock, sleeper, idle, late_mount, one_folder, exchanged, conflict, sixes)
+MISTAKEN = (clones, clock, sleeper, idle, kept, late_mount, one_folder, exchanged, conflict, sixes)
