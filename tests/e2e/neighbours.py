@@ -22,9 +22,10 @@ from neighbours_mistaken import MISTAKEN
 from neighbours_odd import ODD
 from neighbours_paths import PATHS
 from neighbours_proxies import PROXIED
+from neighbours_short import SHORT
 
 HOSTS = 5
-SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN)
+SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT)
 
 
 def main() -> None:

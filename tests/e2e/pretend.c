@@ -3,11 +3,14 @@
  *
  * PRETEND_CLONE: its machine was resumed from a snapshot of memory that others were resumed from,
  * too: its namespaces have the numbers that theirs have.
- * PRETEND_CLOCK=FILE: the clock of its machine is off by as many seconds as FILE says now. */
+ * PRETEND_CLOCK=FILE: the clock of its machine is off by as many seconds as FILE says now.
+ * PRETEND_PORTS=FILE: its machine has no free port to dial from as long as there is FILE. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -19,6 +22,7 @@
 SHOWN int stat(const char *path, struct stat *ret);
 SHOWN int clock_gettime(clockid_t clock, struct timespec *ret);
 SHOWN time_t time(time_t *ret);
+SHOWN int connect(int fd, const struct sockaddr *address, socklen_t size);
 
 int stat(const char *path, struct stat *ret)
 {
@@ -56,4 +60,14 @@ time_t time(time_t *ret)
     if (ret != NULL)
         *ret = now.tv_sec;
     return now.tv_sec;
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t size)
+{
+    const char *none = getenv("PRETEND_PORTS");
+    if (none != NULL && address->sa_family != AF_UNIX && access(none, F_OK) == 0) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
+    return (int)syscall(SYS_connect, fd, address, size);
 }
