@@ -12,6 +12,8 @@
   kept          firewalls forget connections that say nothing for 20 s: those of five idle links are kept
   late_mount    a newcomer starts before its folder is mounted, and founds in the empty place: when it is
                 mounted the newcomer stops, and the job goes on
+  barred        with a lease, half a genesis of a higher number appears: no step is committed, the status of each
+                member names the file, and when it is gone members go on
   exchanged     two hosts of five exchange their addresses: the others go on, and the two come back or end
   conflict      a stranger's machine takes the address of one of four members and answers for it: the others
                 go on, and the member comes back or ends
@@ -28,6 +30,7 @@ from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, WORKER, Worker, World, ip
 from neighbours_hostile import one_job
+from neighbours_paths import status
 
 STALE_S = STALE_MS / 1000
 PRETEND = str(Path(WORKER).with_name("pretend.so"))
@@ -268,6 +271,22 @@ def one_folder(world: World) -> None:
     another.end()
 
 
+def barred(world: World) -> None:
+    world.more = {"SPOTNIK_FOLDER": "lease"}
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    half = world.peers / "genesis-2"
+    half.write_bytes((world.peers / "genesis-1").read_bytes()[:20])
+    for host in (0, 1):
+        took = world.until("its status to say so", lambda host=host: str(half) in status(world, host))  # type: ignore[misc]
+    print(f"    told after {took:.1f} s")
+    half.unlink()
+    took = world.go_on(members)
+    if any("lease" in status(world, host) for host in (0, 1)):
+        world.fail("its status still says so")
+    print(f"    members go on {took:.1f} s after it is gone")
+
+
 # ---- addresses
 
 
@@ -350,4 +369,4 @@ def sixes(world: World) -> None:
             readdress(world, host, world.hosts.address(host))
 
 
-MISTAKEN = (clones, clock, sleeper, idle, kept, late_mount, one_folder, exchanged, conflict, sixes)
+MISTAKEN = (clones, clock, sleeper, idle, kept, late_mount, one_folder, barred, exchanged, conflict, sixes)
