@@ -204,6 +204,7 @@ bool spotnik_link_is_calling(const struct spotnik_links *links, struct spotnik_i
 void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_link_shun(struct spotnik_links *links, struct spotnik_id peer);
 void spotnik_link_unanswered(struct spotnik_links *links,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening);

@@ -100,7 +100,7 @@ class Worker:
 
     def __init__(self, world: World, host: int, prefix: tuple[str, ...], more: dict[str, str]) -> None:
         self.world, self.name = world, f"{host}:{len(world.workers)}"
-        self.step = self.size = self.exclusions = self.before = 0
+        self.step = self.epoch = self.size = self.exclusions = self.before = 0
         self.digest, self.last, self.errors, self.steps = "", "", [], []  # type: ignore[var-annotated]
         boot = f"{host}.{world.hosts.boots[host]}"
         environment = {
@@ -140,7 +140,7 @@ class Worker:
                 self.digest = words[2]
                 self.before = int(words[1])
                 self.steps.append(self.before)  # first, so that whoever sees a step finds it here
-                self.step, self.size = self.before, int(words[4])
+                self.step, self.epoch, self.size = self.before, int(words[3]), int(words[4])
             elif words[0] in ("excluded", "joined"):
                 self.exclusions += words[0] == "excluded"
                 self.before = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that are short of processors, files or ports. Part of neighbours.py. Claims:
+"""Machines that are short of processors, files, ports or rights. Part of neighbours.py. Claims:
 
   suspended     all members are stopped for longer than T, as a batch system suspends a job, and continued one after
                 the other: they are one view again, and nobody has ended
@@ -9,6 +9,8 @@
                 newcomer comes in
   connections   a firewall lets one connection pass from one host of three, or of two, to another, which is the
                 control link: the others go on, and all are one view when it lets more pass
+  egress        of four hosts one is told at once that it may not dial one other, which may dial it; or it has no port
+                to dial from: steps go on, without a view for each try
   ports         a host has no free port to dial from, and another dies: the same"""
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, Worker, World
 from neighbours_hostile import one_job
+from neighbours_mistaken import PRETEND
 
 STALE_S = STALE_MS / 1000
 TURN_S, RUNS_S, STARVED_S = 0.25, 0.05, 10
@@ -111,6 +114,36 @@ def connections(world: World) -> None:
         job.end()
 
 
+def views_meanwhile(world: World, members: list[Worker], what: str) -> None:
+    """A view for each refusal makes thousands in that many steps."""
+    world.go_on(members)
+    epoch, begun = members[0].epoch, time.monotonic()
+    world.go_on(members, 200)
+    views, took = members[0].epoch - epoch, time.monotonic() - begun
+    print(f"    {what}: 200 steps in {took:.1f} s, {views} views")
+    if views > 200:
+        world.fail(f"{views} views in 200 steps")
+
+
+def egress(world: World) -> None:
+    none = world.root / "no-ports"
+    short = {"LD_PRELOAD": PRETEND, "ASAN_OPTIONS": "verify_asan_link_order=0", "PRETEND_PORTS": str(none)}
+    members = [world.start(host, **(short if host == 1 else {})) for host in range(4)]
+    world.go_on(members)
+    to = ["OUTPUT", "-p", "tcp", "--syn", "-d", world.hosts.address(3), "-j", "REJECT", "--reject-with"]
+    for how in ("tcp-reset", "icmp-admin-prohibited", "no port"):
+        rules = [world.hosts.rule(1, *to, how)] if how != "no port" else none.touch() or []
+        breaks = ["INPUT", "-p", "tcp", "-s", world.hosts.address(3), "-j", "REJECT", "--reject-with", "tcp-reset"]
+        links = [world.hosts.rule(1, *breaks)]
+        world.go_on(members)
+        world.hosts.undo(links)  # host 3 dials host 1 from now on, and is not dialled back
+        views_meanwhile(world, members, how)
+        world.hosts.undo(rules)
+        none.unlink(missing_ok=True)
+        world.go_on(members)
+    one_job(world, "egress")
+
+
 def ports(world: World) -> None:
     members = [world.start(host) for host in range(4)]
     world.go_on(members)
@@ -127,4 +160,4 @@ def ports(world: World) -> None:
     one_job(world, "no ports")
 
 
-SHORT = (suspended, starved, files, connections, ports)
+SHORT = (suspended, starved, files, connections, egress, ports)
