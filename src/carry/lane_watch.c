@@ -13,7 +13,9 @@
 #include "base/time.h"
 #include "carry/inside.h"
 #include "link/address.h"
+#include "member/hosts.h"
 
+#define HOSTS_MIN 4 /* of a view that can go round a path */
 #define LOOK_NS (100 * SPOTNIK_MS)
 #define OPEN_NS (1800 * SPOTNIK_MS) /* a lost SYN is repeated after 1 s */
 /* times as long for the process, once its kernel has answered */
@@ -95,6 +97,18 @@ static void path_down(struct spotnik_carriage *carriage, struct spotnik_lane *la
     spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_PATH_DOWN, &peer);
 }
 
+/* The lane cannot be opened. The control link may stand all the same: a table of connections is
+ * full, or no port is free to dial from. The core of three hosts and two goes by silence alone, and
+ * hears heartbeats. */
+static void way_shut(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
+{
+    const struct spotnik_limits *limits = carriage->limits;
+    path_down(carriage, lane);
+    if (spotnik_hosts_count(spotnik_core_view(carriage->core)) < HOSTS_MIN)
+        spotnik_link_deafen(carriage->links, lane->peer.id,
+                            now_ns + limits->silence_ceiling_ns + limits->silence_floor_ns);
+}
+
 /* Dialled in small segments, or on a path that has no larger ones. It may be older than what is
  * known of the path by now. */
 static bool is_narrow(const struct spotnik_lane *lane)
@@ -152,6 +166,8 @@ bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *
         return false;
     lane->look_ns = spotnik_time_add(now_ns, LOOK_NS);
     if (lane->first.up) {
+        if (lane->opening_ns != 0)
+            spotnik_link_deafen(carriage->links, lane->peer.id, 0);
         lane->opening_ns = 0;
         uint64_t age_ns = longest_stuck_ns(carriage, lane);
         if (age_ns > 0)
@@ -163,7 +179,7 @@ bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *
         lane->opening_ns = now_ns;
     if (now_ns - lane->opening_ns >= patience_ns(carriage, lane)) {
         lane->opening_ns = now_ns;
-        path_down(carriage, lane);
+        way_shut(carriage, lane, now_ns);
     }
     return false;
 }

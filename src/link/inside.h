@@ -117,6 +117,7 @@ struct spotnik_link {
     struct spotnik_member peer;
     uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
     uint64_t beside_ns;   /* no call beside it before that */
+    uint64_t deaf_ns;     /* until then we do not listen */
 };
 
 struct spotnik_links {
@@ -203,6 +204,7 @@ bool spotnik_link_is_calling(const struct spotnik_links *links, struct spotnik_i
 void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening);
 void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_link_shun(struct spotnik_links *links, struct spotnik_id peer);
 void spotnik_link_unanswered(struct spotnik_links *links,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening);

@@ -12,8 +12,8 @@
 #include "link/inside.h"
 
 #define PASS_MAX (1u << 20) /* read from one link before the others get their turn */
-#define SHUN_NS (200 * SPOTNIK_MS)
 #define RETIRE_NS (60 * SPOTNIK_S)
+#define SHUN_NS (200 * SPOTNIK_MS)
 /* How much later the ear may end than the voice. After a cut the kernel of a dead peer answers what
  * we send with RST, long before it has repeated the last words of the dead. */
 #define LAST_WORDS_NS (3 * SPOTNIK_S)
@@ -83,9 +83,10 @@ static void retire(struct spotnik_links *links, struct spotnik_link *link,
     spotnik_voice_goodbye(&link->voice, reason);
 }
 
-/* One side does not understand the other: back off, since an immediate retry would only go round in
- * circles. */
-static void shun(struct spotnik_links *links, struct spotnik_id peer)
+/* One side does not understand the other, or cannot reach it: back off, since an immediate retry
+ * would only go round in circles. A refusal is told at once, and may make a view of the same
+ * members each time, hundreds a second. */
+void spotnik_link_shun(struct spotnik_links *links, struct spotnik_id peer)
 {
     spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
 }
@@ -118,13 +119,15 @@ static void ended(struct spotnik_links *links, struct spotnik_link *link,
         voice_check(links, link);
         beside_forget(links, peer.id);
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
-    } else if (awaited && spotnik_link_find(links, peer.id) == NULL)
+    } else if (awaited && spotnik_link_find(links, peer.id) == NULL) {
+        spotnik_link_shun(links, peer.id);
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
+    }
 }
 
 static void breach(struct spotnik_links *links, struct spotnik_link *link)
 {
-    shun(links, link->peer.id);
+    spotnik_link_shun(links, link->peer.id);
     ended(links, link, SPOTNIK_GOODBYE_PROTOCOL, SPOTNIK_PROOF_NONE);
 }
 
@@ -243,8 +246,10 @@ void spotnik_link_unanswered(struct spotnik_links *links,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, name);
-    if (link != NULL)
-        ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    if (link == NULL)
+        return;
+    spotnik_link_shun(links, link->peer.id);
+    ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
 }
 
 /* The peer we called has dialled back. */
@@ -292,6 +297,13 @@ bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id 
            && spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
+void spotnik_link_deafen(struct spotnik_links *links, struct spotnik_id peer, uint64_t until_ns)
+{
+    struct spotnik_link *link = spotnik_link_find(links, peer);
+    if (link != NULL)
+        link->deaf_ns = until_ns;
+}
+
 /* ---- in ---- */
 
 /* The first word of the caller: it has our answer. If both called at once and both were answered,
@@ -326,7 +338,7 @@ static void goodbye_take(struct spotnik_links *links, struct spotnik_link *link,
         return;
     }
     if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
-        shun(links, link->peer.id);
+        spotnik_link_shun(links, link->peer.id);
     bool over = reason == SPOTNIK_GOODBYE_LEAVING || reason == SPOTNIK_GOODBYE_OVER;
     ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN,
           over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
@@ -404,10 +416,10 @@ static uint64_t deaf_limit(const struct spotnik_links *links)
  * good as cut, and must not keep a member in the view. Its words wait in the socket. */
 static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link *link)
 {
-    uint64_t limit_ns = deaf_limit(links);
+    uint64_t limit_ns = deaf_limit(links), now_ns = spotnik_clock_ns();
     return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
            && link->peer.host != links->credentials->self.host /* no cable between us */
-           && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
+           && (now_ns < link->deaf_ns || !spotnik_voice_is_heard(&link->voice, now_ns, limit_ns));
 }
 
 /* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its

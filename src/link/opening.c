@@ -16,6 +16,8 @@
 #include "link/answer.h"
 #include "link/inside.h"
 
+#define AGAIN_NS (100 * SPOTNIK_MS)
+
 void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     if (opening->socket.fd >= 0)
@@ -233,8 +235,10 @@ static void dial_failed(struct spotnik_links *links, struct spotnik_opening *ope
         links->hooks.failed(links->hooks.context, opening->purpose, &peer, opening->name);
     else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_link_unanswered(links, opening->name);
-    else if (spotnik_link_find(links, peer.id) == NULL)
+    else if (spotnik_link_find(links, peer.id) == NULL) {
+        spotnik_link_shun(links, peer.id);
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, proof);
+    }
 }
 
 static enum spotnik_proof connect_proof(int error)
@@ -497,10 +501,31 @@ static void give_up(struct spotnik_links *links, struct spotnik_opening *opening
         spotnik_opening_close(links, opening);
 }
 
+/* What our own host is short of says nothing of the peer, and may be there in a moment. To the core
+ * it is a call that nobody answers. Told at once, it would make a view of the same members for each
+ * try, hundreds a second. */
+static bool is_ours(int error)
+{
+    return error == EADDRNOTAVAIL || error == EAGAIN || error == EMFILE || error == ENFILE
+           || error == ENOBUFS || error == ENOMEM;
+}
+
+static bool tries_again(struct spotnik_opening *opening, uint64_t now_ns)
+{
+    if (!is_ours(opening->error) || now_ns >= opening->deadline_ns)
+        return false;
+    opening->error = 0;
+    opening->connecting = false;
+    opening->start_ns = spotnik_time_add(now_ns, AGAIN_NS);
+    return true;
+}
+
 static void run_one(struct spotnik_links *links, struct spotnik_opening *opening, uint64_t now_ns)
 {
     if (opening->start_ns != 0 && now_ns >= opening->start_ns)
         connect_begin(links, opening);
+    if (opening->error != 0 && tries_again(opening, now_ns))
+        return;
     if (opening->error != 0) {
         dial_failed(links, opening, connect_proof(opening->error));
         return;

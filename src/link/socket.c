@@ -187,6 +187,17 @@ bool spotnik_socket_is_shut(int fd, int *error)
     }
 }
 
+/* Links to members that are no neighbours say nothing for days. Firewalls and translators forget
+ * such connections within minutes, and then swallow the FIN that proves a death. A probe that is
+ * not answered ends the connection as unacknowledged bytes do, which proves nothing. */
+static void probe_when_idle(int fd)
+{
+    int one = 1, seconds = SPOTNIK_IDLE_PROBE_S;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+}
+
 /* Buffer sizes are left to the kernel, which grows them to megabytes by itself. Setting them would
  * pin them to the much smaller net.core limits. */
 void spotnik_socket_tune(int fd, const uint8_t address[16])
@@ -198,6 +209,8 @@ void spotnik_socket_tune(int fd, const uint8_t address[16])
     setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one);
     if (spotnik_address_is_loopback(address))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* bbr halves loopback */
+    else
+        probe_when_idle(fd);
 }
 
 /* Now, instead of 40 ms later: nothing goes out on a connection that one side speaks on alone,

@@ -10,6 +10,9 @@
 
 /* How long the kernel lets bytes stand unacknowledged before it gives a connection up. */
 #define SPOTNIK_USER_TIMEOUT_NS (60 * UINT64_C(1000000000))
+/* After so long without a byte a kernel asks the other. Tables of connections forget sooner than in
+ * a minute only where they are full. */
+#define SPOTNIK_IDLE_PROBE_S 15
 
 enum spotnik_socket_kind {
     SPOTNIK_SOCKET_LISTENER,

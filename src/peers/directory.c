@@ -45,8 +45,7 @@ static void question_make(struct spotnik_peers_search *search, const struct spot
 {
     *question = (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
     question->skipped = entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
-                        || entry->record.standing == SPOTNIK_STANDING_SEEKING
-                        || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
+                        || entry->record.standing == SPOTNIK_STANDING_SEEKING;
 }
 
 /* One for each record; the founder too, where its own record is gone. Those whose records change
@@ -112,10 +111,12 @@ static bool sponsor_find(struct spotnik_peers_search *search, const struct findi
 
 /* ---- may we found? ---- */
 
+/* Whoever has the address of a process that has ended speaks of another job. */
 static void refusal_note(struct spotnik_peers_search *search,
-                         const struct spotnik_question *question)
+                         const struct spotnik_question *question,
+                         enum spotnik_peers_verdict verdict)
 {
-    if (question->refusal == 0)
+    if (question->refusal == 0 || verdict == SPOTNIK_PEERS_VERDICT_ENDED)
         return;
     search->refusal = question->refusal;
     snprintf(search->refused, sizeof search->refused, "%.120s (record %.48s)", question->text,
@@ -167,9 +168,9 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
     if (entry->reading == SPOTNIK_READING_RECORD
         && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
-    refusal_note(search, question);
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(entry, question, &search->peers->times, why, sizeof why, &hope_ns);
+    refusal_note(search, question, verdict);
     bool founder = entry->reading == SPOTNIK_READING_RECORD && is_founder(search, &entry->record);
     if (verdict == SPOTNIK_PEERS_VERDICT_FREE && founder
         && question->reply == SPOTNIK_PEERS_REPLY_IDLE) {
@@ -225,10 +226,10 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
             || spotnik_peers_was_here(&watch->genesis.record)))
         return; /* it left, and we know of it */
     findings->at_once = false;
-    refusal_note(search, question);
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(&watch->genesis, question, &search->peers->times, why, sizeof why,
                             &hope_ns);
+    refusal_note(search, question, verdict);
     if (verdict == SPOTNIK_PEERS_VERDICT_FREE && question->reply == SPOTNIK_PEERS_REPLY_IDLE)
         findings->free = false; /* about to found, or to join those that went on without it */
     if (verdict != SPOTNIK_PEERS_VERDICT_WAIT && verdict != SPOTNIK_PEERS_VERDICT_PARKED)

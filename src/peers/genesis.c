@@ -184,7 +184,12 @@ static int no_founding(struct spotnik_peers *peers, const spotnik_job_status *st
     pthread_mutex_unlock(&peers->lock);
     if (ours && reading == SPOTNIK_READING_TORN && keeps_it(status))
         put_back(peers, highest, founding, status->step_committed, true);
-    return ours && reading != SPOTNIK_READING_UNREADABLE ? 0 : SPOTNIK_ERR_SYSTEM;
+    if (ours && reading != SPOTNIK_READING_UNREADABLE)
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                "%s/genesis-%llu cannot be read; remove it if it stays so and no "
+                                "member of that generation lives",
+                                peers->spec.directory, (unsigned long long)highest);
 }
 
 /* The youngest genesis, which is not older than ours. */
@@ -220,7 +225,8 @@ int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status 
         return 0;
     int rc = spotnik_genesis_highest(peers->spec.directory, &highest);
     if (rc != 0)
-        return SPOTNIK_ERR_SYSTEM;
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "%s cannot be listed",
+                                    peers->spec.directory);
     if (generation == 0)
         generation = generation_learn(peers, highest, founding);
     if (generation == 0)

@@ -77,6 +77,7 @@ struct spotnik_peers {
     /* what the record of the member said that we join by */
     uint64_t sponsor_founding, sponsor_generation;
     uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
+    char barred[300];      /* why no step is committed, with a lease */
     char warning[256];     /* what is wrong with the directory */
     char advice[256];      /* what should be better about it */
     char waiting[320];     /* what a search waits for */

@@ -89,6 +89,20 @@ static enum spotnik_peers_verdict judge_silent(const struct spotnik_sighting *en
     return SPOTNIK_PEERS_VERDICT_WAIT;
 }
 
+/* The kernel's word on its own process. Machines that were resumed from one snapshot of memory have
+ * one boot id, and each has processes of the other's numbers: so who answers under the key lives,
+ * whatever our kernel says. */
+static bool has_ended(const struct spotnik_record *record, const struct spotnik_question *question)
+{
+    bool answers = question->reply == SPOTNIK_PEERS_REPLY_IDLE
+                   || question->reply == SPOTNIK_PEERS_REPLY_PARKED
+                   || question->reply == SPOTNIK_PEERS_REPLY_IN_VIEW;
+    if (answers && spotnik_id_equal(question->answer.self.id, record->member.id))
+        return false;
+    return spotnik_process_life(&record->process) == SPOTNIK_LIFE_ENDED
+           || spotnik_peers_was_here(record);
+}
+
 enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *entry,
                                                const struct spotnik_question *question,
                                                const struct spotnik_peers_times *times, char *why,
@@ -100,8 +114,7 @@ enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *en
     wording.text[0] = '\0';
     if (entry->reading != SPOTNIK_READING_RECORD)
         return by_time(entry, reading_text(entry), times->stale_ns, wording, ret_hope_ns);
-    enum spotnik_liveness life = spotnik_process_life(&entry->record.process);
-    if (life == SPOTNIK_LIFE_ENDED || spotnik_peers_was_here(&entry->record))
+    if (has_ended(&entry->record, question))
         return SPOTNIK_PEERS_VERDICT_ENDED;
     if (entry->record.standing == SPOTNIK_STANDING_SEEKING)
         return SPOTNIK_PEERS_VERDICT_FREE;
@@ -123,5 +136,6 @@ enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *en
     case SPOTNIK_PEERS_REPLY_REFUSES:
         break;
     }
-    return judge_silent(entry, question, life, times->stale_ns, wording, ret_hope_ns);
+    return judge_silent(entry, question, spotnik_process_life(&entry->record.process),
+                        times->stale_ns, wording, ret_hope_ns);
 }

@@ -158,6 +158,21 @@ static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
     spotnik_engine_lease_set(peers->engine, peers->lease_ns);
 }
 
+/* In the status: whoever stands still says why. `guard`: of the look at the genesis. */
+static void barred_tell(struct spotnik_peers *peers, int rc, int guard)
+{
+    bool barred = spotnik_clock_boot_ns() >= peers->lease_ns;
+    const char *why = rc != 0      ? strerror(-rc)
+                      : guard != 0 ? spotnik_last_error()
+                                   : "it is about to be renewed";
+    pthread_mutex_lock(&peers->lock);
+    peers->barred[0] = '\0';
+    if (barred)
+        snprintf(peers->barred, sizeof peers->barred,
+                 "no step is committed, the lease on the peers directory ran out: %.220s", why);
+    pthread_mutex_unlock(&peers->lock);
+}
+
 /* Once the lease ran out others may have founded the job again, and a cleaner may have taken their
  * genesis. They put it back within one refresh. So if we see none for three refreshes, nobody has
  * founded in between. */
@@ -185,8 +200,10 @@ static void keep_directory(struct spotnik_peers *peers)
         superseded(peers, &status, &by);
         return;
     }
-    if (peers->lease)
+    if (peers->lease) {
         lease_renew(peers, begun_ns, rc == 0 && guard == 0);
+        barred_tell(peers, rc, guard);
+    }
     if (rc == 0) {
         sweep(peers, &status);
         witness_keep(peers);

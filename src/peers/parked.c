@@ -31,8 +31,7 @@ static void ask_all(struct survey *survey)
             (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
         survey->question[i].skipped =
             entry->reading != SPOTNIK_READING_RECORD
-            || spotnik_id_equal(entry->record.member.id, survey->self.self.id)
-            || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
+            || spotnik_id_equal(entry->record.member.id, survey->self.self.id);
     }
     spotnik_peers_ask(&survey->self, survey->question, watch->count, false);
     for (uint32_t i = 0; i < watch->count; i++)

@@ -165,7 +165,8 @@ bool spotnik_peers_is_youngest(struct spotnik_peers *peers)
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)
 {
     pthread_mutex_lock(&peers->lock);
-    const char *said = peers->warning[0] != '\0'   ? peers->warning
+    const char *said = peers->barred[0] != '\0'    ? peers->barred
+                       : peers->warning[0] != '\0' ? peers->warning
                        : peers->waiting[0] != '\0' ? peers->waiting
                                                    : peers->advice;
     snprintf(text, size, "%s", said);

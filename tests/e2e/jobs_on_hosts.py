@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.with_name("nemesis")))
 from hosts import CannotRunError, Hosts, ip
 
-__all__ = ["PORT", "SPOTNIK", "STALE_MS", "CannotRunError", "Hosts", "Worker", "World", "ip"]
+__all__ = ["PORT", "SPOTNIK", "STALE_MS", "WORKER", "CannotRunError", "Hosts", "Worker", "World", "ip"]
 
 SPOTNIK, WORKER = (os.path.abspath(word) for word in sys.argv[1:3])
 PATIENCE_S, STALE_MS, PORT = 90, 4000, 4100
@@ -100,7 +100,7 @@ class Worker:
 
     def __init__(self, world: World, host: int, prefix: tuple[str, ...], more: dict[str, str]) -> None:
         self.world, self.name = world, f"{host}:{len(world.workers)}"
-        self.step = self.size = self.exclusions = self.before = 0
+        self.step = self.epoch = self.size = self.exclusions = self.before = 0
         self.digest, self.last, self.errors, self.steps = "", "", [], []  # type: ignore[var-annotated]
         boot = f"{host}.{world.hosts.boots[host]}"
         environment = {
@@ -140,7 +140,7 @@ class Worker:
                 self.digest = words[2]
                 self.before = int(words[1])
                 self.steps.append(self.before)  # first, so that whoever sees a step finds it here
-                self.step, self.size = self.before, int(words[4])
+                self.step, self.epoch, self.size = self.before, int(words[3]), int(words[4])
             elif words[0] in ("excluded", "joined"):
                 self.exclusions += words[0] == "excluded"
                 self.before = 0

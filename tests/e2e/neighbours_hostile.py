@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What firewalls, operators and disks do to a job that runs. Part of neighbours.py, which says what each claims."""
+"""What firewalls, operators and disks do to a job that runs. Part of neighbours.py. Claims:
+
+  answered    a firewall answers what two members say, by a reset or by ICMP: one goes on, and when it
+              is over both are one job
+  deaf        of two hosts one does not hear the other: the same
+  hole_oneway  large packets vanish on one way only: both go on
+  hole_back   the same, and one is stopped and excluded meanwhile, either of them: it is back
+  swapped     another directory takes the folder's name, an empty one: newcomers join; one of another life of
+              the job: the members go on, or say why not
+  stranger_owner  the folder is taken from the user of the members: they go on, a newcomer founds nothing
+  copies      files of the folder are copied under other names: one job; after its loss a new one
+  full        the folder's disk is full: members go on, one dies, and a newcomer joins or says why not
+  moved       a host gets another address: the others go on, a member at the new one comes in"""
 
 from __future__ import annotations
 

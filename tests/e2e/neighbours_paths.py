@@ -1,5 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of neighbours.py in which paths between hosts break, wholly or for large packets."""
+"""Paths between hosts that break, wholly or for large packets. Part of neighbours.py. Claims:
+
+  oneway      of four hosts, one does not hear one other: nobody is excluded
+  five        of five hosts one pair does not reach each other: nobody is excluded
+  five_disjoint  of five hosts two pairs do not reach each other, the second a moment after the
+              first: nobody is excluded, and steps go on while both are broken
+  named       of four hosts one pair does not reach each other: every member tells, wherever it is asked
+  slow        a member whose caller takes seconds for a step, with large buckets: nobody accuses it
+  refused     of four hosts, firewalls refuse what goes between one pair: nobody is excluded
+  hole        a newcomer on a path that swallows large packets copies a large state, and is in
+  hole_apart  two hosts under ASP, which push and fetch by connections of their own, get on over such a path
+  forgotten   a firewall forgets all connections, and lets new ones pass: the hosts find each other
+              again by new ones
+  disjoint    of four hosts, two pairs do not reach each other: the ring that is left is found, and
+              nobody is excluded"""
 
 from __future__ import annotations
 
@@ -191,3 +205,6 @@ def hole_apart(world: World) -> None:
     rules = [world.hosts.rule(1, "INPUT", *LARGE)]
     print(f"    100 steps on after {world.go_on(members, 100):.2f} s")
     world.hosts.undo(rules)
+
+
+PATHS = (oneway, five, five_disjoint, named, slow, refused, hole, hole_apart, forgotten, disjoint)

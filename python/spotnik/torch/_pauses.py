@@ -141,6 +141,10 @@ class Pauses:
         """The step as the training counts."""
         return dataclasses.replace(step, number=self.trained + 1) if self.on else step
 
+    def received(self) -> None:
+        """The state is another's: whatever this member's loop took before, it did not take the last step of this."""
+        self.saw_step = False
+
     def step_trained(self, shown: bool, is_end_of_epoch: bool) -> None:
         """A step of the training was committed; `shown`: the program's loop took it."""
         if not self.on:

@@ -66,6 +66,7 @@ class Session(Applying):
                 self._end_without_job()
             if self.replica.after_begin(job):
                 self._known, self._settings_late = True, None
+                self.pauses.received()
                 self._received()
                 log.info("state received at step %d", step.number - 1)
             if self.pauses.is_open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -152,6 +153,43 @@ def test_a_member_that_was_stopped_goes_on_or_asks_for_a_restart(cluster: Make, 
     assert [member.status for member in job.members if member is not stopped] == [0, 0]
     assert stopped.status in (0, EXIT_INTERRUPTED)
     check(job)
+
+
+def one_comes_back_in_it(tell: Tell, victim: bool, go: str) -> None:
+    """The victim misses two steps, and receives its state in the pause after them: the others stay in it until then."""
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    spotnik.prepare(net, opt, pauses=3)
+    while spotnik.step() < 12:
+        loss = nn.functional.cross_entropy(net(data().tensors[0]), data().tensors[1])
+        if victim and spotnik.step() == 4:
+            tell(waits=True)  # to be stopped
+            while not Path(go).exists():
+                time.sleep(0.01)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        if spotnik.step() == 6:
+            tell(members=spotnik.size())  # of the step before
+            while spotnik.allreduce(int(spotnik.job().size == 3), "min") == 0:
+                pass
+    tell(done=spotnik.step(), digest=spotnik.job().digest)
+
+
+def test_one_that_comes_back_in_a_pause_is_excused(cluster: Make, tmp_path: Path) -> None:
+    """Its loop took a step before it was stopped, and none of those after which the pause is."""
+    job, go = cluster(), tmp_path / "go"
+    job.gather(3)
+    victim, *_ = [job.start(one_comes_back_in_it, victim=number == 0, go=str(go)) for number in range(3)]
+    for member, line in job.events():
+        if "waits" in line:
+            job.kill(member, signal.SIGSTOP)
+        elif line.get("members") == 2 and not go.exists():
+            go.touch()
+            job.kill(victim, signal.SIGCONT)
+    assert not job.errors()
+    assert [member.lines[-1]["done"] for member in job.members] == [12, 12, 12]
+    assert len({member.lines[-1]["digest"] for member in job.members}) == 1
 
 
 def one_is_killed_in_it(tell: Tell, victim: bool) -> None:

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All machines are lost, or all but one; members leave. Part of neighbours.py. Claims:
+
+  torn        all machines are lost, and the newest checkpoint is torn: new machines go on from the
+              one before
+  shrinking   four hosts lose two at once, then one more: the witness names those that are left
+  reboot      all machines lose power and come back at their addresses, one of them late: they go
+              on from the checkpoint within T and 10 s
+  leaving     two members do not reach each other, and one leaves on a notice: the other goes on
+  leaving3    two of three leave while the third is cut off: it goes on
+  alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
+              it founds nothing, and ends with SPOTNIK_ERR_PEERS
+  stranded    a member that is parked, with a step begun, goes when it is told to"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from jobs_on_hosts import STALE_MS, World, ip
+
+
+def complete(saved: Path) -> list[tuple[int, Path]]:
+    found = [(int(path.parent.name.split("-")[1]), path.parent) for path in saved.glob("step-*-*/manifest.json")]
+    return sorted(found)
+
+
+def torn(world: World) -> None:
+    saved = world.root / "checkpoints"
+    world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50", "SPOTNIK_CHECKPOINT_KEEP": "3"}
+    members = [world.start(0), world.start(1)]
+    world.until("two checkpoints", lambda: saved.exists() and len(complete(saved)) > 1)
+    for host in (0, 1):
+        world.hosts.power_off(host)
+    for worker in members:
+        worker.rest()
+    *_, (before, _), (newest, path) = complete(saved)
+    part = sorted(path.glob("part-*"))[0]
+    os.truncate(part, part.stat().st_size - 1)
+    world.forget_after(before)
+    new = [world.start(2), world.start(3)]
+    took = world.until("new machines to go on", lambda: any(w.step for w in new))
+    world.go_on(new)
+    first = min(w.steps[0] for w in new)
+    if first != before + 1:
+        world.fail(f"they go on with step {first}; the torn checkpoint is of {newest}, the one before of {before}")
+    print(f"    new machines go on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s), at step {first}")
+    for host in (0, 1):
+        world.hosts.power_on(host)
+
+
+def shrinking(world: World) -> None:
+    members = [world.start(host) for host in range(4)]
+    world.go_on(members)
+    for lost in ((0, 1), (2,)):
+        for host in lost:
+            ip("-n", f"{world.hosts.name}-sw", "link", "set", f"p{host}", "down")
+        for host in lost:
+            world.hosts.power_off(host)
+        left = members[max(lost) + 1 :]
+        took = world.go_on(left)
+        print(f"    {len(left)} left: they go on after {took:.2f} s (T = {STALE_MS / 1000:.0f} s)")
+        if len(world.foundings()) != 1:
+            world.fail(f"they had to found anew: {world.foundings()}")
+    for host in range(3):
+        world.hosts.power_on(host)
+    grown = [members[3], world.start(0), world.start(1)]
+    world.go_on(grown)
+
+
+def reboot(world: World) -> None:
+    saved = world.root / "checkpoints"
+    world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50"}
+    members = [world.start(0), world.start(1)]
+    founded = world.until("a founding, in a folder made for it", lambda: any(w.step for w in members))
+    world.until("a checkpoint", lambda: saved.exists() and len(complete(saved)) > 0)
+    for host in (0, 1):
+        world.hosts.power_off(host)
+    for worker in members:
+        worker.rest()
+    newest = complete(saved)[-1][0]
+    world.forget_after(newest)
+    for host in (0, 1):
+        world.hosts.power_on(host)
+    first = world.start(0)
+    took = world.until("the first machine to go on", lambda: first.step > 0)
+    if first.steps[0] != newest + 1:
+        world.fail(f"it goes on with step {first.steps[0]} after checkpoint {newest}")
+    if took > STALE_MS / 1000 + max(
+        10, 10 * founded
+    ):  # a machine on which a founding without T takes long is given more
+        world.fail(f"it took {took:.1f} s; a founding without T took {founded:.1f} s")
+    print(f"    the first machine goes on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s)")
+    world.go_on([first, world.start(1)])
+
+
+def leave_apart(world: World, count: int, leavers: int) -> None:
+    members = [world.start(host) for host in range(count)]
+    world.go_on(members)
+    pairs = [(one, two) for one in range(leavers) for two in range(leavers, count)]
+    rules = [world.hosts.drop(*ends) for one, two in pairs for ends in ((one, two), (two, one))]
+    for worker in members[:leavers]:
+        worker.process.send_signal(signal.SIGTERM)
+    step, begun = members[-1].step, time.monotonic()
+    world.until(
+        "the one that is left to go on, or the others to end",
+        lambda: members[-1].step > step + 20 or all(w.process.poll() is not None for w in members[:leavers]),
+    )
+    for worker in members[:leavers]:
+        worker.process.kill()  # of two the witness may have named the other: the leaver is parked
+        worker.rest()
+    # on a busy machine they exclude it first: what they made without it is lost with them
+    world.forget_after(members[-1].step)
+    print(f"    the leavers: {[w.last for w in members[:leavers]]}")
+    world.until(
+        "the one that is left to go on", lambda: members[-1].step > step + 20 or members[-1].process.poll() is not None
+    )
+    took = time.monotonic() - begun
+    if members[-1].process.poll() is not None:
+        world.fail("it has ended")
+    print(f"    the one that is left goes on after {took:.1f} s; {world.foundings()}")
+    world.hosts.undo(rules)
+    world.go_on([members[-1], world.start(0)])
+
+
+def leaving(world: World) -> None:
+    leave_apart(world, 2, 1)
+
+
+def leaving3(world: World) -> None:
+    leave_apart(world, 3, 2)
+
+
+def alone(world: World) -> None:
+    """Excluded twice within a minute, it waits for a second before it joins again."""
+    members = [world.start(host) for host in range(3)]
+    world.go_on(members)
+    last = members[2]
+    for turn in (1, 2):
+        last.process.send_signal(signal.SIGSTOP)
+        world.go_on(members[:2])
+        last.process.send_signal(signal.SIGCONT)
+        world.until("it to learn of that", lambda turn=turn: last.exclusions == turn)
+        if turn == 1:
+            world.go_on(members)
+    step = last.step
+    for host in (0, 1):
+        world.hosts.power_off(host)
+    begun = time.monotonic()
+    for worker in members[:2]:
+        worker.rest()
+    if last.exclusions == 2 and last.step == step:
+        world.forget_after(step)  # what they made without it is lost with them
+    world.until("it to end", lambda: last.process.poll() is not None)
+    last.rest()
+    print(f"    it ends after {time.monotonic() - begun:.1f} s at step {last.step}; {world.foundings()}: {last.errors}")
+    if world.foundings() != ["genesis-1"]:
+        world.fail("it has founded")
+    if not any("-100" in error and "went on without this member" in error for error in last.errors):
+        world.fail("it says something else than SPOTNIK_ERR_PEERS, or not what its user is to do")
+
+
+def stranded(world: World) -> None:
+    world.more = {"WORKER_PATIENCE_MS": "1500"}
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    rules = [world.hosts.drop(0, 1), world.hosts.drop(1, 0)]
+    world.until("the one that the witness names to go on alone", lambda: any(w.size == 1 for w in members))
+    staying, parked = sorted(members, key=lambda w: w.size)
+    parked.process.send_signal(signal.SIGTERM)
+    took = world.until("the parked one to go", lambda: parked.process.poll() is not None)
+    if parked.process.returncode != 75:
+        world.fail(f"it ended with {parked.process.returncode}")
+    print(f"    the parked one went after {took:.1f} s: {parked.last}")
+    world.go_on([staying])
+    world.hosts.undo(rules)
+    world.go_on([staying, world.start(1 if staying is members[0] else 0)])
+
+
+LOSSES = (torn, shrinking, reboot, leaving, leaving3, alone, stranded)
