@@ -228,6 +228,11 @@ void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot
     engine->lease_until_ns = until_boot_ns;
 }
 
+void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns, uint64_t stale_ns)
+{
+    (void)engine, (void)begun_boot_ns, (void)stale_ns; /* of its own time, which never stops here */
+}
+
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
 {
     (void)engine, (void)ns, (void)of_ns;

@@ -89,7 +89,12 @@ struct spotnik_engine {
         uint64_t heard_ns;          /* 0: nobody */
     } called[SPOTNIK_CALLERS_KEPT]; /* processes that asked us for the job lately */
     uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
-    int ended;         /* for good, 0: not; and why */
+    struct {
+        uint64_t look_ns, event_ns; /* CLOCK_BOOTTIME: when the last look at the folder began (0:
+                                     * there is no folder), and the last event */
+        uint64_t stale_ns;          /* others wait so long for us */
+    } awake;
+    int ended; /* for good, 0: not; and why */
     char end[400];
     struct spotnik_founding past;       /* of the last view that we were in */
     struct spotnik_encounter encounter; /* not taken yet */

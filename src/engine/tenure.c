@@ -53,10 +53,24 @@ static void bar(struct spotnik_engine *engine, bool barred)
         spotnik_engine_kick(engine);
 }
 
+/* The process was stopped, and others may have founded the job again meanwhile. Where events went
+ * on it is the folder that hangs, and training does not wait for a folder. */
+static bool was_stopped(const struct spotnik_engine *engine, uint64_t now_ns)
+{
+    uint64_t stale_ns = engine->awake.stale_ns;
+    return engine->awake.look_ns != 0
+           && spotnik_time_since(now_ns, engine->awake.look_ns) > stale_ns - stale_ns / 16
+           && spotnik_time_since(now_ns, engine->awake.event_ns) > stale_ns / 2;
+}
+
 /* Before each event: one of them may complete a step. */
 void spotnik_lease_check(struct spotnik_engine *engine)
 {
-    if (engine->lease_ns == 0 || spotnik_clock_boot_ns() < engine->lease_ns)
+    uint64_t now_ns = spotnik_clock_boot_ns();
+    if (was_stopped(engine, now_ns))
+        engine->lease_ns = now_ns;
+    engine->awake.event_ns = now_ns;
+    if (engine->lease_ns == 0 || now_ns < engine->lease_ns)
         return;
     spotnik_recorder_bar(engine->recorder, true);
     spotnik_core_bar(engine->core, true);
@@ -67,6 +81,19 @@ void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot
     spotnik_engine_lock(engine);
     engine->lease_ns = until_boot_ns;
     if (engine->ended == 0 && spotnik_clock_boot_ns() < until_boot_ns)
+        bar(engine, false);
+    spotnik_engine_unlock(engine);
+}
+
+void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns, uint64_t stale_ns)
+{
+    spotnik_engine_lock(engine);
+    bool barred = engine->lease_ns != 0 && begun_boot_ns >= engine->lease_ns;
+    engine->awake.look_ns = begun_boot_ns;
+    engine->awake.stale_ns = stale_ns;
+    if (barred)
+        engine->lease_ns = 0;
+    if (barred && engine->ended == 0)
         bar(engine, false);
     spotnik_engine_unlock(engine);
 }

@@ -203,6 +203,8 @@ static void keep_directory(struct spotnik_peers *peers)
     if (peers->lease) {
         lease_renew(peers, begun_ns, rc == 0 && guard == 0);
         barred_tell(peers, rc, guard);
+    } else {
+        spotnik_engine_looked(peers->engine, begun_ns, peers->times.stale_ns);
     }
     if (rc == 0) {
         sweep(peers, &status);

@@ -89,6 +89,30 @@ static void commits_need_the_lease(void **state)
     spotnik_engine_free(member.engine, true);
 }
 
+/* Stopped for longer than others wait: nothing is committed before a look that began after that. */
+static void one_that_was_stopped_looks_first(void **state)
+{
+    (void)state;
+    struct seeker member;
+    spotnik_step step;
+    seeker_open(&member, 1, 0);
+    spotnik_engine_found(member.engine, NULL, NULL);
+    spotnik_engine_patience_set(member.engine, SECOND / 10);
+    uint64_t before_ns = boot_ns();
+    spotnik_engine_looked(member.engine, before_ns, 3600 * SECOND);
+    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
+    spotnik_engine_looked(member.engine, before_ns, 2); /* so it was away for longer than that */
+    assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
+    spotnik_engine_looked(member.engine, before_ns, 3600 * SECOND); /* a look of before */
+    assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
+    spotnik_engine_patience_set(member.engine, 0);
+    spotnik_engine_looked(member.engine, boot_ns(), 3600 * SECOND);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    spotnik_engine_free(member.engine, true);
+}
+
 /* While the directory cannot be written the lease runs out, and comes back with the directory. */
 static void the_lease_follows_the_directory(void **state)
 {
@@ -166,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
         cmocka_unit_test(commits_need_the_lease),
+        cmocka_unit_test(one_that_was_stopped_looks_first),
         cmocka_unit_test_setup_teardown(the_lease_follows_the_directory, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(records_follow_no_link, directory_make, directory_clear),
