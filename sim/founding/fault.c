@@ -217,7 +217,7 @@ static void clean(const char *prefix, bool half)
         world_tell("a cleaner %s %s", half ? "tears" : "removes", entry->d_name);
         snprintf(path, sizeof path, "%s/%s", world.folder, entry->d_name);
         if (half)
-            (void)!truncate(path, 40);
+            (void)!truncate(path, TORN_BYTES);
         else
             unlink(path);
     }

@@ -17,6 +17,7 @@
 #define PROCESSES_CALM 32 /* of them, for the time after everything has healed */
 #define LINEAGES_MAX 32
 #define VIEW_MAX 16
+#define TORN_BYTES 40 /* of a file that a cleaner tore; a whole one has more */
 
 #define TICK_NS (50 * SPOTNIK_MS)
 
