@@ -383,14 +383,15 @@ static int make(struct request *request, const char *csv, char **command)
     struct spotnik_fault fault;
     const char *folder = folder_of(request, csv);
     request->terms.command = command;
-    int refused = terms_check(request);
-    if (refused != 0)
-        return refused;
-    if (bag_make(folder, csv, &request->terms, request->input, &fault) != 0) {
+    int status = terms_check(request);
+    if (status == 0 && bag_make(folder, csv, &request->terms, request->input, &fault) != 0) {
         fprintf(stderr, "spotnik bag: %s\n", fault.text);
-        return 1;
+        status = 1;
+    } else if (status == 0) {
+        status = bag_loop(folder, &request->options);
     }
-    return bag_loop(folder, &request->options);
+    bag_words_free(request->terms.resume);
+    return status;
 }
 
 static int add(const char *folder, const char *csv)
