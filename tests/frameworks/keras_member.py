@@ -46,12 +46,21 @@ class Batches(keras.utils.PyDataset):
         return self.x[part], self.y[part]
 
 
+def loader(x: Any, y: Any, batch: int, shuffle: bool) -> Any:
+    from torch import from_numpy
+    from torch.utils.data import DataLoader, TensorDataset
+
+    return DataLoader(TensorDataset(from_numpy(x), from_numpy(y)), batch_size=batch, shuffle=shuffle)
+
+
 def sharded(kind: str, x: Any, y: Any, batch: int) -> Any:
     """The same batches in the same order, in each kind of data set."""
     if kind == "arrays":
         return spotnik.keras.shard((x, y), batch_size=batch, shuffle=False)
     if kind == "pydataset":
         return spotnik.keras.shard(Batches(x, y, batch))
+    if kind == "loader":
+        return spotnik.keras.shard(loader(x, y, batch, shuffle=False))
     import tensorflow as tf
 
     if kind == "tf.data":
@@ -175,6 +184,9 @@ def main(settings: dict[str, Any]) -> None:
     )
     verbose = settings.get("verbose", 0)
     given = {"epochs": settings["epochs"], "verbose": verbose, "validation_data": (images[:200], labels[:200])}
+    if settings.get("split"):
+        given["validation_split"] = settings["split"]
+        del given["validation_data"]
     if settings.get("class_weight"):
         given["class_weight"] = {number: 1 + number / 10 for number in range(10)}
     if settings.get("steps"):

@@ -97,9 +97,12 @@ class Driver:
             )
         given = inspect.signature(self._fit).bind(x, *arguments, **named).arguments
         given.pop("x")
+        split = given.pop("validation_split", None)
+        if split and given.get("validation_data") is None:
+            x, given["validation_data"] = x.split(split)
         x.class_weight = given.pop("class_weight", None)
-        for name in ("y", "batch_size", "sample_weight", "validation_split"):
-            if given.pop(name, None) not in (None, 0.0):
+        for name in ("y", "batch_size", "sample_weight"):
+            if given.pop(name, None) is not None:
                 raise ArgumentError(f"fit({name}=...) cannot be split among members; give it to spotnik.keras.shard()")
         given.pop("shuffle", None)
         self._bind(x, given.pop("steps_per_epoch", None))
