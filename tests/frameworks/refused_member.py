@@ -42,7 +42,7 @@ def refused_models() -> None:
     refused("longer", lambda: model.fit(shard(tuple(map(np.concatenate, zip(data, data))))))
     leave()
     large = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2200), keras.layers.Dense(2200)])
-    large.compile(DistributedOptimizer(keras.optimizers.SGD()), "mse")
+    large.compile(DistributedOptimizer(keras.optimizers.SGD()), keras.losses.MeanSquaredError(reduction="sum"))
     stopping = keras.callbacks.EarlyStopping("loss", restore_best_weights=True)
     large.fit(shard((data[0], np.zeros((4, 2200), "float32"))), callbacks=[stopping], verbose=0)
 

@@ -90,6 +90,7 @@ def test_what_members_cannot_share_is_refused() -> None:
         words |= {"cached": "say .cache() behind it"}
         assert "every member reads all of it" in done.output, "counted data are not called so"
     assert "keeps 18 MiB of weights, and more than 16 do not travel" in done.output, done.output[-3000:]
+    assert done.output.count("sums over a member's share") == 1, done.output[-3000:]
     told = {line["refused"]: line["words"] for line in done.of("refused")}
     assert told.keys() == words.keys(), done.output[-3000:]
     assert not {name: told[name] for name in words if words[name] not in told[name]}

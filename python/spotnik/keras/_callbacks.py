@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from ..errors import ArgumentError
-from ..watching import logger
+from ._notes import tell_too_large
 
 if TYPE_CHECKING:
     from ._driver import Driver
@@ -98,7 +98,8 @@ def chain(driver: Driver, given: Any, verbose: Any, epochs: int) -> Any:
     others = [one for one in own if one is not first]
     first.driver = driver
     driver.callbacks = others
-    _tell_too_large(driver, others)
+    if any(getattr(one, "restore_best_weights", False) for one in others):
+        tell_too_large(driver.model, _BLOB_MAX)
     steps = driver.steps_per_epoch or -(-driver.settings.samples // driver.settings.batch)
     made = keras.callbacks.CallbackList(
         [first, *others, _Last(first)],
@@ -118,20 +119,6 @@ def chain(driver: Driver, given: Any, verbose: Any, epochs: int) -> Any:
         if not isinstance(one, (Callback, _Last)):
             _keep_to_the_job(driver, one)
     return made
-
-
-def _tell_too_large(driver: Driver, callbacks: Sequence[Any]) -> None:
-    """A member that joins would end with other weights than the rest, and nobody could see why."""
-    keeps = any(getattr(one, "restore_best_weights", False) for one in callbacks)
-    size = sum(int(np.prod(one.shape)) * 4 for one in driver.model.weights)
-    if keeps and size > _BLOB_MAX:
-        logger.warning(
-            "EarlyStopping(restore_best_weights=True) keeps %d MiB of weights, and more than %d do not travel: a "
-            "member that joins ends with other weights than the rest. In its place say ModelCheckpoint(FILE, "
-            "save_best_only=True, save_weights_only=True), and model.load_weights(FILE) after fit()",
-            size >> 20,
-            _BLOB_MAX >> 20,
-        )
 
 
 def _keep_to_the_job(driver: Driver, callback: Any) -> None:

@@ -23,6 +23,7 @@ from . import _callbacks
 from ._data import Shard
 from ._exchange import Exchange, frozen
 from ._logs import Said, numbers_of, of_no_metric
+from ._notes import tell_sums
 from ._optimizer import distributed, keeping
 from ._strategy import Strategy, chosen
 from ._values import KINDS, METRICS, TRAINED, Values
@@ -80,6 +81,7 @@ class Driver:
             if getattr(model, "steps_per_execution", 1) != 1:
                 raise ArgumentError("steps_per_execution must be 1: members may come and go between any two steps")
             self._adopt(model.optimizer)
+            tell_sums(model)
             model.train_function = None
             self._make(force)
             self._inner = model.train_function
