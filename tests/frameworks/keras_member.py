@@ -46,6 +46,10 @@ class Batches(keras.utils.PyDataset):
         return self.x[part], self.y[part]
 
 
+def weights_of(y: Any) -> Any:
+    return 1 + y.astype("float32") / 10
+
+
 def loader(x: Any, y: Any, batch: int, shuffle: bool) -> Any:
     from torch import from_numpy
     from torch.utils.data import DataLoader, TensorDataset
@@ -57,14 +61,17 @@ def sharded(kind: str, x: Any, y: Any, batch: int) -> Any:
     """The same batches in the same order, in each kind of data set."""
     if kind == "arrays":
         return spotnik.keras.shard((x, y), batch_size=batch, shuffle=False)
+    if kind == "weighted":
+        return spotnik.keras.shard((x, y, weights_of(y)), batch_size=batch, shuffle=False)
     if kind == "pydataset":
         return spotnik.keras.shard(Batches(x, y, batch))
     if kind == "loader":
         return spotnik.keras.shard(loader(x, y, batch, shuffle=False))
     import tensorflow as tf
 
-    if kind == "tf.data":
-        return spotnik.keras.shard(tf.data.Dataset.from_tensor_slices((x, y)).batch(batch))
+    if kind in ("tf.data", "repeated"):
+        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch)
+        return spotnik.keras.shard(data if kind == "tf.data" else data.repeat().prefetch(1))
     lines = tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda _x, _y: True)  # no random access behind this
     return spotnik.keras.shard(lines.batch(batch))
 
@@ -192,6 +199,8 @@ def main(settings: dict[str, Any]) -> None:
     if settings.get("steps"):
         on_batches(model, images, labels, settings)
         return
+    if settings.get("data") == "weighted" and plain:
+        given["sample_weight"] = weights_of(labels)
     if plain:
         history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, **given)
     else:

@@ -115,9 +115,21 @@ def _shuffles(data: Any, kept: bool = True) -> list[Any]:
     return [*own, *(one for stage in inputs for one in _shuffles(stage, kept))]
 
 
+def _without_repeat(data: Any) -> Any:
+    """The pipeline before an endless ``repeat()`` at its end: ``fit`` of sharded data repeats them by itself."""
+    one = data
+    while "Prefetch" in type(one).__name__:
+        [one] = one._inputs()
+    if "Repeat" in type(one).__name__ and int(one.cardinality()) == -1:
+        return _without_repeat(one._inputs()[0])
+    return data
+
+
 def tf_source(data: Any, shuffle: bool) -> Batches:
     """Batches of a tf.data pipeline: by index where it has random access, else counted."""
     import tensorflow as tf
+
+    data = _without_repeat(data)
 
     def plain(batch: Any) -> Batch:
         return map_arrays(lambda one: one.numpy() if hasattr(one, "numpy") else np.asarray(one), batch)
@@ -129,7 +141,10 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
             "shuffle(..., seed=1), or take it out and give shard() the arrays, which it shuffles"
         )
     if count == tf.data.INFINITE_CARDINALITY:
-        raise ArgumentError("an endless tf.data pipeline has no epochs to share; take repeat() out, fit() repeats it")
+        raise ArgumentError(
+            "an endless tf.data pipeline has no epochs to share; take repeat() out: fit() repeats it. Behind all of it, "
+            "repeat() may stay"
+        )
     if count >= 0:
         try:
             plain(tf.data.experimental.at(data, 0))
