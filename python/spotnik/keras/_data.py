@@ -142,7 +142,7 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
         )
     if count == tf.data.INFINITE_CARDINALITY:
         raise ArgumentError(
-            "an endless tf.data pipeline has no epochs to share; take repeat() out: fit() repeats it. Behind all of it, "
+            "an endless tf.data pipeline has no epochs to share; take repeat() out: fit() repeats it. Behind all else "
             "repeat() may stay"
         )
     if count >= 0:
