@@ -40,6 +40,7 @@ def refused_models() -> None:
     model.compile(DistributedOptimizer(keras.optimizers.SGD()), "mse")
     model.fit(shard(data), callbacks=[Callback()], verbose=0)
     refused("longer", lambda: model.fit(shard(tuple(map(np.concatenate, zip(data, data))))))
+    refused("shared", lambda: model.fit(shard(data), validation_data=shard(data)))
     leave()
     large = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2200), keras.layers.Dense(2200)])
     large.compile(DistributedOptimizer(keras.optimizers.SGD()), keras.losses.MeanSquaredError(reduction="sum"))

@@ -102,6 +102,8 @@ class Driver:
         split = given.pop("validation_split", None)
         if split and given.get("validation_data") is None:
             x, given["validation_data"] = x.split(split)
+        if isinstance(given.get("validation_data"), Shard):
+            raise ArgumentError("validation data are each member's own, and whole: give them to fit() without shard()")
         x.class_weight = given.pop("class_weight", None)
         for name in ("y", "batch_size", "sample_weight"):
             if given.pop(name, None) is not None:
