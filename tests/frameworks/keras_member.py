@@ -135,7 +135,8 @@ class DenseAdam(keras.optimizers.Adam):
 
 def optimizer_of(settings: dict[str, Any]) -> Any:
     """Its rate follows a schedule, unless a callback is to change it."""
-    rate: Any = 3e-3 if settings.get("folder") else keras.optimizers.schedules.CosineDecay(3e-3, 500)
+    decay = keras.optimizers.schedules.CosineDecay(3e-3, 500)
+    rate: Any = 3e-3 if settings.get("folder") or settings.get("scheduler") else decay
     kinds = {"adam": keras.optimizers.Adam, "dense": DenseAdam, "sgd": keras.optimizers.SGD}
     more = {"clipnorm": None if settings.get("unclipped") else 1.0, **settings.get("of_optimizer", {})}
     optimizer = kinds[settings.get("optimizer", "adam")](rate, **more)
@@ -201,13 +202,15 @@ def main(settings: dict[str, Any]) -> None:
         return
     if settings.get("data") == "weighted" and plain:
         given["sample_weight"] = weights_of(labels)
+    # It changes the rate at the begin of an epoch, by what the rate was.
+    scheduler = [keras.callbacks.LearningRateScheduler(lambda _, rate: rate / 2)] if settings.get("scheduler") else []
     if plain:
-        history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, **given)
+        history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, callbacks=scheduler, **given)
     else:
         data = sharded(settings.get("data", "arrays"), images, labels, settings["batch"])
         if settings.get("steps_per_epoch"):
             given["steps_per_epoch"] = settings["steps_per_epoch"]
-        more = watching(settings["folder"]) if settings.get("folder") else []
+        more = watching(settings["folder"]) if settings.get("folder") else scheduler
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
     rate = 0.0 if settings.get("several") else float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))

@@ -192,6 +192,20 @@ def test_fits_that_go_on_after_the_loss_of_all(tmp_path: Path) -> None:
     assert done.end == 5 * (10 + 1) and done.check_digests() >= 2
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_callback_that_changes_the_rate_before_the_first_step(backend: str, tmp_path: Path) -> None:
+    face = Face("keras_member.py", backend, {**SIZE, "samples": 500, "batch": 50, "scheduler": True})
+    weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
+    plain = run(face, weights=weights, plain=True)
+    done = _well(run(face, "3", weights=three))
+    assert done.check_digests() >= 2
+    assert distance(three, weights) < ROUNDING
+    _same_history(done, plain)
+    done = _well(run_with_kills(face, 12, 0.5))
+    assert done.check_digests() >= 1
+    assert {line["rate"] for line in done.of("updates")} == {plain.of("updates")[0]["rate"]}
+
+
 def test_several_optimizers_of_a_train_step_are_refused() -> None:
     done = run(Face("keras_member.py", BACKENDS[0], {**SIZE, "own_step": True, "steals": True}))
     assert done.status != 0 and "keras.optimizers.MultiOptimizer" in done.output, done.output[-3000:]
