@@ -44,11 +44,18 @@ def main(settings: dict[str, Any]) -> None:
     part = slice(hvd.rank(), None, hvd.size())
     if settings.get("elastic"):
         warm = {"steps_per_epoch": 1, "epochs": 1, "batch_size": settings["batch"], "verbose": 0}
+
+        def reset() -> None:
+            import tensorflow as tf
+
+            tf.keras.backend.set_value(model.optimizer.lr, 0.001 * hvd.size())
+            model.fit(images, labels, **warm)
+
         if settings.get("warm"):  # as an example does: before elastic.run, and when members came or went
             model.fit(images, labels, **warm)
         state = hvd.elastic.KerasState(model, batch=0, epoch=0)
         if settings.get("warm"):
-            state.register_reset_callbacks([lambda: model.fit(images, labels, **warm)])
+            state.register_reset_callbacks([reset])
 
         @hvd.elastic.run
         def train(state: Any) -> None:

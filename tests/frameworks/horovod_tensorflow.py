@@ -85,7 +85,7 @@ def elastic(settings: dict[str, Any]) -> None:
                 state.commit()
 
     def reset() -> None:
-        optimizer.learning_rate.assign(0.001 * hvd.size())
+        optimizer.lr.assign(0.001 * hvd.size())
 
     state = hvd.elastic.TensorFlowKerasState(model, optimizer, batch=0)
     state.register_reset_callbacks([reset])

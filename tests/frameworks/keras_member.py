@@ -46,16 +46,32 @@ class Batches(keras.utils.PyDataset):
         return self.x[part], self.y[part]
 
 
+def weights_of(y: Any) -> Any:
+    return 1 + y.astype("float32") / 10
+
+
+def loader(x: Any, y: Any, batch: int, shuffle: bool) -> Any:
+    from torch import from_numpy
+    from torch.utils.data import DataLoader, TensorDataset
+
+    return DataLoader(TensorDataset(from_numpy(x), from_numpy(y)), batch_size=batch, shuffle=shuffle)
+
+
 def sharded(kind: str, x: Any, y: Any, batch: int) -> Any:
     """The same batches in the same order, in each kind of data set."""
     if kind == "arrays":
         return spotnik.keras.shard((x, y), batch_size=batch, shuffle=False)
+    if kind == "weighted":
+        return spotnik.keras.shard((x, y, weights_of(y)), batch_size=batch, shuffle=False)
     if kind == "pydataset":
         return spotnik.keras.shard(Batches(x, y, batch))
+    if kind == "loader":
+        return spotnik.keras.shard(loader(x, y, batch, shuffle=False))
     import tensorflow as tf
 
-    if kind == "tf.data":
-        return spotnik.keras.shard(tf.data.Dataset.from_tensor_slices((x, y)).batch(batch))
+    if kind in ("tf.data", "repeated"):
+        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch)
+        return spotnik.keras.shard(data if kind == "tf.data" else data.repeat().prefetch(1))
     lines = tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda _x, _y: True)  # no random access behind this
     return spotnik.keras.shard(lines.batch(batch))
 
@@ -119,7 +135,8 @@ class DenseAdam(keras.optimizers.Adam):
 
 def optimizer_of(settings: dict[str, Any]) -> Any:
     """Its rate follows a schedule, unless a callback is to change it."""
-    rate: Any = 3e-3 if settings.get("folder") else keras.optimizers.schedules.CosineDecay(3e-3, 500)
+    decay = keras.optimizers.schedules.CosineDecay(3e-3, 500)
+    rate: Any = 3e-3 if settings.get("folder") or settings.get("scheduler") else decay
     kinds = {"adam": keras.optimizers.Adam, "dense": DenseAdam, "sgd": keras.optimizers.SGD}
     more = {"clipnorm": None if settings.get("unclipped") else 1.0, **settings.get("of_optimizer", {})}
     optimizer = kinds[settings.get("optimizer", "adam")](rate, **more)
@@ -175,18 +192,25 @@ def main(settings: dict[str, Any]) -> None:
     )
     verbose = settings.get("verbose", 0)
     given = {"epochs": settings["epochs"], "verbose": verbose, "validation_data": (images[:200], labels[:200])}
+    if settings.get("split"):
+        given["validation_split"] = settings["split"]
+        del given["validation_data"]
     if settings.get("class_weight"):
         given["class_weight"] = {number: 1 + number / 10 for number in range(10)}
     if settings.get("steps"):
         on_batches(model, images, labels, settings)
         return
+    if settings.get("data") == "weighted" and plain:
+        given["sample_weight"] = weights_of(labels)
+    # It changes the rate at the begin of an epoch, by what the rate was.
+    scheduler = [keras.callbacks.LearningRateScheduler(lambda _, rate: rate / 2)] if settings.get("scheduler") else []
     if plain:
-        history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, **given)
+        history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, callbacks=scheduler, **given)
     else:
         data = sharded(settings.get("data", "arrays"), images, labels, settings["batch"])
         if settings.get("steps_per_epoch"):
             given["steps_per_epoch"] = settings["steps_per_epoch"]
-        more = watching(settings["folder"]) if settings.get("folder") else []
+        more = watching(settings["folder"]) if settings.get("folder") else scheduler
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
     rate = 0.0 if settings.get("several") else float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))

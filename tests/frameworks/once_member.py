@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras_member import Batches, Tell, sharded
+from keras_member import Batches, Tell, loader, sharded
 
 import spotnik.keras
 
@@ -48,6 +48,13 @@ def given(kind: str, x: Any, y: Any, batch: int) -> Any:
     if kind == "pydataset":
         np.random.seed(None)
         return spotnik.keras.shard(Shuffling(x, y, batch))
+    if kind == "loader":
+        return spotnik.keras.shard(loader(x, y, batch, shuffle=True))
+    if kind == "cached":  # as image_dataset_from_directory(..., seed=3).cache()
+        import tensorflow as tf
+
+        lines = tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda _x, _y: True).shuffle(100, seed=3)
+        return spotnik.keras.shard(lines.batch(batch).cache().prefetch(1))
     return sharded(kind, x, y, batch)
 
 

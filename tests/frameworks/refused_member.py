@@ -12,7 +12,7 @@ import numpy as np
 from member import tell
 
 from spotnik import SpotnikError
-from spotnik.keras import Callback, DistributedOptimizer, shard
+from spotnik.keras import Callback, DistributedOptimizer, leave, shard
 
 
 class Endless(keras.utils.PyDataset):
@@ -40,6 +40,12 @@ def refused_models() -> None:
     model.compile(DistributedOptimizer(keras.optimizers.SGD()), "mse")
     model.fit(shard(data), callbacks=[Callback()], verbose=0)
     refused("longer", lambda: model.fit(shard(tuple(map(np.concatenate, zip(data, data))))))
+    refused("shared", lambda: model.fit(shard(data), validation_data=shard(data)))
+    leave()
+    large = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2200), keras.layers.Dense(2200)])
+    large.compile(DistributedOptimizer(keras.optimizers.SGD()), keras.losses.MeanSquaredError(reduction="sum"))
+    stopping = keras.callbacks.EarlyStopping("loss", restore_best_weights=True)
+    large.fit(shard((data[0], np.zeros((4, 2200), "float32"))), callbacks=[stopping], verbose=0)
 
 
 def main() -> None:
@@ -47,6 +53,7 @@ def main() -> None:
     refused_models()
     refused("generator", lambda: shard(one for one in [(np.zeros((2, 3)), np.zeros(2))]))
     refused("endless", lambda: shard(Endless()))
+    refused("listed", lambda: shard((np.zeros((2, 3)), [0, 1])))
     if keras.backend.backend() != "tensorflow":
         return
     import tensorflow as tf
@@ -58,6 +65,8 @@ def main() -> None:
     refused("unseeded", lambda: shard(lines.shuffle(4).batch(2).prefetch(1)))
     refused("anew", lambda: shard(lines.filter(lambda _: True).shuffle(4, seed=1).batch(2)))
     shard(lines.shuffle(4, seed=1).batch(2).prefetch(1))
+    refused("cached", lambda: shard(lines.filter(lambda _: True).cache().shuffle(4, seed=1).batch(2)))
+    shard(lines.filter(lambda _: True).shuffle(4, seed=1).batch(2).cache())
     shard(lines.filter(lambda _: True).shuffle(4, seed=1, reshuffle_each_iteration=False).batch(2))
 
 

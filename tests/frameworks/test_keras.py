@@ -21,6 +21,7 @@ HAS_TENSORFLOW = "tensorflow" in BACKENDS
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("keras"), reason="keras is not in this environment")
 with_tensorflow = pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not in this environment")
+with_torch = pytest.mark.skipif("torch" not in BACKENDS, reason="torch is not in this environment")
 
 
 def _well(done: Run) -> Run:
@@ -51,7 +52,10 @@ def _saved(done: Run) -> list[str]:
 DATA = [
     pytest.param(BACKENDS[0], {"data": "pydataset"}, id="pydataset"),
     pytest.param("tensorflow", {"data": "tf.data"}, id="tf.data", marks=with_tensorflow),
+    pytest.param("tensorflow", {"data": "repeated"}, id="tf.data-repeated", marks=with_tensorflow),
     pytest.param("tensorflow", {"data": "counted"}, id="tf.data-counted", marks=with_tensorflow),
+    pytest.param("torch", {"data": "loader"}, id="loader", marks=with_torch),
+    pytest.param(BACKENDS[0], {"data": "weighted"}, id="weighted"),
     *(pytest.param(name, {"data": "arrays"}, id=f"arrays-{name}") for name in BACKENDS),
 ]
 
@@ -60,10 +64,20 @@ DATA = [
 def test_uneven_batches_of_all_kinds(backend: str, more: dict[str, object], tmp_path: Path) -> None:
     face = Face("keras_member.py", backend, UNEVEN)
     weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
-    plain = run(face, weights=weights, plain=True)
+    plain = run(face, weights=weights, plain=True, **more)
     done = _well(run(face, "3", weights=three, **more))
     assert distance(three, weights) < ROUNDING
     assert done.end == 2 * 11 + 2, "two epochs of 11 batches, and their ends"
+    _same_history(done, plain)
+
+
+def test_a_split_for_validation(tmp_path: Path) -> None:
+    face = Face("keras_member.py", BACKENDS[0], {**UNEVEN, "split": 0.2})
+    weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
+    plain = run(face, weights=weights, plain=True)
+    done = _well(run(face, "3", weights=three))
+    assert distance(three, weights) < ROUNDING
+    assert done.end == 2 * 9 + 2, "two epochs of 824 samples, and their ends"
     _same_history(done, plain)
 
 
@@ -71,11 +85,15 @@ def test_what_members_cannot_share_is_refused() -> None:
     done = run(Face("refused_member.py", BACKENDS[0], {}))
     words = {"generator": "a generator cannot begin where the others are", "endless": "an endless PyDataset"}
     words |= {"unprepared": "or call spotnik.keras.prepare(model)", "elsewhere": "keras.optimizers.MultiOptimizer"}
-    words |= {"longer": "a job consumes one data set"}
+    words |= {"longer": "a job consumes one data set", "listed": "np.array(list)"}
+    words |= {"shared": "without shard()"}
     if HAS_TENSORFLOW:
         words |= {"repeated": "take repeat() out", "shuffled": "let the pipeline shuffle, with a seed"}
         words |= {"unseeded": "has no seed", "anew": "reshuffle_each_iteration=False"}
+        words |= {"cached": "say .cache() behind it"}
         assert "every member reads all of it" in done.output, "counted data are not called so"
+    assert "keeps 18 MiB of weights, and more than 16 do not travel" in done.output, done.output[-3000:]
+    assert done.output.count("sums over a member's share") == 1, done.output[-3000:]
     told = {line["refused"]: line["words"] for line in done.of("refused")}
     assert told.keys() == words.keys(), done.output[-3000:]
     assert not {name: told[name] for name in words if words[name] not in told[name]}
@@ -174,6 +192,20 @@ def test_fits_that_go_on_after_the_loss_of_all(tmp_path: Path) -> None:
     assert done.end == 5 * (10 + 1) and done.check_digests() >= 2
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_callback_that_changes_the_rate_before_the_first_step(backend: str, tmp_path: Path) -> None:
+    face = Face("keras_member.py", backend, {**SIZE, "samples": 500, "batch": 50, "scheduler": True})
+    weights, three = tmp_path / "plain.npz", tmp_path / "three.npz"
+    plain = run(face, weights=weights, plain=True)
+    done = _well(run(face, "3", weights=three))
+    assert done.check_digests() >= 2
+    assert distance(three, weights) < ROUNDING
+    _same_history(done, plain)
+    done = _well(run_with_kills(face, 12, 0.5))
+    assert done.check_digests() >= 1
+    assert {line["rate"] for line in done.of("updates")} == {plain.of("updates")[0]["rate"]}
+
+
 def test_several_optimizers_of_a_train_step_are_refused() -> None:
     done = run(Face("keras_member.py", BACKENDS[0], {**SIZE, "own_step": True, "steals": True}))
     assert done.status != 0 and "keras.optimizers.MultiOptimizer" in done.output, done.output[-3000:]
@@ -206,7 +238,11 @@ def test_members_draw_other_numbers(backend: str) -> None:
     assert len(done.of("end")) == 2 and done.check_digests() >= 1, "the state of the generator differs"
 
 
-@pytest.mark.parametrize(("backend", "more"), DATA)
+ONCE = [one for one in DATA if one.id not in ("weighted", "tf.data-repeated")]
+CACHED = pytest.param("tensorflow", {"data": "cached"}, id="tf.data-cached", marks=with_tensorflow)
+
+
+@pytest.mark.parametrize(("backend", "more"), [*ONCE, CACHED])
 def test_each_sample_once_an_epoch_with_kills(backend: str, more: dict[str, object]) -> None:
     face = Face("once_member.py", backend, {"samples": 610, "batch": 20, "epochs": 3, **more})
     done = _well(run_with_kills(face, 6, 0.1))
@@ -245,7 +281,7 @@ def test_train_on_batch_with_kills(backend: str) -> None:
     assert max(line["final"] for line in done.of("final")) < told[0][1] / 2
 
 
-@pytest.mark.skipif("torch" not in BACKENDS, reason="torch is not in this environment")
+@with_torch
 def test_a_batch_that_the_others_went_on_without_is_trained_anew(tmp_path: Path) -> None:
     done = _well(run(Face("stopped_member.py", "torch", {"folder": str(tmp_path)}), "3"))
     told = done.of("stopped")
@@ -254,7 +290,7 @@ def test_a_batch_that_the_others_went_on_without_is_trained_anew(tmp_path: Path)
     assert len(after) == 3, "it was not left out, or did not come back"
 
 
-@pytest.mark.skipif("torch" not in BACKENDS, reason="torch is not in this environment")
+@with_torch
 def test_a_member_that_returns_in_a_later_epoch(tmp_path: Path) -> None:
     done = _well(run(Face("stopped_member.py", "torch", {"folder": str(tmp_path), "fit": True}), "3"))
     ended = done.of("epoch")

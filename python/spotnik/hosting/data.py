@@ -96,15 +96,29 @@ class Source(Protocol):
 class Arrays:
     """Arrays whose first dimension counts samples."""
 
-    def __init__(self, data: Batch, batch: int, shuffle: bool) -> None:
-        self._data = map_arrays(np.asarray, data)
+    def __init__(self, data: Batch, batch: int, shuffle: bool, convert: Callable[[Any], Any] = np.asarray) -> None:
+        self._data = map_arrays(convert, data)
+        alone = [type(one).__name__ for one in leaves(data) if np.ndim(one) == 0]
+        if alone:
+            raise ArgumentError(
+                f"an array of samples belongs where the data have {alone[0]}. Lists and tuples are read as several "
+                "arrays: make an array of a list of numbers, np.array(list)"
+            )
         counts = {len(one) for one in leaves(self._data)}
-        if len(counts) != 1 or batch < 1:
+        if len(counts) != 1 or batch < 1 or counts == {0}:
             raise ArgumentError(f"arrays of {sorted(counts)} samples in batches of {batch} make no data set")
         self.samples, self.batch = counts.pop(), batch
         self._shuffle = shuffle
         self.mark = _mark([one[:: max(1, self.samples // _MARKED)] for one in leaves(self._data)])
         self._order: tuple[Optional[tuple[int, int]], Array] = (None, np.empty(0, np.int64))
+
+    def split(self, fraction: float) -> tuple[Arrays, Batch]:
+        """What is left without the last samples, a `fraction` of all, and these."""
+        at = int(self.samples * (1 - fraction))
+        if not 0 < at < self.samples:
+            raise ArgumentError(f"a split of {fraction} leaves none of {self.samples} samples on one side")
+        first, last = (_cut(self._data, part) for part in (slice(None, at), slice(at, None)))
+        return Arrays(first, self.batch, self._shuffle), last
 
     def advance(self, seed: int, epoch: int) -> None:
         """Nothing: the order follows from the seed."""
@@ -122,7 +136,7 @@ class Arrays:
         return self._order[1]
 
 
-def _labels(batch: Batch) -> int:
+def mark_of_labels(batch: Batch) -> int:
     """The mark of a batch (x, y, ...): of y, for x may be changed at random."""
     return _mark(leaves(batch[1])) if isinstance(batch, (tuple, list)) and len(batch) > 1 else 0
 
@@ -138,7 +152,7 @@ class Batches:
         if count < 1:
             raise ArgumentError("the data set is empty")
         first = fetch(0)
-        self.batch, self.mark = length(first), _labels(first)
+        self.batch, self.mark = length(first), mark_of_labels(first)
         last = length(fetch(count - 1)) if last is None else last
         self.samples = (count - 1) * self.batch + last
         self._whole = count if last == self.batch else count - 1  # those that may change places
@@ -154,7 +168,7 @@ class Batches:
                 with _same_numbers(seed, self._epoch):
                     self.at_epoch_end()
         if ended:
-            self.mark = _labels(self._fetch(0))
+            self.mark = mark_of_labels(self._fetch(0))
 
     def take(self, seed: int, epoch: int, ranges: Sequence[range]) -> Batch:
         """Take the parts of the batches that these places are in."""

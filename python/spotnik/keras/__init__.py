@@ -80,8 +80,8 @@ def shard(data: Any, batch_size: int = 32, *, shuffle: Optional[bool] = None, se
     """Return `data` as ``fit`` of a prepared model takes them: each sample once an epoch, over all members together.
 
     Args:
-        data: arrays ``(x, y)`` or ``(x, y, sample_weight)``; a ``keras.utils.PyDataset`` or a ``tf.data.Dataset`` of
-            batches, whose batch is that of a step over all members.
+        data: arrays ``(x, y)`` or ``(x, y, sample_weight)``; a ``keras.utils.PyDataset``, a ``tf.data.Dataset`` of
+            batches or a ``torch.utils.data.DataLoader``, whose batch is that of a step over all members.
         batch_size: of arrays: samples in a step over all members.
         shuffle: another order in each epoch. Default: True for arrays, False for batches (whose order it changes).
         seed: of the shuffling; default: the founder's, at random.

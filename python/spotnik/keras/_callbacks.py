@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from ..errors import ArgumentError
+from ._notes import tell_too_large
 
 if TYPE_CHECKING:
     from ._driver import Driver
@@ -97,6 +98,8 @@ def chain(driver: Driver, given: Any, verbose: Any, epochs: int) -> Any:
     others = [one for one in own if one is not first]
     first.driver = driver
     driver.callbacks = others
+    if any(getattr(one, "restore_best_weights", False) for one in others):
+        tell_too_large(driver.model, _BLOB_MAX)
     steps = driver.steps_per_epoch or -(-driver.settings.samples // driver.settings.batch)
     made = keras.callbacks.CallbackList(
         [first, *others, _Last(first)],

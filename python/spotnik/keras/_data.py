@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data of ``fit``: NumPy arrays, ``keras.utils.PyDataset`` or ``tf.data``, of which each member computes its share."""
+"""Data of ``fit``: arrays, ``keras.utils.PyDataset``, ``tf.data``, a ``DataLoader``; each member computes its share."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -26,6 +27,13 @@ class Shard:
         """What Keras sees of the data: its structure, shapes and types, in a tuple."""
         batch = self.take(0, 0, [range(0, min(2, self.source.samples))])
         return batch if isinstance(batch, tuple) else (batch,)
+
+    def split(self, fraction: float) -> tuple[Shard, Batch]:
+        """As ``fit(validation_split=...)``: this without the last samples, and these."""
+        if not isinstance(self.source, Arrays):
+            raise ArgumentError("fit(validation_split=...) goes with arrays; give fit() validation_data=... instead")
+        source, last = self.source.split(fraction)
+        return Shard(source, self.seed), last
 
     def take(self, seed: int, epoch: int, ranges: list[range]) -> Batch:
         """The samples at these places, as Keras' train_step gets them: inputs alone are in no tuple."""
@@ -52,11 +60,25 @@ def source_of(data: Any, batch_size: int, shuffle: Optional[bool]) -> Source:
         return _py_dataset(data, bool(shuffle))
     if hasattr(data, "element_spec") and hasattr(data, "cardinality"):
         return tf_source(data, bool(shuffle))
+    if _is_torchs(data, "DataLoader"):
+        from ._loader import Loaded
+
+        if shuffle is not None:
+            raise ArgumentError("a DataLoader has an order of its own: say DataLoader(..., shuffle=...)")
+        return Loaded(data)
+    if _is_torchs(data, "Dataset"):
+        raise ArgumentError("a data set of PyTorch has no batches: give shard() a DataLoader(data, batch_size=...)")
     if hasattr(data, "__next__"):
         raise ArgumentError(
             "a generator cannot begin where the others are; give arrays, a keras.utils.PyDataset or a tf.data.Dataset"
         )
-    return Arrays(map_arrays(_as_floatx, data), batch_size, shuffle is None or shuffle)
+    return Arrays(data, batch_size, shuffle is None or shuffle, _as_floatx)
+
+
+def _is_torchs(data: Any, name: str) -> bool:
+    """Is it of this class of torch.utils.data? Nothing is, where PyTorch is not imported."""
+    module = sys.modules.get("torch.utils.data")
+    return module is not None and isinstance(data, getattr(module, name))
 
 
 def _as_floatx(array: Any) -> Any:
@@ -81,16 +103,33 @@ def _py_dataset(data: Any, shuffle: bool) -> Batches:
     return source
 
 
-def _shuffles(data: Any) -> list[Any]:
-    """The shuffling stages of a tf.data pipeline; they have no public way to be asked."""
+def _shuffles(data: Any, kept: bool = True) -> list[Any]:
+    """The shuffling stages of a tf.data pipeline; they have no public way to be asked.
+
+    With `kept` also those whose first order a ``cache()`` behind them keeps.
+    """
+    if not kept and type(data).__name__ == "CacheDataset":
+        return []
     inputs: list[Any] = getattr(data, "_inputs", list)()
     own = [data] if hasattr(data, "_reshuffle_each_iteration") and hasattr(data, "_seed2") else []
-    return [*own, *(one for stage in inputs for one in _shuffles(stage))]
+    return [*own, *(one for stage in inputs for one in _shuffles(stage, kept))]
+
+
+def _without_repeat(data: Any) -> Any:
+    """The pipeline before an endless ``repeat()`` at its end: ``fit`` of sharded data repeats them by itself."""
+    one = data
+    while "Prefetch" in type(one).__name__:
+        [one] = one._inputs()
+    if "Repeat" in type(one).__name__ and int(one.cardinality()) == -1:
+        return _without_repeat(one._inputs()[0])
+    return data
 
 
 def tf_source(data: Any, shuffle: bool) -> Batches:
     """Batches of a tf.data pipeline: by index where it has random access, else counted."""
     import tensorflow as tf
+
+    data = _without_repeat(data)
 
     def plain(batch: Any) -> Batch:
         return map_arrays(lambda one: one.numpy() if hasattr(one, "numpy") else np.asarray(one), batch)
@@ -102,7 +141,10 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
             "shuffle(..., seed=1), or take it out and give shard() the arrays, which it shuffles"
         )
     if count == tf.data.INFINITE_CARDINALITY:
-        raise ArgumentError("an endless tf.data pipeline has no epochs to share; take repeat() out, fit() repeats it")
+        raise ArgumentError(
+            "an endless tf.data pipeline has no epochs to share; take repeat() out: fit() repeats it. Behind all else "
+            "repeat() may stay"
+        )
     if count >= 0:
         try:
             plain(tf.data.experimental.at(data, 0))
@@ -110,21 +152,24 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
         except (tf.errors.OpError, TypeError):
             pass  # no random access in this pipeline
 
-    if any(one._reshuffle_each_iteration for one in shuffles):
+    if any(one._reshuffle_each_iteration for one in _shuffles(data, kept=False)):
         raise ArgumentError(
             "this tf.data pipeline has no random access, and shuffles anew in each pass: a member that comes later "
-            "would read another order than the others. Say shuffle(..., seed=1, reshuffle_each_iteration=False)"
+            "would read another order than the others. Say shuffle(..., seed=1, reshuffle_each_iteration=False). Of "
+            "image_dataset_from_directory(..., seed=1) and the like, which shuffle by themselves, say .cache() behind "
+            "it: each member then keeps the first pass in memory"
         )
 
     def again() -> Iterator[Batch]:
         return (plain(one) for one in iter(data))
 
     counted = Counted(again)
-    count, last = counted.lengths()
     logger.warning(
         "this tf.data pipeline has no random access: every member reads all of it and computes its part. It must be "
-        "in the same order on all of them: give shuffle() a seed and reshuffle_each_iteration=False"
+        "in the same order on all of them: give shuffle() a seed and reshuffle_each_iteration=False. Its batches are "
+        "being counted: it must have an end"
     )
+    count, last = counted.lengths()
     if shuffle:
         raise ArgumentError("shuffle=True needs a pipeline with random access; let the pipeline shuffle, with a seed")
     return Batches(count, counted.fetch, False, last)

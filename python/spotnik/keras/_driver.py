@@ -23,9 +23,10 @@ from . import _callbacks
 from ._data import Shard
 from ._exchange import Exchange, frozen
 from ._logs import Said, numbers_of, of_no_metric
-from ._optimizer import distributed, keeping
+from ._notes import tell_sums
+from ._optimizer import distributed, keeping, own_variables
 from ._strategy import Strategy, chosen
-from ._values import KINDS, METRICS, TRAINED, Values
+from ._values import KINDS, METRICS, OPTIMIZER, TRAINED, Values
 
 # Places that loops of programs use otherwise: the number of the fit() that the job is in, from 1, and epochs that were
 # closed before it.
@@ -80,6 +81,7 @@ class Driver:
             if getattr(model, "steps_per_execution", 1) != 1:
                 raise ArgumentError("steps_per_execution must be 1: members may come and go between any two steps")
             self._adopt(model.optimizer)
+            tell_sums(model)
             model.train_function = None
             self._make(force)
             self._inner = model.train_function
@@ -97,9 +99,14 @@ class Driver:
             )
         given = inspect.signature(self._fit).bind(x, *arguments, **named).arguments
         given.pop("x")
+        split = given.pop("validation_split", None)
+        if split and given.get("validation_data") is None:
+            x, given["validation_data"] = x.split(split)
+        if isinstance(given.get("validation_data"), Shard):
+            raise ArgumentError("validation data are each member's own, and whole: give them to fit() without shard()")
         x.class_weight = given.pop("class_weight", None)
-        for name in ("y", "batch_size", "sample_weight", "validation_split"):
-            if given.pop(name, None) not in (None, 0.0):
+        for name in ("y", "batch_size", "sample_weight"):
+            if given.pop(name, None) is not None:
                 raise ArgumentError(f"fit({name}=...) cannot be split among members; give it to spotnik.keras.shard()")
         given.pop("shuffle", None)
         self._bind(x, given.pop("steps_per_epoch", None))
@@ -109,6 +116,9 @@ class Driver:
         if given["initial_epoch"] >= epochs > self._initial:
             logger.warning("the job has trained the %d epochs of this fit() already: nothing is left to do", epochs)
         chain = _callbacks.chain(self, given.pop("callbacks", None), given.get("verbose", "auto"), epochs)
+        if self.replica.fresh and self._is_at_the_beginning:
+            # The state is that before the others' callbacks began, as a LearningRateScheduler does: so do these.
+            self._take_over()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="`shuffle=True` was passed")
             history = self._fit((one for one in itertools.repeat(x.template)), epochs=epochs, callbacks=chain, **given)
@@ -200,6 +210,12 @@ class Driver:
     def _is_in_this_fit(self) -> bool:
         return int(self.replica.control[_FIT]) == self._fits
 
+    @property
+    def _is_at_the_beginning(self) -> bool:
+        """Is the job at the first step of this fit? It is begun before any callback is called."""
+        control = self.replica.control
+        return self._is_in_this_fit and not self._closed and not control[TAKEN] and not control[OVER]
+
     # ---- steps ----
 
     def _call_jax(self, state: Any, iterator: Any) -> Any:
@@ -276,26 +292,37 @@ class Driver:
         epoch, parting = self.replica.epoch, self._compare()
         self._committed = self.replica.commit(self._finish if self.strategy is not None else None)
         if self._committed:
-            self._check_data(parting)
+            self._check(parting)
             said = exchange.receive()
             self._account(epoch)
             logs = dict(zip(self._names, said))
         return self._told(logs or {})
 
     def _compare(self) -> Parting:
-        """Now and then, start to compare the data's mark with that of the others."""
+        """Now and then, start to compare with the others: the mark of the data, and what the update alone changes."""
         replica = self.replica
         values: list[Any] = []
-        if self.shard is not None and is_due(int(replica.control[TAKEN])):
-            self.shard.source.advance(replica.seed, replica.epoch)
-            values = [np.array(self.shard.source.mark)]
+        if is_due(int(replica.control[TAKEN])):
+            if self.shard is not None:
+                self.shard.source.advance(replica.seed, replica.epoch)
+            values = [np.array(0 if self.shard is None else self.shard.source.mark)]
+            if self.strategy is None:
+                values += [*self.values.read(OPTIMIZER), *self.values.read(TRAINED)]
         parting = Parting(values)
         assert replica.job is not None
         parting.start(replica.job)
         return parting
 
-    def _check_data(self, parting: Parting) -> None:
-        if not parting.parted(lambda: [DATA]):
+    def _check(self, parting: Parting) -> None:
+        kept = own_variables(self.model.optimizer)  # the rate first: weights follow from it
+        parted = parting.parted(lambda: [DATA, *(one.path for one in (*kept, *self.model.trainable_variables))])
+        others = [one for one in parted if one != DATA]
+        if others:
+            raise StateError(
+                f"{others[0]} differs among members: the program changed it by what is not the same on all of them. "
+                "Callbacks run on each member: let them decide by the epoch and the logs, not by rank or chance"
+            )
+        if not parted:
             return
         assert self.shard is not None
         if isinstance(self.shard.source, Arrays):

@@ -35,6 +35,8 @@ class Values:
 
     def read(self, kind: int) -> list[Array]:
         """Copies of the values of a kind, without kept gradients."""
+        if self.state is None and keras.backend.backend() == "jax":
+            self.model.jax_state_sync()  # between two batches of fit the variables are empty
         count = len(own_variables(self.model.optimizer)) if kind == OPTIMIZER else None
         if self.state is not None:
             return [np.array(one) for one in self.state[kind][:count]]

@@ -233,7 +233,7 @@ def _instead_of(given: object) -> str:
     return f"use {makes}"
 
 
-def _order_of(loader: DataLoader[Any]) -> Order:
+def order_of(loader: DataLoader[Any]) -> Order:
     sampler: Any = loader.sampler
     data: Any = loader.dataset
     if type(sampler) is DistributedSampler and sampler.num_replicas == 1:
@@ -296,7 +296,7 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
             "collate function. If the iterator changes batches, do that in collate_fn or in the loop",
             type(loader).__name__,
         )
-    order = _order_of(loader)
+    order = order_of(loader)
     if isinstance(loader.dataset, Records) and (order.shuffle or order.sampler is not None):
         raise ArgumentError(
             "the records of a stream come in its own order; make the loader with shuffle=False and no sampler, and "

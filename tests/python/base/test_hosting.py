@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
-from spotnik.hosting.data import Batches
+from spotnik import ArgumentError
+from spotnik.hosting.data import Arrays, Batches
 
 
 class Shuffled:
@@ -59,3 +61,25 @@ def test_another_order_has_another_mark() -> None:
     data.shuffle()
     other = Batches(5, data.fetch, shuffle=False)
     assert batches.mark == same.mark != other.mark
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ((np.zeros((2, 3)), [0, 1]), "belongs where the data have int"),
+        ((np.zeros((2, 3)), np.zeros(3)), r"arrays of \[2, 3\] samples"),
+        (np.zeros((0, 3)), r"arrays of \[0\] samples"),
+    ],
+)
+def test_what_makes_no_arrays_is_told(data: Any, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        Arrays(data, 2, shuffle=False)
+
+
+def test_the_last_samples_are_split_off() -> None:
+    x, y = np.arange(10.0), np.arange(10)
+    first, last = Arrays((x, y), 4, shuffle=True).split(0.25)
+    assert [one.tolist() for one in last] == [[7, 8, 9], [7, 8, 9]]
+    assert sorted(first.take(1, 0, [range(0, 7)])[1].tolist()) == list(range(7)) and first.batch == 4
+    with pytest.raises(ArgumentError, match="none of 10 samples on one side"):
+        Arrays(x, 4, shuffle=False).split(0.99)

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, DistributedSampler, SubsetRandomSampler
 import spotnik.torch as spotnik
 from spotnik import Config, StateError
 from spotnik.torch import _buckets, _exchange, _leaves, _optimizers, _replica
-from spotnik.torch._loader import _order_of
+from spotnik.torch._loader import order_of
 from spotnik.torch._sampler import Order, Piece, cut, pieces
 
 Make = Callable[..., Cluster]
@@ -115,7 +115,7 @@ def test_a_sharded_loader_answers_what_scripts_ask_of_their_loader() -> None:
 def test_a_distributed_sampler_of_one_is_an_order_of_all(shuffle: bool) -> None:
     """As scripts have it that make one in every case; their sampler.set_epoch() does no harm."""
     sampler = DistributedSampler(data(), num_replicas=1, rank=0, shuffle=shuffle)
-    order = _order_of(DataLoader(data(), sampler=sampler, batch_size=8))
+    order = order_of(DataLoader(data(), sampler=sampler, batch_size=8))
     assert (order.samples, order.shuffle, order.sampler) == (SAMPLES, shuffle, None)
 
 

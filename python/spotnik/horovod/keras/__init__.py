@@ -45,9 +45,10 @@ from .._words import (
 )
 from .._world import world as _world
 from . import callbacks, elastic
-from ._optimizer import DistributedOptimizer, check_backend
+from ._optimizer import DistributedOptimizer, check_backend, take_words_of_keras_2
 
 check_backend()
+take_words_of_keras_2()
 
 __all__ = [
     "Adasum",

@@ -41,6 +41,20 @@ def check_backend() -> None:
         raise ArgumentError("spotnik.horovod.keras is for TensorFlow and PyTorch; with JAX use spotnik.keras")
 
 
+def take_words_of_keras_2() -> None:
+    """Have every optimiser know ``lr``, which Horovod's examples set when members came or went."""
+    base = keras.optimizers.Optimizer
+    if not hasattr(base, "lr"):
+        base.lr = property(_rate, lambda self, value: setattr(self, "learning_rate", value))
+
+
+def _rate(optimizer: Any) -> Any:
+    """The rate, as ``assign()`` takes it, and as ``tf.keras.backend.set_value()`` does, which fails on one of Keras."""
+    rate = optimizer.learning_rate
+    is_variable = isinstance(rate, keras.Variable) and keras.backend.backend() == "tensorflow"
+    return rate.value if is_variable else rate
+
+
 def DistributedOptimizer(  # noqa: N802  # Horovod's word
     optimizer: Any,
     name: Optional[str] = None,
