@@ -294,14 +294,18 @@ static int options_finish(struct request *request)
 
 /* ---- the commands ---- */
 
-/* A program is found from the directory of each job: a path must not depend on ours. `path` takes
- * it. */
-static int program_find(char **command, char path[PATH_MAX])
+/* A program is found from the directory of each job: a path must not depend on ours. The new word
+ * is memory of its own. */
+static int program_find(char **command)
 {
     if (command == NULL || strchr(command[0], '/') == NULL || strchr(command[0], '{') != NULL)
         return 0;
-    if (realpath(command[0], path) == NULL || access(path, X_OK) != 0)
-        return option_refuse("bag", "cannot run %s: %s", command[0], strerror(errno));
+    char *path = realpath(command[0], NULL);
+    if (path == NULL || access(path, X_OK) != 0) {
+        int status = option_refuse("bag", "cannot run %s: %s", command[0], strerror(errno));
+        free(path);
+        return status;
+    }
     command[0] = path;
     return 0;
 }
@@ -343,7 +347,6 @@ static void files_tell(const struct request *request, char *const *words)
 
 static int terms_check(struct request *request)
 {
-    static char program[PATH_MAX], again[PATH_MAX];
     const struct bag_terms *terms = &request->terms;
     if (terms->resume != NULL && terms->restart == NULL)
         return option_refuse(
@@ -362,8 +365,13 @@ static int terms_check(struct request *request)
         files_tell(request, terms->command + 1);
         files_tell(request, terms->resume != NULL ? terms->resume + 1 : NULL);
     }
-    int refused = program_find(terms->command, program);
-    return refused != 0 ? refused : program_find(terms->resume, again);
+    char *word = terms->resume != NULL ? terms->resume[0] : NULL;
+    int refused = program_find(terms->command);
+    if (refused == 0)
+        refused = program_find(terms->resume);
+    if (word != NULL && terms->resume[0] != word)
+        free(word);
+    return refused;
 }
 
 static const char *folder_of(const struct request *request, const char *csv)
