@@ -4,9 +4,9 @@
  *     founding [--seed N] [--seeds COUNT] [--keep-going] [--trace]
  *
  * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as
- * excused; with a lease no second lineage is allowed); a member ends because the job is over only where its
- * work was done; and when everything has healed, all processes stand in one view of one lineage
- * before 3 T + 40 s are over. Only those that are left to an operator need not. */
+ * excused; with a lease no second lineage is allowed); a member ends because the job is over only
+ * where its work was done; and when everything has healed, all processes stand in one view of one
+ * lineage before 3 T + 40 s are over. Only those that are left to an operator need not. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>

@@ -244,9 +244,9 @@ uint64_t spotnik_engine_yielded(struct spotnik_engine *engine);
 
 /* [any] Commit steps only until then, by CLOCK_BOOTTIME, unless called anew. */
 void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns);
-/* [any] Without a lease: a look into the folder that began then, by CLOCK_BOOTTIME, found no younger
- * founding, or failed. Others take us for gone after `stale_ns`. So a process that was stopped for
- * about as long commits nothing before the next look. */
+/* [any] Without a lease: a look into the folder that began then, by CLOCK_BOOTTIME, found no
+ * younger founding, or failed. Others take us for gone after `stale_ns`. So a process that was
+ * stopped for about as long commits nothing before the next look. */
 void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns,
                            uint64_t stale_ns);
 /* [any] Is it over? */
