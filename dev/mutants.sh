@@ -66,7 +66,8 @@ command_of()
 
 target_of()
 {
-    command_of "$1" | sed "s#^$bin/##; s# .*##"
+    words=$(command_of "$1") || exit 2
+    echo "$words" | sed "s#^$bin/##; s# .*##"
 }
 
 # Prints "seconds what it said", fails if it did not notice.
@@ -98,6 +99,9 @@ for name; do
     patch=$root/dev/mutants/$name.patch
     watchers=$(sed -n 's/^Noticed-by: *//p' "$patch")
     [ -z "${MUTANTS_WATCHERS:-}" ] || watchers=$MUTANTS_WATCHERS
+    for one in $watchers; do
+        target_of "$one" >/dev/null # a watcher that is not there fails, and would count as one that notices
+    done
     also=$(for one in $every; do case " $watchers " in *" $one "*) ;; *) printf '%s ' "$one" ;; esac; done)
     patch -s -d "$tree" -p1 <"$patch"
     # shellcheck disable=SC2046
