@@ -53,6 +53,7 @@ class Commit:
     taken: str
     offered: str = ""
     final: bool = False  # its process went on from here
+    life: int = 0  # how often its process had been excluded before
 
 
 @dataclass
@@ -94,7 +95,7 @@ class Verdict:
 
 
 def read_process(name: str, text: str) -> Process:
-    process, offered = Process(name), ("", "")
+    process, offered, life = Process(name), ("", ""), 0
     for line in text.splitlines():
         words = line.split(" ")
         ns, what = int(words[0]), words[1]
@@ -106,11 +107,12 @@ def read_process(name: str, text: str) -> Process:
             offered = (words[2], words[4])
         elif what == "excluded":
             process.breaks.add(len(process.commits))
+            life += 1
         elif what == "wait":
             process.parked = words[2] == "1"
         elif what == "commit":
             step, view, size, replay, start, to, epoch, taken = words[2:10]
-            commit = Commit(ns, int(step), int(view), int(size), replay == "1", start, to, int(epoch), taken)
+            commit = Commit(ns, int(step), int(view), int(size), replay == "1", start, to, int(epoch), taken, life=life)
             commit.offered = offered[1] if offered[0] == step and not commit.replay else ""
             process.commits.append(commit)
             process.parked = False
@@ -195,16 +197,17 @@ def span(node: Node) -> tuple[int, int, set[str]]:
 
 def lives(node: Node) -> list[tuple[int, int]]:
     """When steps from here on were made: processes at work at one time are one life. After a total loss a job that
-    resumes an older checkpoint may come to the very states that it had before."""
-    spans: dict[str, tuple[int, int]] = {}
+    resumes an older checkpoint may come to the very states that it had before. A member that is cut off, and goes on
+    from its memory when all others are over, has made no step in between."""
+    spans: dict[tuple[str, int], tuple[int, int]] = {}
     todo = [node]
     while todo:
         at = todo.pop()
         todo.extend(at.children)
         for name, commit in at.by:
             if not commit.replay:
-                first, last = spans.get(name, (commit.ns, commit.ns))
-                spans[name] = (min(first, commit.ns), max(last, commit.ns))
+                first, last = spans.get((name, commit.life), (commit.ns, commit.ns))
+                spans[name, commit.life] = (min(first, commit.ns), max(last, commit.ns))
     merged: list[tuple[int, int]] = []
     for first, last in sorted(spans.values()):
         if merged and first <= merged[-1][1]:

@@ -134,6 +134,27 @@ class Checker(unittest.TestCase):
         two = [*alone[:-2], f"{7 * SECOND + 9} commit 8 2 2 0 x7 x8 1 30-40", f"{8 * SECOND} excluded 9"]
         self.caught("lineage", [two, lines_of(1)])
 
+    def test_going_on_from_memory(self) -> None:
+        """A member commits step 7, and is cut off. The other had not heard of that, makes 7 again, and dies. The first
+        founds the job again from its memory: counted. Not so while the other is at work."""
+
+        def alone(life: str, first_s: float, steps: range) -> list[str]:
+            spans = {1: "0-10", 2: "10-20", 3: "20-30", 0: "30-40"}
+            return [
+                f"{int((first_s + at) * SECOND)} commit {step} 3 1 0 {'a6' if step == 7 else f'{life}{step - 1}'} "
+                f"{life}{step} {(step - 1) // 4} {spans[step % 4]}"
+                for at, step in enumerate(steps)
+            ]
+
+        cut_off = [*lines_of(0, 6)[:-1], *alone("x", 7, range(7, 8)), f"{26 * SECOND} excluded 8"]
+        cut_off = [*cut_off, *alone("x", 27, range(8, 13)), f"{40 * SECOND} end 0 left ()"]
+        done = [one for one in faults() if one["kind"] not in ("calm", "together")]
+        done.append(fault(12, "killed", member="m-1"))
+        other = [*lines_of(1, 6)[:-1], *alone("a", 7.1, range(7, 11))]
+        verdict = self.fine([cut_off, other], done)
+        self.assertEqual(verdict.excuses["went on from an earlier state, all others over"], 1)
+        self.caught("lineage", [cut_off, [*lines_of(1, 6)[:-1], *alone("a", 7.1, range(7, 31))]], done)
+
     def test_going_back(self) -> None:
         """A member that is excluded comes again into a job that has begun anew."""
         old = lines_of(0)[:-1]
