@@ -346,13 +346,20 @@ static int wait_ms(const struct run *run)
 /* The members would wait for ever: better end, so that somebody can start the job again. */
 static void look_for_company(struct run *run)
 {
+    if (run_is_left_over(run)) {
+        run_say(run,
+                "the job is done after step %llu; who waits for others to make another step leaves",
+                (unsigned long long)run->ended_step);
+        run->finished = true;
+        send_late_ones_home(run);
+    }
     if (!run_is_stuck(run))
         return;
     run->stuck = true;
     run_say(run,
-            "%u of %u needed are here, and nobody can come: ending. Start it again, with --respawn "
-            "or a lower minimum (-n MIN:MAX)",
-            run->waits, run->needed);
+            "%u of %u needed are here, and nobody can come: ending. Start it again, with %sa lower "
+            "minimum (-n MIN:MAX)",
+            run->waits, run->needed, run->options->respawn ? "" : "--respawn or ");
     ask_to_end(run);
 }
 

@@ -65,5 +65,7 @@ bool run_is_done(const struct run *run);
 
 /* Do the members wait for a member that cannot come? */
 bool run_is_stuck(const struct run *run);
+/* So, and the job is done: they came too late for its last step. */
+bool run_is_left_over(const struct run *run);
 
 #endif

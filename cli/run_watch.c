@@ -157,11 +157,18 @@ void run_ended(struct run *run, const struct agent_worker *worker)
         run->finished = true;
 }
 
+/* A replacement starts in the turn in which its predecessor ends. So one that is not there by now
+ * was not due: its predecessor ended with the job, or left. */
 bool run_is_stuck(const struct run *run)
 {
-    bool replaced = run->options->respawn && !run->crashing;
     bool traced = run->churn_at < run->options->churn.event_count;
+    bool comes_back = run->ear.away || run->coming_back;
 
-    return run->needed && run->options->local && !replaced && !traced && !run->stage
-           && agent_running(&run->agent) < run->needed;
+    return run->needed && run->options->local && !traced && !comes_back && !run->stage
+           && !run->finished && agent_running(&run->agent) < run->needed;
+}
+
+bool run_is_left_over(const struct run *run)
+{
+    return run_is_stuck(run) && run->ended && run->ended_step >= run->most_step;
 }

@@ -220,6 +220,7 @@ static void clean(const char *prefix, bool half)
             (void)!truncate(path, TORN_BYTES);
         else
             unlink(path);
+        world.genesis_taken |= !half && strncmp(prefix, "genesis-", 8) == 0;
     }
     closedir(folder);
 }

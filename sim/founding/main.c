@@ -87,12 +87,13 @@ static void *agent_main(void *unused)
     return NULL;
 }
 
-/* All others of its lineage were told to go, and a cleaner took the genesis: those that founded
- * anew know of no lineage before theirs, and are not as far. Neither yields, and both say so: an
- * operator chooses (docs/design/0028-lineages.md). */
+/* All others of its lineage were told to go or are gone, and a cleaner took the genesis: those that
+ * founded anew know of no lineage before theirs, and began not as far. Neither yields, and both say
+ * so: an operator chooses (docs/design/0028-lineages.md). */
 static bool is_left_to_operator(const struct spotnik_engine *process)
 {
-    if (process->lineage == NULL || !process->parked || !process->lineage->stopped)
+    if (process->lineage == NULL || !process->parked
+        || (!process->lineage->stopped && !world.genesis_taken))
         return false;
     for (uint32_t i = 0; i < world.lineage_count; i++)
         if (world.lineage[i].goes

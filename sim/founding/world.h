@@ -95,6 +95,7 @@ struct world {
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
     bool healed;
+    bool genesis_taken; /* a cleaner took one away, whole */
     /* what happened */
     uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused;
     char broken[200]; /* the promise that was broken; "" none */

@@ -115,6 +115,13 @@ wait $run
 status_is 0 $? "run -n 2:2 --respawn with one killed"
 echo "-n 2:2 --respawn: waits, says so, goes on"
 
+# Who leaves by itself is not replaced, and the other would wait for ever.
+"$spotnik" run -n 2:2 --respawn -- sh -c '[ "$SPOTNIK_WORKER" = 1 ] && exec "$worker" -u 1000 -q 300; exec "$worker" -u 1000' \
+    >"$dir/out" 2>"$dir/err"
+status_is 75 $? "run -n 2:2 --respawn with one that left"
+said '1 of 2 needed are here, and nobody can come: ending. Start it again, with a lower minimum'
+echo "-n 2:2 --respawn: one that left is not replaced, said, and ended with 75"
+
 # 3. Programs that need a while before they join are not killed on the way, and the job is trained to its end.
 "$spotnik" run -n 1:3 --respawn --kill-every 200ms --seed 3 -- sh -c 'sleep 1; exec "$worker" -s 1500 -u 1000' >"$dir/out" 2>"$dir/err"
 status_is 0 $? "run with kills of programs that start slowly"
