@@ -178,7 +178,7 @@ def idle(world: World) -> None:
                 idle_rules(job, host, *answer)
             members = [job.start(host) for host in range(5)]
             job.go_on(members)
-            time.sleep(3)  # what says nothing for that long is forgotten
+            time.sleep(3)  # the tables forget after 1 s of silence: this silence is the fault that is tried
             before = job.exclusions()
             members[1].process.kill()
             members[1].rest()
@@ -227,12 +227,18 @@ def kept(world: World) -> None:
 # ---- folders
 
 
+def beside(world: World, name: str) -> World:
+    """Processes of their own on the same hosts, with the same folder and key."""
+    other = World(world.hosts, world.root, name)
+    other.spec = world.spec
+    shutil.copy(world.root / "key", other.root / "key")
+    return other
+
+
 def late_mount(world: World) -> None:
     members = [world.start(0), world.start(1)]
     world.go_on(members)
-    stray = World(world.hosts, world.root, "stray")
-    stray.spec = world.spec
-    shutil.copy(world.root / "key", stray.root / "key")
+    stray = beside(world, "stray")
     cover = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs empty {world.peers} && exec "$@"', "sh"]
     early = stray.start(2, *cover)
     took = stray.until("it to found in the empty place", lambda: early.step > 20)
@@ -250,9 +256,7 @@ def late_mount(world: World) -> None:
 def one_folder(world: World) -> None:
     members = [world.start(0), world.start(1)]
     world.go_on(members)
-    another = World(world.hosts, world.root, "another")
-    another.spec = world.spec
-    shutil.copy(world.root / "key", another.root / "key")
+    another = beside(world, "another")
     second = another.start(2, SPOTNIK_JOB="another")
     step, begun = members[0].step, time.monotonic()
     world.until(
