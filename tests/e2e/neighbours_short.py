@@ -34,10 +34,10 @@ def suspended(world: World) -> None:
     world.go_on(members)
     for worker in members:
         worker.process.send_signal(signal.SIGSTOP)
-    time.sleep(2 * STALE_S)  # so long it is
+    time.sleep(2 * STALE_S)  # all stand for longer than others wait: this standstill is the fault that is tried
     for worker in members:
         worker.process.send_signal(signal.SIGCONT)
-        time.sleep(0.3)  # a batch system does not reach all machines at once
+        time.sleep(0.3)  # members wake one after the other, as when a batch system continues a job
     took = world.go_on(members)
     print(f"    one view again after {took:.1f} s, {world.exclusions()} excluded")
     one_job(world, "suspended")
@@ -50,9 +50,9 @@ def starved(world: World) -> None:
     before, begun = max(w.step for w in others), time.monotonic()
     while time.monotonic() < begun + STARVED_S:
         poor.process.send_signal(signal.SIGSTOP)
-        time.sleep(TURN_S - RUNS_S)
+        time.sleep(TURN_S - RUNS_S)  # it stands for four fifths of the time: the fault that is tried
         poor.process.send_signal(signal.SIGCONT)
-        time.sleep(RUNS_S)
+        time.sleep(RUNS_S)  # and runs for one
     steps, excluded = min(w.step for w in others) - before, poor.exclusions
     others_out = world.exclusions() - excluded
     took = world.go_on(members)

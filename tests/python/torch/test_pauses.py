@@ -165,7 +165,7 @@ def one_comes_back_in_it(tell: Tell, victim: bool, go: str) -> None:
         if victim and spotnik.step() == 4:
             tell(waits=True)  # to be stopped
             while not Path(go).exists():
-                time.sleep(0.01)
+                time.sleep(0.01)  # between two looks; nothing rests on it
         loss.backward()
         opt.step()
         opt.zero_grad()

@@ -518,8 +518,8 @@ static void test_silence_goes_round(void **state)
     assert_true(pair.sent[SPOTNIK_MESSAGE_RECONCILE] > 0);
 }
 
-/* How long node 0 leaves it to others to start a ballot when it sees the end of the member so many
- * places ahead. */
+/* Node 0 sees that the member `ahead` places from it has ended. How long does it wait for the
+ * ballot of a nearer witness? */
 static uint64_t left_to_others(uint32_t ahead)
 {
     uint64_t begun_ns = pair.now_ns, ballots = pair_status(&pair, 0).ballots_started;
