@@ -55,6 +55,7 @@ class World:
             print(
                 f"  {worker.name}: step {worker.step}, size {worker.size}, ended {worker.process.poll()}: {worker.last}"
             )
+        self.end()  # or its members keep the ports of the scenario that is next
         sys.exit(f"FAILED: {self.name}: {what}")
 
     def until(self, what: str, true: Callable[[], bool], patience_s: float = PATIENCE_S) -> float:
