@@ -32,6 +32,7 @@
 #define SPOTNIK_CALLER_BUCKETS 256
 #define SPOTNIK_MEMBERS_KNOWN 64
 #define SPOTNIK_CHECKPOINT_DIR_MAX 3000
+#define SPOTNIK_ANCHORED_MAX 4096 /* of a path, as PATH_MAX */
 
 /* Steps per second over the last second or so. */
 struct spotnik_rate {
@@ -123,6 +124,15 @@ int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the
  * setting. */
 int spotnik_config_check(const spotnik_config *config);
+
+/* Where absolute paths stand, for as long as the config names them. */
+struct spotnik_anchored {
+    char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
+};
+
+/* Relative paths become absolute ones: a program may change its directory later. ARGUMENT: too
+ * long. */
+int spotnik_config_anchor(spotnik_config *config, struct spotnik_anchored *place);
 
 /* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
 int spotnik_sync_name_check(const char *name);

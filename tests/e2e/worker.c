@@ -16,7 +16,8 @@
  * (all_kinds.h). With WORKER_ONES=N there is a bucket of N ones in each, whose sum must be the same
  * whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
  * (apart.h). With WORKER_HOLD it waits, when it has joined and before it is given the state, until
- * there is a file of that name. It checks the ledger itself: over each epoch of data the samples of
+ * there is a file of that name. With WORKER_CHDIR it makes that its working directory when it has
+ * joined. It checks the ledger itself: over each epoch of data the samples of
  * all committed steps are every index once. */
 #include <errno.h>
 #include <getopt.h>
@@ -374,6 +375,8 @@ static int enrol(struct worker *worker)
     noticed_job = worker->job;
     spotnik_status(worker->job, &status);
     tell_member(worker, &status);
+    if (getenv("WORKER_CHDIR") && chdir(getenv("WORKER_CHDIR")))
+        abort();
     hold(getenv("WORKER_HOLD"));
     if (getenv("WORKER_APART")) {
         worker->apart = apart_new(worker->job, (uint32_t)atoi(getenv("WORKER_APART")));

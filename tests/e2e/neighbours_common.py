@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs, folders and resolvers commonly do. Part of neighbours.py. Claims:
+
+  wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
+              reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
+              checkpoint"""
+
+from __future__ import annotations
+
+from jobs_on_hosts import STALE_MS, Worker, World
+from neighbours_hostile import one_job
+from neighbours_losses import complete
+
+STALE_S = STALE_MS / 1000
+
+
+def wandering(world: World) -> None:
+    within = ["sh", "-c", f'cd {world.root} && exec "$@"', "sh"]
+    world.spec = "file:peers"
+    world.more = {"SPOTNIK_CHECKPOINT": "saved", "SPOTNIK_CHECKPOINT_STEPS": "50", "WORKER_CHDIR": "/"}
+
+    def start(host: int) -> Worker:
+        return world.start(host, *within)
+
+    members = [start(0), start(1)]
+    world.go_on(members)
+    rules = [world.hosts.drop(2, source) for source in (0, 1)]
+    newcomer = start(2)
+    world.waits(newcomer, members, 1.5 * STALE_S)
+    one_job(world, "members elsewhere")
+    world.hosts.undo(rules)
+    world.go_on([*members, newcomer])
+    saved = world.root / "saved"
+    world.until("checkpoints", lambda: saved.exists() and len(complete(saved)) > 1)
+    for worker in [*members, newcomer]:
+        worker.process.kill()
+        worker.rest()
+    newest = complete(saved)[-1][0]
+    world.forget_after(newest)
+    new = [start(0), start(1)]
+    world.go_on(new)
+    first = min(w.steps[0] for w in new)
+    if first != newest + 1:
+        world.fail(f"they go on with step {first} after checkpoint {newest}")
+
+
+COMMON = (wandering,)
