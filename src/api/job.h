@@ -67,9 +67,9 @@ struct spotnik_job {
     char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
     uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
     bool was_in;       /* has been let in, or has founded */
-    /* a donor went silent while the state was copied: the next ones are dialled with small
-     * segments */
-    bool narrow;
+    /* 0: any; a donor went silent while the state was copied: the next ones are dialled with
+     * segments of so many bytes */
+    int segment_bytes;
     /* the state of others may be in the registered memory: this process founds nothing */
     bool has_copied;
     uint64_t returned_ns;          /* when it was let in again last; 0: never */

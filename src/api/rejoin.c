@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
+#include "link/socket.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
@@ -160,6 +161,13 @@ static int found(struct spotnik_job *job)
     return rc;
 }
 
+/* A donor that said nothing for long: the way from it may be too narrow for its packets. */
+static void narrow(struct spotnik_job *job)
+{
+    if (spotnik_joiner_was_silent(job->joiner))
+        job->segment_bytes = spotnik_segment_smaller(job->segment_bytes);
+}
+
 static int copy(struct spotnik_job *job)
 {
     uint64_t step;
@@ -167,7 +175,7 @@ static int copy(struct spotnik_job *job)
 
     job->has_copied |= spotnik_joiner_has_written(job->joiner);
     if (rc) {
-        job->narrow |= spotnik_joiner_was_silent(job->joiner);
+        narrow(job);
         return rc;
     }
     job->state_loads++;
@@ -180,7 +188,7 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
                                             .engine = job->engine,
                                             .patience_ns =
                                                 job->config.silence_ceiling_ns / COMING_IN_SHARE,
-                                            .narrow = job->narrow,
+                                            .segment_bytes = job->segment_bytes,
                                             .stop = stop,
                                             .lost = lost,
                                             .context = job };
@@ -317,7 +325,8 @@ void spotnik_job_exclude(struct spotnik_job *job)
     spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
     spotnik_engine_interrupt(job->engine);
     /* a small state came, and the large results after it did not */
-    job->narrow |= job->joiner && spotnik_joiner_was_silent(job->joiner);
+    if (job->joiner)
+        narrow(job);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs, folders and resolvers commonly do. Part of neighbours.py. Claims:
 
+  tight       packets above 576 bytes vanish between two hosts: they find segments that pass
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
               reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
               checkpoint"""
@@ -8,8 +9,9 @@
 from __future__ import annotations
 
 from jobs_on_hosts import STALE_MS, Worker, World
-from neighbours_hostile import one_job
+from neighbours_hostile import between, one_job
 from neighbours_losses import complete
+from neighbours_paths import as_on_a_cable
 
 STALE_S = STALE_MS / 1000
 
@@ -44,4 +46,16 @@ def wandering(world: World) -> None:
         world.fail(f"they go on with step {first} after checkpoint {newest}")
 
 
-COMMON = (wandering,)
+def tight(world: World) -> None:
+    if not as_on_a_cable(world):
+        return
+    world.command = [*world.command, "-c", "20000"]
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    rules = between(world, "-m", "length", "--length", "577:", "-j", "DROP")
+    took = world.go_on(members, 50)
+    print(f"    50 steps on after {took:.1f} s, {world.exclusions()} excluded")
+    world.hosts.undo(rules)
+
+
+COMMON = (tight, wandering)
