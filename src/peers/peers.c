@@ -82,6 +82,7 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
     locks_init(peers);
     spotnik_process_self(&peers->process);
     int rc = spotnik_peers_spec_parse(spec, &peers->spec);
+    spotnik_dns_own(&peers->spec, peers->credentials.self.address);
     if (rc == 0)
         rc = times_read(&peers->times);
     if (rc == 0)

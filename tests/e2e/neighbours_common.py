@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs, folders and resolvers commonly do. Part of neighbours.py. Claims:
 
+  debian      a list of names, where each host calls itself 127.0.1.1: they found one job
   tight       packets above 576 bytes vanish between two hosts: they find segments that pass
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
               reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
@@ -8,12 +9,33 @@
 
 from __future__ import annotations
 
-from jobs_on_hosts import STALE_MS, Worker, World
+import shutil
+from pathlib import Path
+
+from jobs_on_hosts import PORT, STALE_MS, Worker, World
 from neighbours_hostile import between, one_job
 from neighbours_losses import complete
 from neighbours_paths import as_on_a_cable
 
 STALE_S = STALE_MS / 1000
+
+
+def debian(world: World) -> None:
+    """`ip netns exec` shows each host the files of /etc/netns/HOST as its own of /etc."""
+    hosts = range(3)
+    folders = [Path("/etc/netns") / world.hosts.netns(host) for host in hosts]
+    try:
+        for host, folder in zip(hosts, folders):
+            folder.mkdir(parents=True)
+            names = [f"{'127.0.1.1' if other == host else world.hosts.address(other)} h{other}" for other in hosts]
+            (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
+        world.spec = ",".join(f"h{host}:{PORT}" for host in hosts)
+        members = [world.start(host) for host in hosts]
+        took = world.go_on(members)
+        print(f"    all are one view after {took:.1f} s")
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def wandering(world: World) -> None:
@@ -58,4 +80,4 @@ def tight(world: World) -> None:
     world.hosts.undo(rules)
 
 
-COMMON = (tight, wandering)
+COMMON = (debian, tight, wandering)
