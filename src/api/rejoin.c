@@ -102,6 +102,18 @@ static int follow(struct spotnik_job *job, uint64_t step)
     return rc ? rc : spotnik_joiner_follow(job->joiner);
 }
 
+/* Whoever has founded after us has the job: two members were both forced to go on, say. */
+static int enter_folder(struct spotnik_job *job)
+{
+    int rc = spotnik_peers_renew(job->peers);
+
+    if (rc != SPOTNIK_ERR_PEERS || spotnik_peers_is_youngest(job->peers))
+        return rc;
+    return spotnik_error_return(
+        SPOTNIK_ERR_LINEAGE,
+        "the job was founded again by another member while this one did so; this member stops");
+}
+
 /* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the
  * state that it holds (src/peers/parked.c). As another member, since the one that it was is known
  * to the view that cannot go on. */
@@ -121,7 +133,7 @@ static int refound(struct spotnik_job *job)
     spotnik_engine_rename(job->engine, id);
     rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
     if (!rc)
-        rc = spotnik_peers_renew(job->peers);
+        rc = enter_folder(job);
     if (!rc)
         rc = spotnik_job_resume_newer(job, &resumed);
     if (rc)

@@ -2,6 +2,7 @@
 """What programs, folders and resolvers commonly do. Part of neighbours.py. Claims:
 
   debian      a list of names, where each host calls itself 127.0.1.1: they found one job
+  forced      an operator forces both halves of a pair to go on: one does, the other ends with SPOTNIK_ERR_LINEAGE
   tight       packets above 576 bytes vanish between two hosts: they find segments that pass
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
               reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
@@ -9,13 +10,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
-from jobs_on_hosts import PORT, STALE_MS, Worker, World
+from jobs_on_hosts import PORT, SPOTNIK, STALE_MS, Worker, World
 from neighbours_hostile import between, one_job
 from neighbours_losses import complete
-from neighbours_paths import as_on_a_cable
+from neighbours_paths import as_on_a_cable, status
 
 STALE_S = STALE_MS / 1000
 
@@ -36,6 +39,35 @@ def debian(world: World) -> None:
     finally:
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def force(world: World, host: int) -> None:
+    more = {"SPOTNIK_JOB": "neighbours", "SPOTNIK_KEY_FILE": str(world.root / "key"), "SPOTNIK_PEERS": world.spec}
+    words = [SPOTNIK, "lineage", "force", f"{world.hosts.address(host)}:{PORT}", "--yes"]
+    subprocess.run(world.hosts.on(host, *words), env={**os.environ, **more}, check=True, capture_output=True)
+
+
+def forced(world: World) -> None:
+    """The witness is gone, so both park; T is far away."""
+    world.more = {"SPOTNIK_STALE_MS": "60000"}
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    for witness in world.peers.glob("witness-*"):
+        witness.unlink()
+    rules = [world.hosts.drop(0, 1), world.hosts.drop(1, 0)]
+    for host in (0, 1):
+        world.until("it to park", lambda host=host: "PARKED" in status(world, host))  # type: ignore[misc]
+    judge, world.settle = world.settle, lambda *_: None  # type: ignore[method-assign]
+    for host in (0, 1):  # each makes steps of its own until the first finds the other's founding
+        force(world, host)
+    world.until("one of them to end", lambda: any(w.process.poll() is not None for w in members))
+    world.settle = judge  # type: ignore[method-assign]
+    ended, staying = sorted(members, key=lambda w: w.process.poll() is None)
+    ended.rest()
+    if not any(error.startswith("-303 ") for error in ended.errors):
+        world.fail(f"it ended with {ended.errors}")
+    world.hosts.undo(rules)
+    world.go_on([staying, world.start(2)])
 
 
 def wandering(world: World) -> None:
@@ -80,4 +112,4 @@ def tight(world: World) -> None:
     world.hosts.undo(rules)
 
 
-COMMON = (debian, tight, wandering)
+COMMON = (debian, forced, tight, wandering)
