@@ -125,6 +125,9 @@ int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
  * setting. */
 int spotnik_config_check(const spotnik_config *config);
 
+/* Into the warnings of a status: no step is committed, where nothing else says so. */
+void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size);
+
 /* Where absolute paths stand, for as long as the config names them. */
 struct spotnik_anchored {
     char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
