@@ -174,14 +174,6 @@ static void own_instead(const uint8_t *own, uint8_t address[16])
         memcpy(address, own, 16);
 }
 
-void spotnik_dns_own(struct spotnik_peers_spec *spec, const uint8_t own[16])
-{
-    static const uint8_t debian[16] = { [10] = 0xff, 0xff, 127, 0, 1, 1 };
-    for (uint32_t i = 0; i < spec->count; i++)
-        if (memcmp(spec->listed[i].address, debian, sizeof debian) == 0)
-            own_instead(own, spec->listed[i].address);
-}
-
 static void take(const struct addrinfo *from, uint16_t port, struct spotnik_member *ret)
 {
     struct sockaddr_storage kernel;

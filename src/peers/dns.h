@@ -34,8 +34,4 @@ int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
 void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said,
                          size_t size);
 
-/* In a list of addresses, 127.0.1.1 becomes `own`: Debian gives a host's own name that address, on
- * that host alone. Not so 127.0.0.1: each host would take that for a process of its own. */
-void spotnik_dns_own(struct spotnik_peers_spec *spec, const uint8_t own[16]);
-
 #endif

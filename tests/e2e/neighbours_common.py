@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs, folders and resolvers commonly do. Part of neighbours.py. Claims:
 
-  debian      a list of names, where each host calls itself 127.0.1.1: they found one job
+  names       a list of names, where each host calls itself 127.0.1.1, and all have an IPv6 address, too, where
+              nobody listens: they found one job
   forced      an operator forces both halves of a pair to go on: one does, the other ends with SPOTNIK_ERR_LINEAGE
   hanging     with a lease, the folder hangs: no step is committed, and the status says why; all go on afterwards
   tight       packets above 576 bytes vanish between two hosts: they find segments that pass
@@ -18,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from jobs_on_hosts import PORT, SPOTNIK, STALE_MS, Worker, World
+from jobs_on_hosts import PORT, SPOTNIK, STALE_MS, Worker, World, ip
 from neighbours_hostile import between, one_job
 from neighbours_losses import complete
 from neighbours_odd import has_disk
@@ -27,22 +28,26 @@ from neighbours_paths import as_on_a_cable, status
 STALE_S = STALE_MS / 1000
 
 
-def debian(world: World) -> None:
+def names(world: World) -> None:
     """`ip netns exec` shows each host the files of /etc/netns/HOST as its own of /etc."""
     hosts = range(3)
-    folders = [Path("/etc/netns") / world.hosts.netns(host) for host in hosts]
+    spaces = [world.hosts.netns(host) for host in hosts]
     try:
-        for host, folder in zip(hosts, folders):
+        for host, space in zip(hosts, spaces):
+            ip("-n", space, "-6", "addr", "add", f"fd79::{host + 1}/64", "dev", "eth0", "nodad")
+            folder = Path("/etc/netns") / space
             folder.mkdir(parents=True)
-            names = [f"{'127.0.1.1' if other == host else world.hosts.address(other)} h{other}" for other in hosts]
-            (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
+            lines = ["127.0.0.1 localhost", *(f"fd79::{other + 1} h{other}" for other in hosts)]
+            lines += [f"{'127.0.1.1' if other == host else world.hosts.address(other)} h{other}" for other in hosts]
+            (folder / "hosts").write_text("\n".join([*lines, ""]))
         world.spec = ",".join(f"h{host}:{PORT}" for host in hosts)
         members = [world.start(host) for host in hosts]
         took = world.go_on(members)
         print(f"    all are one view after {took:.1f} s")
     finally:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        for space in spaces:
+            shutil.rmtree(Path("/etc/netns") / space, ignore_errors=True)
+            ip("-n", space, "-6", "addr", "flush", "dev", "eth0", "scope", "global", check=False)
 
 
 def force(world: World, host: int) -> None:
@@ -150,4 +155,4 @@ def tight(world: World) -> None:
     world.hosts.undo(rules)
 
 
-COMMON = (debian, forced, hanging, tight, wandering)
+COMMON = (names, forced, hanging, tight, wandering)
