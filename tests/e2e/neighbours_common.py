@@ -5,6 +5,7 @@
               nobody listens: they found one job
   forced      an operator forces both halves of a pair to go on: one does, the other ends with SPOTNIK_ERR_LINEAGE
   hanging     with a lease, the folder hangs: no step is committed, and the status says why; all go on afterwards
+  signals     programs block a signal once they have joined, and get it: none ends, and the others' losses are noticed
   tight       packets above 576 bytes vanish between two hosts: they find segments that pass
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
               reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -143,6 +145,19 @@ def wandering(world: World) -> None:
         world.fail(f"they go on with step {first} after checkpoint {newest}")
 
 
+def signals(world: World) -> None:
+    world.more = {"WORKER_BLOCKS": "1", "SPOTNIK_TRACE": str(world.root)}
+    beside = {"SPOTNIK_BIND": f"{world.hosts.address(0)}:{PORT + 1}"}
+    members = [world.start(0), world.start(0, **beside), world.start(1)]
+    world.go_on(members)
+    for _ in range(3):
+        for worker in members:
+            worker.process.send_signal(signal.SIGUSR1)
+        world.go_on(members)
+    members[1].process.kill()
+    world.go_on([members[0], members[2]])
+
+
 def tight(world: World) -> None:
     if not as_on_a_cable(world):
         return
@@ -155,4 +170,4 @@ def tight(world: World) -> None:
     world.hosts.undo(rules)
 
 
-COMMON = (names, forced, hanging, tight, wandering)
+COMMON = (names, forced, hanging, signals, tight, wandering)
