@@ -342,7 +342,7 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
 {
     static struct spotnik_peers_spec spec;
 
-    if (spotnik_peers_spec_parse(word, &spec))
+    if (spotnik_peers_spec_parse(word, NULL, &spec))
         return complain("%s", spotnik_last_error());
     if (!own_address(bind, ret))
         return false;

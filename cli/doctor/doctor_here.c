@@ -132,7 +132,7 @@ static void look_names(struct doctor *doctor)
     char said[256] = "";
     uint64_t begun = now_ms();
 
-    if (spotnik_peers_spec_parse(doctor->peers, &spec)) {
+    if (spotnik_peers_spec_parse(doctor->peers, NULL, &spec)) {
         doctor_say(doctor, DOCTOR_BAD, "peers", "%s", spotnik_last_error());
         return;
     }

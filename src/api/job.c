@@ -145,11 +145,14 @@ static int enter(struct spotnik_job *job, const spotnik_config *config)
 
 int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 {
+    struct spotnik_anchored place;
     spotnik_config config;
     int rc = spotnik_config_complete(cfg, &config);
 
     if (!rc)
         rc = spotnik_config_check(&config);
+    if (!rc)
+        rc = spotnik_config_anchor(&config, &place);
     if (rc)
         return rc;
     if (!ret_job)

@@ -32,6 +32,7 @@
 #define SPOTNIK_CALLER_BUCKETS 256
 #define SPOTNIK_MEMBERS_KNOWN 64
 #define SPOTNIK_CHECKPOINT_DIR_MAX 3000
+#define SPOTNIK_ANCHORED_MAX 4096 /* of a path, as PATH_MAX */
 
 /* Steps per second over the last second or so. */
 struct spotnik_rate {
@@ -66,9 +67,9 @@ struct spotnik_job {
     char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
     uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
     bool was_in;       /* has been let in, or has founded */
-    /* a donor went silent while the state was copied: the next ones are dialled with small
-     * segments */
-    bool narrow;
+    /* 0: any; a donor went silent while the state was copied: the next ones are dialled with
+     * segments of so many bytes */
+    int segment_bytes;
     /* the state of others may be in the registered memory: this process founds nothing */
     bool has_copied;
     uint64_t returned_ns;          /* when it was let in again last; 0: never */
@@ -123,6 +124,18 @@ int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the
  * setting. */
 int spotnik_config_check(const spotnik_config *config);
+
+/* Into the warnings of a status: no step is committed, where nothing else says so. */
+void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size);
+
+/* Where absolute paths stand, for as long as the config names them. */
+struct spotnik_anchored {
+    char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
+};
+
+/* Relative paths become absolute ones: a program may change its directory later. ARGUMENT: too
+ * long. */
+int spotnik_config_anchor(spotnik_config *config, struct spotnik_anchored *place);
 
 /* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
 int spotnik_sync_name_check(const char *name);

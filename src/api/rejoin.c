@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
+#include "link/socket.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
@@ -101,6 +102,18 @@ static int follow(struct spotnik_job *job, uint64_t step)
     return rc ? rc : spotnik_joiner_follow(job->joiner);
 }
 
+/* Whoever has founded after us has the job: two members were both forced to go on, say. */
+static int enter_folder(struct spotnik_job *job)
+{
+    int rc = spotnik_peers_renew(job->peers);
+
+    if (rc != SPOTNIK_ERR_PEERS || spotnik_peers_is_youngest(job->peers))
+        return rc;
+    return spotnik_error_return(
+        SPOTNIK_ERR_LINEAGE,
+        "the job was founded again by another member while this one did so; this member stops");
+}
+
 /* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the
  * state that it holds (src/peers/parked.c). As another member, since the one that it was is known
  * to the view that cannot go on. */
@@ -120,7 +133,7 @@ static int refound(struct spotnik_job *job)
     spotnik_engine_rename(job->engine, id);
     rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
     if (!rc)
-        rc = spotnik_peers_renew(job->peers);
+        rc = enter_folder(job);
     if (!rc)
         rc = spotnik_job_resume_newer(job, &resumed);
     if (rc)
@@ -160,6 +173,13 @@ static int found(struct spotnik_job *job)
     return rc;
 }
 
+/* A donor that said nothing for long: the way from it may be too narrow for its packets. */
+static void narrow(struct spotnik_job *job)
+{
+    if (spotnik_joiner_was_silent(job->joiner))
+        job->segment_bytes = spotnik_segment_smaller(job->segment_bytes);
+}
+
 static int copy(struct spotnik_job *job)
 {
     uint64_t step;
@@ -167,7 +187,7 @@ static int copy(struct spotnik_job *job)
 
     job->has_copied |= spotnik_joiner_has_written(job->joiner);
     if (rc) {
-        job->narrow |= spotnik_joiner_was_silent(job->joiner);
+        narrow(job);
         return rc;
     }
     job->state_loads++;
@@ -180,7 +200,7 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
                                             .engine = job->engine,
                                             .patience_ns =
                                                 job->config.silence_ceiling_ns / COMING_IN_SHARE,
-                                            .narrow = job->narrow,
+                                            .segment_bytes = job->segment_bytes,
                                             .stop = stop,
                                             .lost = lost,
                                             .context = job };
@@ -317,7 +337,8 @@ void spotnik_job_exclude(struct spotnik_job *job)
     spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
     spotnik_engine_interrupt(job->engine);
     /* a small state came, and the large results after it did not */
-    job->narrow |= job->joiner && spotnik_joiner_was_silent(job->joiner);
+    if (job->joiner)
+        narrow(job);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);

@@ -92,6 +92,17 @@ static struct spotnik_status_sync sync_status(struct spotnik_job *job,
     };
 }
 
+/* Whoever keeps our place in the folder says why no step is committed, and hangs where the folder
+ * does. */
+void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size)
+{
+    if (!strncmp(text, "no step", 7) || !spotnik_engine_is_barred(job->engine))
+        return;
+    snprintf(text, size,
+             "no step is committed: the peers directory does not answer, and must be looked at "
+             "first");
+}
+
 /* What spotnik_leave() takes away: read under its lock. False: there are no checkpoints. */
 static bool guarded_read(struct spotnik_job *job, char *warning, size_t size,
                          spotnik_batch_info *ret_batch,
@@ -133,6 +144,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     spotnik_batch_info batch;
     struct spotnik_checkpoint_health health;
     bool has_checkpoints = guarded_read(job, warning, sizeof warning, &batch, &health);
+    spotnik_job_warn_barred(job, warning, sizeof warning);
     spotnik_engine_presence(engine, &presence);
     spotnik_engine_lineage_told(engine, lineage, sizeof lineage);
     struct spotnik_status_more more = {

@@ -93,6 +93,7 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->shares = job->batch_info;
     look_at_sync(job, ret);
     pthread_mutex_unlock(&job->rate.lock);
+    spotnik_job_warn_barred(job, ret->warning, sizeof ret->warning);
 }
 
 /* ---- when there is one ---- */

@@ -109,14 +109,27 @@ static void way_shut(struct spotnik_carriage *carriage, struct spotnik_lane *lan
                             now_ns + limits->silence_ceiling_ns + limits->silence_floor_ns);
 }
 
-/* Dialled in small segments, or on a path that has no larger ones. It may be older than what is
- * known of the path by now. */
-static bool is_narrow(const struct spotnik_lane *lane)
+/* As it was dialled, or as the path has told its ends. It may be older than what is known of the
+ * path by now. 0: not known. */
+static int segment_of(const struct spotnik_lane *lane)
 {
     int bytes = 0;
     socklen_t size = sizeof bytes;
-    return getsockopt(lane->first.socket.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0
-           && bytes <= SPOTNIK_SEGMENT_BYTES;
+    (void)getsockopt(lane->first.socket.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size);
+    return bytes;
+}
+
+/* Large packets vanish: small ones from now on, to all members of that host. */
+static void narrow(struct spotnik_carriage *carriage, struct spotnik_lane *lane, int segment_bytes)
+{
+    char text[80];
+    lane->asked_ns = 0;
+    spotnik_openings_narrow(carriage->links, lane->peer.host, segment_bytes,
+                            spotnik_time_add(spotnik_clock_ns(), SMALL_NS));
+    spotnik_spares_close(carriage); /* one of them would take its place, and be as wide */
+    snprintf(text, sizeof text, "large packets vanish; dialled again with segments of %d bytes",
+             segment_bytes);
+    tell(carriage, &lane->peer, text);
 }
 
 /* Bytes are stuck. Every look asks on the control link whether the other host hears anything at
@@ -135,15 +148,12 @@ static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, 
     bool heard = spotnik_link_is_heard(carriage->links, lane->peer.id, limit_ns);
     if (heard && age_ns < NARROW_NS)
         return false; /* two or three losses in a row: that happens */
-    if (!heard || is_narrow(lane)) {
+    int segment_bytes = segment_of(lane);
+    if (!heard || (segment_bytes != 0 && segment_bytes <= SPOTNIK_SEGMENT_LEAST)) {
         path_down(carriage, lane);
         return heard; /* others get through to that host: it may be this connection alone */
     }
-    lane->asked_ns = 0;
-    spotnik_openings_narrow(carriage->links, lane->peer.host,
-                            spotnik_time_add(spotnik_clock_ns(), SMALL_NS));
-    spotnik_spares_close(carriage); /* one of them would take its place, and be as wide */
-    tell(carriage, &lane->peer, "large packets vanish; dialled again with segments of 1200 bytes");
+    narrow(carriage, lane, spotnik_segment_smaller(segment_bytes));
     return true;
 }
 

@@ -130,9 +130,10 @@ int spotnik_shelf_entry_make(const char *dir, const char *entry)
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s", dir, entry);
-    return directory_make(path, dir)
-               ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make %s: %m", path)
-               : 0;
+    int rc = directory_make(path, dir);
+    if (rc && errno == ENOENT && !spotnik_shelf_open(dir)) /* somebody has tidied up */
+        rc = directory_make(path, dir);
+    return rc ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make %s: %m", path) : 0;
 }
 
 /* ---- what is out of the way ---- */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "engine/inside.h"
@@ -127,7 +128,7 @@ static void locks_init(struct spotnik_engine *engine)
  * certified. */
 static int thread_start(struct spotnik_engine *engine)
 {
-    int rc = pthread_create(&engine->thread, NULL, spotnik_progress_main, engine);
+    int rc = spotnik_thread_create(&engine->thread, spotnik_progress_main, engine);
     if (rc != 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the progress thread: %s",
                                     strerror(rc));

@@ -21,10 +21,11 @@
 /* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it
  * shares memory with us. Ends with SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never),
  * or when another member answers. Where the network has priorities, data of steps go first.
- * `narrow`: in small segments, as also where a lane has found that large ones vanish. */
+ * `segment_bytes`: in segments of so many, 0: of any size; or in the smaller ones that a lane has
+ * found to get through. */
 struct spotnik_engine;
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                        bool narrow, uint64_t timeout_ns, int stop_fd, int *ret_fd);
+                        int segment_bytes, uint64_t timeout_ns, int stop_fd, int *ret_fd);
 
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);

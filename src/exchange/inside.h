@@ -124,6 +124,7 @@ struct spotnik_kept {
 struct spotnik_doubted {
     struct spotnik_id peer;
     uint64_t until_ns;
+    int segment_bytes; /* of the next connections */
 };
 
 struct spotnik_exchange {

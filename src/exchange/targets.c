@@ -10,6 +10,7 @@
 #include "base/fork.h"
 #include "base/time.h"
 #include "exchange/inside.h"
+#include "link/socket.h"
 
 #define DOUBT_NS (600 * SPOTNIK_S) /* as long as a lane stays narrow */
 #define KEPT_MAX 64
@@ -159,7 +160,13 @@ void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id pee
     struct spotnik_doubted *doubted = doubted_find(exchange, peer);
     if (!doubted)
         doubted = &exchange->doubted[exchange->doubted_next++ % SPOTNIK_DOUBTED];
-    *doubted = (struct spotnik_doubted){ peer, spotnik_time_add(spotnik_clock_ns(), DOUBT_NS) };
+    uint64_t now_ns = spotnik_clock_ns();
+    bool again = spotnik_id_equal(doubted->peer, peer) && now_ns < doubted->until_ns;
+    *doubted = (struct spotnik_doubted){
+        .peer = peer,
+        .until_ns = spotnik_time_add(now_ns, DOUBT_NS),
+        .segment_bytes = spotnik_segment_smaller(again ? doubted->segment_bytes : 0),
+    };
     pthread_mutex_unlock(&exchange->lock);
 }
 
@@ -169,10 +176,11 @@ int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_me
     pthread_mutex_lock(&exchange->lock);
     spotnik_kept_prune(exchange);
     const struct spotnik_doubted *doubted = doubted_find(exchange, peer->id);
-    bool narrow = doubted && spotnik_clock_ns() < doubted->until_ns;
+    int segment_bytes =
+        doubted && spotnik_clock_ns() < doubted->until_ns ? doubted->segment_bytes : 0;
     pthread_mutex_unlock(&exchange->lock);
-    return spotnik_engine_dial(engine_of(exchange), peer, narrow, exchange->silence_ns, stop_fd,
-                               ret_fd);
+    return spotnik_engine_dial(engine_of(exchange), peer, segment_bytes, exchange->silence_ns,
+                               stop_fd, ret_fd);
 }
 
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)

@@ -46,23 +46,53 @@ static bool port_parse(const char *text, uint16_t *ret_port)
     return true;
 }
 
-static int resolve(const char *host, uint8_t ret_address[16])
+static void take(const struct addrinfo *from, uint8_t ret_address[16])
+{
+    struct sockaddr_storage kernel;
+    uint16_t port;
+    memset(&kernel, 0, sizeof kernel);
+    memcpy(&kernel, from->ai_addr, from->ai_addrlen);
+    spotnik_address_from_kernel(&kernel, ret_address, &port);
+}
+
+/* How well an address suits a process that binds `own`. */
+static int suits(const uint8_t address[16], const uint8_t *own)
+{
+    static const uint8_t debian[16] = { [10] = 0xff, 0xff, 127, 0, 1, 1 };
+    if (memcmp(address, own, 16) == 0
+        || (memcmp(address, debian, 16) == 0 && !spotnik_address_is_loopback(own)))
+        return 2;
+    return spotnik_address_is_ipv4(address) == spotnik_address_is_ipv4(own);
+}
+
+static void choose(const struct addrinfo *list, const uint8_t *own, uint8_t ret_address[16])
+{
+    uint8_t address[16];
+    int best = 0;
+    take(list, ret_address);
+    for (; own != NULL && list != NULL; list = list->ai_next) {
+        take(list, address);
+        int suited = suits(address, own);
+        if (suited > best)
+            memcpy(ret_address, suited == 2 ? own : address, 16);
+        best = suited > best ? suited : best;
+    }
+}
+
+static int resolve(const char *host, const uint8_t *own, uint8_t ret_address[16])
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
     int rc = getaddrinfo(host, NULL, &hints, &list);
     if (rc != 0)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot resolve %s: %s", host,
                                     gai_strerror(rc));
-    struct sockaddr_storage first;
-    memset(&first, 0, sizeof first);
-    memcpy(&first, list->ai_addr, list->ai_addrlen);
+    choose(list, own, ret_address);
     freeaddrinfo(list);
-    uint16_t port;
-    spotnik_address_from_kernel(&first, ret_address, &port);
     return 0;
 }
 
-int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *ret_port)
+int spotnik_address_parse_for(const char *text, const uint8_t *own, uint8_t ret_address[16],
+                              uint16_t *ret_port)
 {
     char copy[300];
     const char *port;
@@ -85,7 +115,12 @@ int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *r
     }
     if (inet_pton(AF_INET6, host, ret_address) == 1)
         return 0;
-    return resolve(host, ret_address);
+    return resolve(host, own, ret_address);
+}
+
+int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *ret_port)
+{
+    return spotnik_address_parse_for(text, NULL, ret_address, ret_port);
 }
 
 const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_t address[16],

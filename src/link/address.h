@@ -17,6 +17,13 @@
  * *ret_port is left as it is. Errors: ARGUMENT (not an address), PEERS (name does not resolve). */
 int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *ret_port);
 
+/* The same for a process that binds `own` (NULL: any). A name may have several addresses: ours
+ * counts where it is among them, else the first of our family, where we can meet who binds it.
+ * Debian gives a host's own name the address 127.0.1.1, on that host alone: that is ours, too. Not
+ * so 127.0.0.1: each host would take that for a process of its own. */
+int spotnik_address_parse_for(const char *text, const uint8_t *own, uint8_t ret_address[16],
+                              uint16_t *ret_port);
+
 /* "1.2.3.4:5" or "[::1]:5". Returns `text`. */
 const char *spotnik_address_format(char text[SPOTNIK_ADDRESS_TEXT], const uint8_t address[16],
                                    uint16_t port);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hurry.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "link/slots.h"
@@ -196,7 +197,7 @@ static bool kernel_can(void)
 
 static int watcher_start(struct spotnik_death *death)
 {
-    int rc = pthread_create(&death->watcher, NULL, watcher_main, death);
+    int rc = spotnik_thread_create(&death->watcher, watcher_main, death);
     if (rc == 0)
         return 0;
     errno = rc;

@@ -22,7 +22,7 @@ struct manner {
     enum spotnik_purpose purpose;
     const uint8_t *name;                   /* the first half of the nonce; NULL: random */
     struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
-    bool narrow;                           /* in small segments */
+    int segment_bytes;                     /* 0: of any size */
 };
 
 /* Until when, and what ends it before. */
@@ -54,11 +54,11 @@ static int refused(const char *name, int error, bool *ret_refused)
     return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot reach %s: %m", name);
 }
 
-static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, bool narrow,
-                        const struct patience *patience, int *ret_fd, bool *ret_refused)
+static int connect_wait(const char *name, const uint8_t address[16], uint16_t port,
+                        int segment_bytes, const struct patience *patience, int *ret_fd,
+                        bool *ret_refused)
 {
-    int fd = -1, rc = narrow ? spotnik_socket_connect_narrow(address, port, &fd)
-                             : spotnik_socket_connect(address, port, &fd);
+    int fd = -1, rc = spotnik_socket_connect_narrow(address, port, segment_bytes, &fd);
     if (rc != 0)
         return refused(name, -rc, ret_refused);
     int error = ready_wait(fd, POLLOUT, patience) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
@@ -125,7 +125,7 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
     int rc;
     spotnik_address_format(name, address, port);
     do {
-        rc = connect_wait(name, address, port, manner->narrow, patience, &fd, ret_refused);
+        rc = connect_wait(name, address, port, manner->segment_bytes, patience, &fd, ret_refused);
         if (rc == 0)
             rc = introduce(credentials, name, fd, manner, patience, &speech, ret_peer);
     } while (rc == SPOTNIK_ERR_VERSION && speech != 0);
@@ -145,19 +145,21 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
 
 int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
                             const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
-                            uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+                            int segment_bytes, uint64_t timeout_ns, int *ret_fd,
+                            struct spotnik_member *ret_peer)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    const struct manner manner = { .purpose = purpose, .narrow = true };
+    const struct manner manner = { .purpose = purpose, .segment_bytes = segment_bytes };
     return dial(credentials, address, port, &manner, &patience, ret_fd, ret_peer, NULL);
 }
 
 int spotnik_net_reach(const struct spotnik_credentials *credentials,
-                      const struct spotnik_member *peer, int fd, bool narrow, uint64_t timeout_ns,
-                      int stop_fd, int *ret_fd)
+                      const struct spotnik_member *peer, int fd, int segment_bytes,
+                      uint64_t timeout_ns, int stop_fd, int *ret_fd)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
-    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE, .narrow = narrow };
+    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE,
+                                   .segment_bytes = segment_bytes };
     uint16_t speech = credentials->speech;
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];

@@ -99,7 +99,8 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
     return rc;
 }
 
-static int connect_in(const uint8_t address[16], uint16_t port, int segment_bytes, int *ret_fd)
+int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int segment_bytes,
+                                  int *ret_fd)
 {
     struct sockaddr_storage name;
     socklen_t size = spotnik_address_to_kernel(&name, address, port);
@@ -120,12 +121,7 @@ static int connect_in(const uint8_t address[16], uint16_t port, int segment_byte
 
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd)
 {
-    return connect_in(address, port, 0, ret_fd);
-}
-
-int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd)
-{
-    return connect_in(address, port, SPOTNIK_SEGMENT_BYTES, ret_fd);
+    return spotnik_socket_connect_narrow(address, port, 0, ret_fd);
 }
 
 int spotnik_socket_error(int fd)

@@ -55,9 +55,18 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
-/* in small segments: every path carries packets of 1280 bytes, as IPv6 demands */
+/* The same in segments of at most so many bytes; 0: as large as the kernel likes. Packets of 1280
+ * bytes pass wherever IPv6 does. Tunnels in tunnels, and old links, let pass less: of 576, as IPv4
+ * demands, or little below. */
 #define SPOTNIK_SEGMENT_BYTES 1200
-int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd);
+#define SPOTNIK_SEGMENT_LEAST 460
+static inline int spotnik_segment_smaller(int segment_bytes)
+{
+    return segment_bytes == 0 || segment_bytes > SPOTNIK_SEGMENT_BYTES ? SPOTNIK_SEGMENT_BYTES
+                                                                       : SPOTNIK_SEGMENT_LEAST;
+}
+int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int segment_bytes,
+                                  int *ret_fd);
 
 /* A read gave less than asked for: unless the end is near, the next edge tells of more. */
 static inline void spotnik_socket_drained(struct spotnik_socket *socket)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "peers/inside.h"
 
 /* so that a round of hundreds of silent members does not outlast what counts of it (gap_max_ns) */
@@ -86,7 +87,7 @@ void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_qu
     for (uint32_t i = 0; i < count; i++)
         asked += !question[i].skipped;
     while (helpers < THREADS_MAX && helpers + 1 < asked
-           && pthread_create(&helper[helpers], NULL, work, &crowd) == 0)
+           && spotnik_thread_create(&helper[helpers], work, &crowd) == 0)
         helpers++;
     work(&crowd); /* where no thread can be had, it takes longer */
     for (uint32_t i = 0; i < helpers; i++)

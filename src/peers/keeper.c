@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "peers/inside.h"
 
@@ -277,7 +278,7 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
     spotnik_peers_here_add(peers);
     rc = peers->spec.is_directory ? spotnik_witness_start(peers) : 0;
     if (rc == 0)
-        rc = pthread_create(&peers->keeper, NULL, keeper_main, peers);
+        rc = spotnik_thread_create(&peers->keeper, keeper_main, peers);
     if (rc == 0)
         return 0;
     spotnik_witness_stop(peers);

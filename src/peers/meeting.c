@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "link/address.h"
 #include "peers/inside.h"
 
@@ -53,7 +54,7 @@ static void say_to(struct spotnik_peers *peers, const struct spotnik_member *mem
     pthread_t helper[HELPERS];
     uint32_t helpers = 0;
     while (helpers < HELPERS && helpers + 1 < count
-           && pthread_create(&helper[helpers], NULL, errand_run, &errand) == 0)
+           && spotnik_thread_create(&helper[helpers], errand_run, &errand) == 0)
         helpers++;
     errand_run(&errand);
     for (uint32_t i = 0; i < helpers; i++)

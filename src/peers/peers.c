@@ -81,7 +81,7 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
     peers->credentials = *spotnik_engine_credentials(engine);
     locks_init(peers);
     spotnik_process_self(&peers->process);
-    int rc = spotnik_peers_spec_parse(spec, &peers->spec);
+    int rc = spotnik_peers_spec_parse(spec, peers->credentials.self.address, &peers->spec);
     if (rc == 0)
         rc = times_read(&peers->times);
     if (rc == 0)
@@ -287,7 +287,7 @@ int spotnik_peers_list(const char *spec, const struct spotnik_credentials *crede
     struct spotnik_peers_spec parsed;
     struct spotnik_member *named = NULL;
     uint32_t count = 0;
-    int rc = spotnik_peers_spec_parse(spec, &parsed);
+    int rc = spotnik_peers_spec_parse(spec, NULL, &parsed);
     char said[256];
     if (rc == 0 && parsed.name_count > 0)
         spotnik_dns_resolve(&parsed, NULL, said, sizeof said);

@@ -21,7 +21,8 @@ static int directory_parse(const char *text, struct spotnik_peers_spec *spec)
     return 0;
 }
 
-static int address_add(const char *text, size_t length, struct spotnik_peers_spec *spec)
+static int address_add(const char *text, size_t length, const uint8_t *own,
+                       struct spotnik_peers_spec *spec)
 {
     char one[300];
     if (length >= sizeof one)
@@ -34,7 +35,7 @@ static int address_add(const char *text, size_t length, struct spotnik_peers_spe
     memcpy(one, text, length);
     one[length] = '\0';
     struct spotnik_member *member = &spec->listed[spec->count];
-    int rc = spotnik_address_parse(one, member->address, &member->port);
+    int rc = spotnik_address_parse_for(one, own, member->address, &member->port);
     if (rc != 0)
         return rc;
     if (member->port == 0)
@@ -49,7 +50,8 @@ static int address_add(const char *text, size_t length, struct spotnik_peers_spe
     return 0;
 }
 
-int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_spec)
+int spotnik_peers_spec_parse(const char *text, const uint8_t *own,
+                             struct spotnik_peers_spec *ret_spec)
 {
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
@@ -69,7 +71,7 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
             length--;
         }
         if (length > 0)
-            rc = address_add(at, length, ret_spec);
+            rc = address_add(at, length, own, ret_spec);
         at = comma != NULL ? comma + 1 : NULL;
     }
     if (rc == 0 && ret_spec->count == 0)

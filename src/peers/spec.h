@@ -27,7 +27,9 @@ struct spotnik_peers_spec {
     char name[SPOTNIK_PEERS_LISTED_MAX][SPOTNIK_HOST_NAME];
 };
 
-/* Resolves names: may block. Errors: ARGUMENT, PEERS (name not resolved), LIMIT. */
-int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_spec);
+/* Resolves names of a list: may block. `own`: the address that this process binds, or NULL (a
+ * tool). Errors: ARGUMENT, PEERS (name not resolved), LIMIT. */
+int spotnik_peers_spec_parse(const char *text, const uint8_t *own,
+                             struct spotnik_peers_spec *ret_spec);
 
 #endif

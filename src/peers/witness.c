@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "peers/inside.h"
 
 #define PREFIX_BYTES 32
@@ -196,7 +197,7 @@ static void *witness_main(void *context)
 int spotnik_witness_start(struct spotnik_peers *peers)
 {
     spotnik_engine_tie_close(peers->engine, false);
-    int rc = pthread_create(&peers->witness_thread, NULL, witness_main, peers);
+    int rc = spotnik_thread_create(&peers->witness_thread, witness_main, peers);
     peers->witnessing = rc == 0;
     return rc;
 }

@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "record/inside.h"
 #include "spotnik/spotnik.h"
@@ -187,7 +188,7 @@ bool spotnik_recorder_dump(struct spotnik_recorder *recorder, const char *reason
     snprintf(copy->dir, sizeof copy->dir, "%s", recorder->dir);
     path_make(recorder, asked, copy->path, sizeof copy->path);
     snprintf(ret_line, size, "%s", copy->path);
-    recorder->writing = pthread_create(&recorder->writer, NULL, copy_write, copy) == 0;
+    recorder->writing = spotnik_thread_create(&recorder->writer, copy_write, copy) == 0;
     if (!recorder->writing)
         free(copy);
     recorder->dumps += recorder->writing;

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 
@@ -233,7 +234,7 @@ static int begin(struct spotnik_trace_file *file, const char *dir,
     int rc = file_open(file, dir, self, epoch_us);
     if (rc != 0)
         return rc;
-    rc = pthread_create(&file->thread, NULL, writer_main, file);
+    rc = spotnik_thread_create(&file->thread, writer_main, file);
     return rc == 0 ? 0
                    : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the trace's thread: %s",
                                           strerror(rc));

@@ -92,10 +92,9 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
     struct spotnik_reader reader;
     const struct spotnik_credentials *credentials =
         spotnik_engine_credentials(joiner->config.engine);
-    int rc = (joiner->config.narrow ? spotnik_net_dial_narrow
-                                    : spotnik_net_dial)(credentials, member->address, member->port,
-                                                        SPOTNIK_PURPOSE_STATE, DIAL_TIMEOUT_NS,
-                                                        &source->fd, &source->member);
+    int rc = spotnik_net_dial_narrow(credentials, member->address, member->port,
+                                     SPOTNIK_PURPOSE_STATE, joiner->config.segment_bytes,
+                                     DIAL_TIMEOUT_NS, &source->fd, &source->member);
 
     if (rc) {
         source->fd = -1;

@@ -25,7 +25,7 @@ struct spotnik_joiner_config {
     struct spotnik_registry *registry; /* borrowed; _copy writes the memory it names */
     struct spotnik_engine *engine;     /* borrowed */
     uint64_t patience_ns;              /* how long one without donors waits to be let in */
-    bool narrow; /* dial donors in small segments: larger packets may vanish on the way */
+    int segment_bytes; /* of connections to donors: larger ones may vanish on the way. 0: any */
     bool (*stop)(void *context); /* asked now and then by _copy; true ends it. May be NULL */
     /* follow's thread: no donor is left and we are not in; the caller must join anew. */
     void (*lost)(void *context);

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import CannotRunError, Hosts, World, ip
+from neighbours_common import COMMON
 from neighbours_founding import FOUNDING
 from neighbours_hostile import HOSTILE
 from neighbours_losses import LOSSES
@@ -25,7 +26,7 @@ from neighbours_proxies import PROXIED
 from neighbours_short import SHORT
 
 HOSTS = 5
-SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT)
+SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT, *COMMON)
 
 
 def main() -> None:

@@ -110,14 +110,22 @@ def flapping(world: World) -> None:
 # ---- founding
 
 
-def frozen(world: World) -> None:
-    """Each write to the folder stands still, as on a file server that hangs, and one of two loses power meanwhile."""
+def has_disk(world: World) -> bool:
+    """Give the folder a disk of its own, which can be frozen."""
     disk = world.root / "disk"
     with disk.open("wb") as file:
         file.truncate(32 << 20)
     made = subprocess.run(["mkfs.ext4", "-q", str(disk)], capture_output=True).returncode == 0
-    if not made or subprocess.run(["mount", "-o", "loop", str(disk), str(world.peers)], capture_output=True).returncode:
+    mount = ["mount", "-o", "loop", str(disk), str(world.peers)]
+    has = made and subprocess.run(mount, capture_output=True).returncode == 0
+    if not has:
         print("    left out, no loop device")
+    return has
+
+
+def frozen(world: World) -> None:
+    """Each write to the folder stands still, as on a file server that hangs, and one of two loses power meanwhile."""
+    if not has_disk(world):
         return
     try:
         members = [world.start(0), world.start(1)]

@@ -16,11 +16,13 @@
  * (all_kinds.h). With WORKER_ONES=N there is a bucket of N ones in each, whose sum must be the same
  * whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
  * (apart.h). With WORKER_HOLD it waits, when it has joined and before it is given the state, until
- * there is a file of that name. It checks the ledger itself: over each epoch of data the samples of
- * all committed steps are every index once. */
+ * there is a file of that name. With WORKER_CHDIR it makes that its working directory when it has
+ * joined. With WORKER_BLOCKS it blocks SIGUSR1 from then on. It checks the ledger itself: over each
+ * epoch of data the samples of all committed steps are every index once. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -349,6 +351,17 @@ static int train(struct worker *worker, uint64_t *ret_step)
     return rc;
 }
 
+/* As a program does that reads its signals from a descriptor, or waits for them in a thread. */
+static void block(int number)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+        abort();
+}
+
 /* Nothing is copied before it has said what its state is. */
 static void hold(const char *until)
 {
@@ -374,6 +387,10 @@ static int enrol(struct worker *worker)
     noticed_job = worker->job;
     spotnik_status(worker->job, &status);
     tell_member(worker, &status);
+    if (getenv("WORKER_CHDIR") && chdir(getenv("WORKER_CHDIR")))
+        abort();
+    if (getenv("WORKER_BLOCKS"))
+        block(SIGUSR1);
     hold(getenv("WORKER_HOLD"));
     if (getenv("WORKER_APART")) {
         worker->apart = apart_new(worker->job, (uint32_t)atoi(getenv("WORKER_APART")));

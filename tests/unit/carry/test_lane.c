@@ -139,11 +139,18 @@ static void test_a_narrow_path_is_of_its_hosts(void **context)
     elsewhere.id = cluster_id(4);
     elsewhere.host = 2;
     spotnik_engine_lock(a);
-    spotnik_openings_narrow(a->links, again.host, SPOTNIK_NEVER);
+    spotnik_openings_narrow(a->links, again.host, SPOTNIK_SEGMENT_BYTES, SPOTNIK_NEVER);
     spotnik_engine_unlock(a);
     int narrow = segment_bytes(a, &again), wide = segment_bytes(a, &elsewhere);
-    assert_in_range(narrow, 1, 1200);
-    assert_true(wide > 1200);
+    assert_in_range(narrow, SPOTNIK_SEGMENT_LEAST + 1, SPOTNIK_SEGMENT_BYTES);
+    assert_true(wide > SPOTNIK_SEGMENT_BYTES);
+    spotnik_engine_lock(a);
+    spotnik_openings_narrow(a->links, elsewhere.host, SPOTNIK_SEGMENT_LEAST, SPOTNIK_NEVER);
+    assert_int_equal(spotnik_openings_segment(a->links, elsewhere.host), SPOTNIK_SEGMENT_LEAST);
+    spotnik_openings_narrow(a->links, elsewhere.host, SPOTNIK_SEGMENT_BYTES, SPOTNIK_NEVER);
+    spotnik_engine_unlock(a);
+    /* another lane has found less than this one */
+    assert_int_equal(spotnik_openings_segment(a->links, elsewhere.host), SPOTNIK_SEGMENT_LEAST);
     spotnik_engine_free(a, true);
     spotnik_engine_free(b, true);
 }

@@ -98,11 +98,32 @@ static void a_fifo_is_no_manifest(void **state)
                      SPOTNIK_ERR_PEERS);
 }
 
+/* A scratch disk was tidied up: the folder is made again. Not so what it lies in: that may be a
+ * disk that is away. */
+static void a_folder_that_was_removed_is_made_again(void **state)
+{
+    char folder[128], path[256], inner[160];
+    struct stat facts;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/folder", directory);
+    snprintf(inner, sizeof inner, "%s/inner", folder);
+    snprintf(path, sizeof path, "%s/" ENTRY, folder);
+    assert_int_equal(spotnik_shelf_entry_make(folder, ENTRY), 0);
+    assert_true(stat(path, &facts) == 0 && S_ISDIR(facts.st_mode));
+    assert_true(rmdir(path) == 0 && rmdir(folder) == 0);
+    assert_int_equal(spotnik_shelf_entry_make(inner, ENTRY), SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "No such file"));
+    assert_int_equal(access(folder, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(writing_follows_no_link, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_fifo_is_no_manifest, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_folder_that_was_removed_is_made_again, directory_make,
+                                        directory_clear),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,9 +87,10 @@ static void names(void **state)
 static void majorities(void **state)
 {
     (void)state;
-    assert_int_equal(spotnik_peers_spec_parse("dns://train-[0-3].train", &spec), 0);
+    assert_int_equal(spotnik_peers_spec_parse("dns://train-[0-3].train", NULL, &spec), 0);
     assert_false(spec.majority);
-    assert_int_equal(spotnik_peers_spec_parse("majority:dns://train-[0-3].train:7000", &spec), 0);
+    assert_int_equal(spotnik_peers_spec_parse("majority:dns://train-[0-3].train:7000", NULL, &spec),
+                     0);
     assert_true(spec.majority);
     assert_int_equal(spec.count, 4);
     assert_int_equal(spec.port, 7000);
@@ -209,7 +210,7 @@ static void families(void **state)
     char said[256];
 
     (void)state;
-    assert_int_equal(spotnik_peers_spec_parse("dns://localhost/1", &spec), 0);
+    assert_int_equal(spotnik_peers_spec_parse("dns://localhost/1", NULL, &spec), 0);
     spotnik_dns_resolve(&spec, NULL, said, sizeof said);
     bool has_both =
         spec.count

@@ -125,10 +125,10 @@ static void specs_are_read(void **state)
 {
     (void)state;
     struct spotnik_peers_spec spec;
-    assert_int_equal(spotnik_peers_spec_parse("file:/some/where", &spec), 0);
+    assert_int_equal(spotnik_peers_spec_parse("file:/some/where", NULL, &spec), 0);
     assert_true(spec.is_directory);
     assert_string_equal(spec.directory, "/some/where");
-    assert_int_equal(spotnik_peers_spec_parse("127.0.0.1:7000, [::1]:7001,", &spec), 0);
+    assert_int_equal(spotnik_peers_spec_parse("127.0.0.1:7000, [::1]:7001,", NULL, &spec), 0);
     assert_int_equal(spec.count, 2);
     assert_int_equal(spec.listed[0].port, 7000);
     assert_int_equal(spec.listed[1].address[15], 1);
@@ -142,7 +142,7 @@ static void specs_are_read(void **state)
                             "127.0.0.1:0",
                             "127.0.0.1:1,127.0.0.1:1" };
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(spotnik_peers_spec_parse(wrong[i], &spec), SPOTNIK_ERR_ARGUMENT);
+        assert_int_equal(spotnik_peers_spec_parse(wrong[i], NULL, &spec), SPOTNIK_ERR_ARGUMENT);
 }
 
 /* A record survives the way through text, and no altered one does. */

@@ -88,8 +88,10 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
 
 int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
                             const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
-                            uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+                            int segment_bytes, uint64_t timeout_ns, int *ret_fd,
+                            struct spotnik_member *ret_peer)
 {
+    (void)segment_bytes;
     return spotnik_net_dial(credentials, address, port, purpose, timeout_ns, ret_fd, ret_peer);
 }
 
