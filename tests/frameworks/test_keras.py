@@ -212,6 +212,34 @@ def test_several_optimizers_of_a_train_step_are_refused() -> None:
 
 
 @with_tensorflow
+def test_a_train_step_that_moves_weights_and_counts(tmp_path: Path) -> None:
+    face, weights, three = Face("beside_member.py", "tensorflow", {}), tmp_path / "plain.npz", tmp_path / "three.npz"
+    [plain] = run(face, weights=weights, plain=True).of("end")
+    done = _well(run(face, "3", weights=three))
+    assert [line["beside"] for line in done.of("end")] == [plain["beside"]] * 3, done.output[-3000:]
+    assert plain["beside"] == [45, 45.0], "three epochs of 15 steps"
+    assert distance(three, weights) < 1e-4, "nothing of it divides by small numbers"
+
+
+@with_tensorflow
+def test_an_average_of_weights_that_are_trained_is_refused() -> None:
+    done = run(Face("beside_member.py", "tensorflow", {"average": True}))
+    assert done.status != 0 and "trainable = False" in done.output, done.output[-3000:]
+
+
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "jax"])
+def test_state_beside_keras_variables_with_kills(backend: str) -> None:
+    done = _well(run_with_kills(Face("beside_member.py", backend, {}), 7, 0.3))
+    told: dict[int, list[object]] = {}
+    for line in done.of("epoch"):
+        told.setdefault(line["epoch"], []).append(line["beside"])
+    assert max(map(len, told.values())) >= 2, "nobody to compare with"
+    assert all(one == same[0] for same in told.values() for one in same), told
+    counts = {line["beside"][0 if backend == "tensorflow" else 2] for line in done.of("end")}
+    assert counts == {max(counts)} and max(counts) >= 45, counts
+
+
+@with_tensorflow
 @pytest.mark.parametrize(
     ("more", "one_process", "same"),
     [
