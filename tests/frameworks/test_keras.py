@@ -86,7 +86,7 @@ def test_what_members_cannot_share_is_refused() -> None:
     words = {"generator": "a generator cannot begin where the others are", "endless": "an endless PyDataset"}
     words |= {"unprepared": "or call spotnik.keras.prepare(model)", "elsewhere": "keras.optimizers.MultiOptimizer"}
     words |= {"longer": "a job consumes one data set", "listed": "np.array(list)"}
-    words |= {"shared": "without shard()"}
+    words |= {"shared": "without shard()", "second": "keras.optimizers.MultiOptimizer"}
     if HAS_TENSORFLOW:
         words |= {"repeated": "take repeat() out", "shuffled": "let the pipeline shuffle, with a seed"}
         words |= {"unseeded": "has no seed", "anew": "reshuffle_each_iteration=False"}

@@ -119,7 +119,8 @@ class Recipe:
 RECIPES = {
     "keras": Recipe("keras.md", 0, ("keras",), KERAS, KERAS_END),
     "keras-checkpoint": Recipe("keras.md", 1, ("keras",), KERAS, KERAS_END),
-    "keras-train_on_batch": Recipe("keras.md", 2, ("keras",), KERAS, KERAS_END),
+    "keras-several": Recipe("keras.md", 2, ("keras",), KERAS, KERAS_END),
+    "keras-train_on_batch": Recipe("keras.md", 3, ("keras",), KERAS, KERAS_END),
     "tensorflow": Recipe("tensorflow.md", 0, ("tensorflow", "keras"), KERAS + TAPE, KERAS_END),
     "jax": Recipe("jax.md", 0, ("jax", "optax"), JAX, JAX_END),
     "jax-nnx": Recipe("jax.md", 1, ("jax", "flax"), NNX, NNX_END),

@@ -40,6 +40,15 @@ _CHANGED = (
     "weights belongs in layers with trainable = False. A model with several optimizers gives them to "
     "keras.optimizers.MultiOptimizer, or trains in a loop of its own with spotnik.tensorflow or spotnik.jax"
 )
+_ANOTHER = (
+    "a model is prepared already. For another training call spotnik.keras.leave() first. Two models that train in "
+    "turn, as those of a GAN, go into one keras.Model with a train_step and a keras.optimizers.MultiOptimizer, or into "
+    "a loop with spotnik.tensorflow or spotnik.jax"
+)
+_AGAIN = (
+    "this program begins another training. A member that comes now begins with the first one, and fails, unless the "
+    'program passes over a training whose result is saved ("Several trainings" in docs/guide/keras.md)'
+)
 _current: Optional[Driver] = None
 
 
@@ -458,7 +467,9 @@ def prepare(model: Any, settings: Settings, sync: Optional[str] = None) -> Drive
     """Make `model` take its steps with the others."""
     global _current
     if _current is not None and _current.replica.job is not None:
-        raise StateError("a model is prepared already; call spotnik.keras.leave() before preparing another")
+        raise StateError(_ANOTHER)
+    if _current is not None and _current.replica.last_step is not None:
+        logger.warning(_AGAIN)
     _current = Driver(model, settings, sync)
     return _current
 

@@ -96,3 +96,22 @@ def wholes() -> None:
         told.append([value.tolist() for value in (*one, *further)])
         kinds = [value.dtype == like.dtype for value, like in zip(one[1:], given[1:])]
     tell([told, all(kinds), bool(further[0].dtype == np.int32)])
+
+
+def second(gate: str) -> None:
+    """Two trainings in a row; the second one, of another size, goes on until the file `gate` is there."""
+    for size in (2, 300):
+        own, steps = np.zeros(size), 0
+        replica = Replica(lambda own=own: [own], Settings(config=spotnik.Config()))
+        tell(size)
+        while steps < 2 or (size == 300 and not os.path.exists(gate)):
+            try:
+                replica.begin()
+            except spotnik.MismatchError as error:
+                tell(str(error))
+                return
+            own += replica.commit()
+            steps += 1
+            time.sleep(0.01)
+        replica.leave()
+    tell("done")

@@ -101,6 +101,18 @@ def test_whole_numbers_in_an_average_become_the_greatest(cluster: Cluster) -> No
         assert further[0] <= 1002 - 2000 and further == [further[0]] * 3, "each counts where nobody has samples"
 
 
+def test_a_newcomer_to_a_later_training_is_told_what_to_do(cluster: Cluster) -> None:
+    gate = cluster.folder / "gate"
+    first = cluster.start("second", gate=str(gate))
+    assert [first.hear(), first.hear()] == [2, 300]
+    newcomer = cluster.start("second", gate=str(gate))
+    assert newcomer.hear() == 2
+    said = newcomer.hear()
+    assert isinstance(said, str) and "pass over a training whose result is saved" in said, said
+    gate.touch()
+    assert first.hear() == "done", "the newcomer has ended the others"
+
+
 def test_collectives(cluster: Cluster) -> None:
     workers = [cluster.start("collectives", members=3) for _ in range(3)]
     results = sorted((worker.hear() for worker in workers), key=lambda result: result["rank"])
