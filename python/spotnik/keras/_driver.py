@@ -34,7 +34,8 @@ _FIT, _BASE = EXTRA, LAST
 _SLOTS = 3  # variables that an optimiser has for a weight, at most
 _ROOM_MAX = 256 << 20
 _UNCHECKED = 2  # steps; an average of the weights may begin as a copy of them, which the first one leaves as it is
-_ROUNDING = {2: 2.0**-6, 4: 2.0**-21, 8: 2.0**-50}  # by the bytes of a weight: w + e - e is not w
+# of the greatest weight: w + e - e is not w
+_ROUNDING = {"bfloat16": 2.0**-7, "float16": 2.0**-9, "float32": 2.0**-21, "float64": 2.0**-50}
 _CHANGED = (
     "the train step changed {} otherwise than by apply() of model.optimizer, so members would part. An average of "
     "weights belongs in layers with trainable = False. A model with several optimizers gives them to "
@@ -455,7 +456,7 @@ class Driver:
 def _is_rounding(before: Any, after: Any, most: float) -> bool:
     """Is the difference that of a move and back? `most`: the greatest weight of all; a move may exceed this one's."""
     apart = np.abs(after.astype(np.float64) - before).max()
-    return bool(apart <= _ROUNDING.get(before.itemsize, 0) * most)
+    return bool(apart <= _ROUNDING.get(before.dtype.name, 0) * most)
 
 
 def _as_tensor(one: Any) -> Any:
