@@ -19,5 +19,5 @@ make_venv()
 }
 
 make_venv tf 'tensorflow-cpu==2.21.*' 'keras==3.15.*' tensorboard pytest
-make_venv jax 'jax==0.10.*' optax flax 'keras==3.15.*' torch==2.13.0 pytest
+make_venv jax 'jax==0.10.*' optax flax equinox 'keras==3.15.*' torch==2.13.0 pytest
 make_venv torch 'torch==2.14.*' torchft numpy pytest

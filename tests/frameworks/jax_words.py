@@ -37,7 +37,9 @@ def words(_settings: Any) -> None:
         given = filled(step.rank)
         before = addresses(given)
         folded = jax.random.key_data(spotnik.jax.fold(replica.value["key"])).tolist()
-        mean = spotnik.jax.allreduce(given, donate=True)
+        whole = {"rank": jnp.int32(step.rank) + 0, "last": jnp.array([step.rank == step.shares - 1])}
+        mean, whole = spotnik.jax.allreduce((given, whole), donate=True)
+        tell(whole=[int(whole["rank"]), bool(whole["last"][0])], size=step.shares)
         kept = sum(before[name] == at for name, at in addresses(mean).items())
         numbers = {name: float(one.astype(jnp.float32).mean()) for name, one in mean.items() if one.size}
         tell(number=step.number, mean=numbers, kept=kept, size=step.shares, rank=step.rank, folded=folded)

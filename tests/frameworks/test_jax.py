@@ -28,6 +28,7 @@ def test_words_of_three_members() -> None:
         mean = (line["size"] - 1) / 2
         assert line["mean"] == {"large": mean, "small": mean, "half": mean}, line
         assert line["kept"] == 3, "the result lies elsewhere"
+    assert all(line["whole"] == [line["size"] - 1, True] for line in done.of("whole"))
     for line in done.of("largest"):
         assert line["largest"] == line["size"] - 1 and line["same"], line
         assert line["total"] == [2.0 * line["size"], line["size"]], line

@@ -86,7 +86,7 @@ def test_what_members_cannot_share_is_refused() -> None:
     words = {"generator": "a generator cannot begin where the others are", "endless": "an endless PyDataset"}
     words |= {"unprepared": "or call spotnik.keras.prepare(model)", "elsewhere": "keras.optimizers.MultiOptimizer"}
     words |= {"longer": "a job consumes one data set", "listed": "np.array(list)"}
-    words |= {"shared": "without shard()"}
+    words |= {"shared": "without shard()", "second": "keras.optimizers.MultiOptimizer"}
     if HAS_TENSORFLOW:
         words |= {"repeated": "take repeat() out", "shuffled": "let the pipeline shuffle, with a seed"}
         words |= {"unseeded": "has no seed", "anew": "reshuffle_each_iteration=False"}
@@ -209,6 +209,34 @@ def test_a_callback_that_changes_the_rate_before_the_first_step(backend: str, tm
 def test_several_optimizers_of_a_train_step_are_refused() -> None:
     done = run(Face("keras_member.py", BACKENDS[0], {**SIZE, "own_step": True, "steals": True}))
     assert done.status != 0 and "keras.optimizers.MultiOptimizer" in done.output, done.output[-3000:]
+
+
+@with_tensorflow
+def test_a_train_step_that_moves_weights_and_counts(tmp_path: Path) -> None:
+    face, weights, three = Face("beside_member.py", "tensorflow", {}), tmp_path / "plain.npz", tmp_path / "three.npz"
+    [plain] = run(face, weights=weights, plain=True).of("end")
+    done = _well(run(face, "3", weights=three))
+    assert [line["beside"] for line in done.of("end")] == [plain["beside"]] * 3, done.output[-3000:]
+    assert plain["beside"] == [45, 45.0], "three epochs of 15 steps"
+    assert distance(three, weights) < 1e-4, "nothing of it divides by small numbers"
+
+
+@with_tensorflow
+def test_an_average_of_weights_that_are_trained_is_refused() -> None:
+    done = run(Face("beside_member.py", "tensorflow", {"average": True}))
+    assert done.status != 0 and "trainable = False" in done.output, done.output[-3000:]
+
+
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "jax"])
+def test_state_beside_keras_variables_with_kills(backend: str) -> None:
+    done = _well(run_with_kills(Face("beside_member.py", backend, {}), 7, 0.3))
+    told: dict[int, list[object]] = {}
+    for line in done.of("epoch"):
+        told.setdefault(line["epoch"], []).append(line["beside"])
+    assert max(map(len, told.values())) >= 2, "nobody to compare with"
+    assert all(one == same[0] for same in told.values() for one in same), told
+    counts = {line["beside"][0 if backend == "tensorflow" else 2] for line in done.of("end")}
+    assert counts == {max(counts)} and max(counts) >= 45, counts
 
 
 @with_tensorflow

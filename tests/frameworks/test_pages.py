@@ -60,6 +60,27 @@ loss = lambda params, x, y: jnp.mean((predict(params, x) - y) ** 2)
 JAX_END = """
 tell(jax.tree.leaves(replica.value["params"]), loss(replica.value["params"], images, labels))
 """
+DRAWN = """
+import spotnik.jax
+steps = 12
+tx = spotnik.jax.distributed(optax.adamw(1e-2))
+def draw(key, count):
+    rows = np.asarray(jax.random.randint(key, (count,), 0, len(images)))
+    return images[rows], labels[rows]
+def train(state, x, y):
+    updates, opt = tx.update(jax.grad(loss)(state["params"], x, y), state["opt"], state["params"])
+    return {"params": optax.apply_updates(state["params"], updates), "opt": opt}
+"""
+EQUINOX = """
+import jax, jax.numpy as jnp, optax, spotnik.jax
+import equinox as eqx
+model = eqx.nn.MLP(8, 1, 16, 1, key=jax.random.key(1))
+loss = lambda model, x, y: jnp.mean((jax.vmap(model)(x) - y) ** 2)
+"""
+EQUINOX_END = """
+score = lambda model: loss(model, images, labels)
+tell(jax.tree.leaves(replica.value), score(eqx.combine(replica.value[0], static)), score(model))
+"""
 NNX = """
 import jax, jax.numpy as jnp, optax, spotnik.jax
 from flax import nnx
@@ -98,10 +119,13 @@ class Recipe:
 RECIPES = {
     "keras": Recipe("keras.md", 0, ("keras",), KERAS, KERAS_END),
     "keras-checkpoint": Recipe("keras.md", 1, ("keras",), KERAS, KERAS_END),
-    "keras-train_on_batch": Recipe("keras.md", 2, ("keras",), KERAS, KERAS_END),
+    "keras-several": Recipe("keras.md", 2, ("keras",), KERAS, KERAS_END),
+    "keras-train_on_batch": Recipe("keras.md", 3, ("keras",), KERAS, KERAS_END),
     "tensorflow": Recipe("tensorflow.md", 0, ("tensorflow", "keras"), KERAS + TAPE, KERAS_END),
     "jax": Recipe("jax.md", 0, ("jax", "optax"), JAX, JAX_END),
     "jax-nnx": Recipe("jax.md", 1, ("jax", "flax"), NNX, NNX_END),
+    "jax-drawn": Recipe("jax.md", 2, ("jax", "optax"), JAX + DRAWN, JAX_END),
+    "jax-equinox": Recipe("jax.md", 3, ("jax", "equinox"), EQUINOX, EQUINOX_END),
     "horovod-keras": Recipe("coming-from.md", 0, ("tensorflow", "keras"), KERAS, KERAS_END),
     "horovod-tensorflow": Recipe("coming-from.md", 1, ("tensorflow", "keras"), KERAS + TAPE, KERAS_END),
 }

@@ -14,16 +14,13 @@ from .. import arrays
 from ..errors import ArgumentError, DoneError, StateError
 from ..job import Job, Step
 from .data import Batch, Source
-from .memory import Bucket
+from .parcel import ALONE_MAX, Parcel
 from .parting import DATA, Parting, is_due
 from .replica import EXTRA, TAKEN, Replica, Settings
 from .turns import Turns
 
 if TYPE_CHECKING:
     from .memory import Array
-
-_ALONE_BYTES = 65536  # an array as large is worth a bucket of its own
-_ALONE_MAX = 128  # buckets of a step
 
 
 class Loop:
@@ -164,7 +161,8 @@ class Loop:
     ) -> list[Array]:
         """Finish the running step, or take one without samples, with the mean of `values` over its samples.
 
-        With `once` the second one in a turn of the loop is refused.
+        Whole numbers and booleans among them become the greatest that a member with samples has. With `once` the second
+        one in a turn of the loop is refused.
 
         When the others went on without this member the values come back as they are: what the program does with them
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
@@ -173,32 +171,29 @@ class Loop:
         if self._elsewhere or self._is_passing:
             return list(values)
         self._check_turn(once)
-        alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:_ALONE_MAX]
-        buckets = _by_type(values, [at for at in range(len(values)) if at not in set(alone)])
-        flats = [bucket.flat for bucket, _ in buckets] + [values[at] for at in alone]
-        if not self._take([one for one in flats if one.size], weight):
+        is_idle = self.replica.step is not None and not self.replica.step.ranges and weight is None
+        parcel = Parcel(values, in_place, is_idle)
+        if not self._take(parcel.vectors, weight):
             return list(values)
-        result = {at: values[at] for at in alone}
-        for bucket, places in buckets:
-            result.update({at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())})
+        results = parcel.results()
         if in_place:
-            for at, one in result.items():
-                values[at][...] = one
-        return [result[at] for at in range(len(values))]
+            for value, one in zip(values, results):
+                value[...] = one
+        return results
 
-    def _take(self, flats: Sequence[Array], weight: Optional[int]) -> bool:
-        """Finish the running step, or take one without samples, with the means of `flats` in place."""
+    def _take(self, flats: Sequence[tuple[Array, str]], weight: Optional[int]) -> bool:
+        """Finish the running step, or take one without samples, with the reductions of `flats` in place."""
         replica, own = self.replica, self.replica.step is None
         if own and self._turn is not None:
-            return self._take_further(flats, "mean")
+            return self._take_further(flats)
         step = self.begin()
         assert replica.job is not None
         if own:
             replica.decline()
         if weight is not None and not step.replay:
             replica.job.weight_set(weight)
-        for number, flat in enumerate(flats):
-            arrays.start(flat, "mean", number, replica.job)
+        for number, (flat, op) in enumerate(flats):
+            arrays.start(flat, op, number, replica.job)
         if own:
             return replica.commit()
         self._parting.start(replica.job)
@@ -206,15 +201,15 @@ class Loop:
         replica.control[TAKEN] += committed
         return committed
 
-    def _take_further(self, vectors: Sequence[Array], op: str) -> bool:
+    def _take_further(self, vectors: Sequence[tuple[Array, str]]) -> bool:
         """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""
-        number = self._turns.note(vectors, op)
+        number = self._turns.note(vectors)
         self.replica.begin()
         if self.replica.control[EXTRA] != number:
             self._elsewhere = True
             return False
         self.begin()
-        return self._turns.finish(vectors, op)
+        return self._turns.finish(vectors)
 
     def reduce(self, values: Sequence[Array], op: str, once: bool = False) -> None:
         """Reduce `values` over the members, in place, in steps of their own without samples; `once` as above."""
@@ -224,10 +219,10 @@ class Loop:
             raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
         self._check_turn(once)
         job = self.replica.open()
-        for first in range(0, max(1, len(values)), _ALONE_MAX):
-            some = [one for one in values[first : first + _ALONE_MAX] if one.size]
+        for first in range(0, max(1, len(values)), ALONE_MAX):
+            some = [one for one in values[first : first + ALONE_MAX] if one.size]
             if self._turn is not None:
-                self._take_further(some, op)
+                self._take_further([(one, op) for one in some])
             else:
                 arrays.collect(job, functools.partial(_start_all, job, op, some))
 
@@ -245,22 +240,3 @@ def check_strategy() -> None:
 def _start_all(job: Job, op: str, values: Sequence[Array], _step: Step) -> None:
     for number, one in enumerate(values):
         arrays.start(one, op, number, job)
-
-
-def _travels_alone(value: Array) -> bool:
-    known = value.dtype in (np.float32, np.float64)
-    return known and value.nbytes >= _ALONE_BYTES and value.flags.c_contiguous and value.flags.writeable
-
-
-def _by_type(values: Sequence[Array], among: Sequence[int]) -> list[tuple[Bucket, list[int]]]:
-    wide = [at for at in among if values[at].dtype == np.float64]
-    rest = [at for at in among if values[at].dtype != np.float64]
-    for at in rest:
-        if values[at].dtype.kind not in "fV" and "float" not in values[at].dtype.name:
-            raise ArgumentError(f"means are of floats, not of {values[at].dtype}")
-    made = []
-    for places, dtype in ((rest, np.float32), (wide, np.float64)):
-        bucket = Bucket([values[at] for at in places], dtype)
-        bucket.fill([values[at] for at in places])
-        made.append((bucket, places))
-    return made

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from .. import arrays
-from ..errors import EXIT_INTERRUPTED, LeavingError, StateError
+from ..errors import EXIT_INTERRUPTED, LeavingError, MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
 from ..watching import logger
 from .memory import Memory, size_of
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 #: (hosting/turns.py).
 SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER, EXTRA, LAST = range(8)
 
+_ANOTHER = (
+    "If the program trains one model after another, the others may be at a later one: have it pass over a training "
+    'whose result is saved ("Several trainings" in docs/guide/keras.md)'
+)
 _TOTALS_BUCKET = 252
 _CONTROL = 8
 
@@ -169,6 +173,10 @@ class Replica:
             logger.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
             self.leave()
             raise SystemExit(EXIT_INTERRUPTED) from None
+        except MismatchError as error:
+            if self.last_step is None:
+                raise MismatchError(f"{error}. {_ANOTHER}") from error
+            raise
         if job.loads != self._loads:
             self._loads = job.loads
             self.fresh = True

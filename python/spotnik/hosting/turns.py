@@ -62,16 +62,16 @@ class Turns:
         control = self._replica.control
         control[LAST], control[EXTRA] = control[EXTRA], 0
 
-    def note(self, vectors: Sequence[Array], op: str) -> int:
+    def note(self, vectors: Sequence[tuple[Array, str]]) -> int:
         """A further step is about to begin: note what travels in it. Returns its number in the turn."""
         control = self._replica.control
         control[EXTRA] += 1
         number = int(control[EXTRA])
         if number <= _STEPS:
             row = self._table[number - 1]
-            known = len(vectors) <= _BUCKETS and all(one.dtype in CODES for one in vectors)
+            known = len(vectors) <= _BUCKETS and all(one.dtype in CODES for one, _ in vectors)
             row[0] = len(vectors) if known else _UNKNOWN
-            for place, one in enumerate(vectors if known else ()):
+            for place, (one, op) in enumerate(vectors if known else ()):
                 row[1 + 3 * place : 4 + 3 * place] = one.size, CODES[one.dtype], Op[op.upper()]
         return number
 
@@ -101,11 +101,11 @@ class Turns:
             self.next()
         return True
 
-    def finish(self, vectors: Sequence[Array], op: str) -> bool:
-        """Finish the running step, a further one, with the reduction of `vectors` in place."""
+    def finish(self, vectors: Sequence[tuple[Array, str]]) -> bool:
+        """Finish the running step, a further one, with the reductions of `vectors` in place."""
         assert self._replica.job is not None
         self._replica.decline()
-        for place, one in enumerate(vectors):
+        for place, (one, op) in enumerate(vectors):
             arrays.start(one, op, place, self._replica.job)
         return self._replica.commit(totals=_TOTALS_BUCKET)
 

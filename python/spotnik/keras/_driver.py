@@ -33,6 +33,23 @@ from ._values import KINDS, METRICS, OPTIMIZER, TRAINED, Values
 _FIT, _BASE = EXTRA, LAST
 _SLOTS = 3  # variables that an optimiser has for a weight, at most
 _ROOM_MAX = 256 << 20
+_UNCHECKED = 2  # steps; an average of the weights may begin as a copy of them, which the first one leaves as it is
+# of the greatest weight: w + e - e is not w
+_ROUNDING = {"bfloat16": 2.0**-7, "float16": 2.0**-9, "float32": 2.0**-21, "float64": 2.0**-50}
+_CHANGED = (
+    "the train step changed {} otherwise than by apply() of model.optimizer, so members would part. An average of "
+    "weights belongs in layers with trainable = False. A model with several optimizers gives them to "
+    "keras.optimizers.MultiOptimizer, or trains in a loop of its own with spotnik.tensorflow or spotnik.jax"
+)
+_ANOTHER = (
+    "a model is prepared already. For another training call spotnik.keras.leave() first. Two models that train in "
+    "turn, as those of a GAN, go into one keras.Model with a train_step and a keras.optimizers.MultiOptimizer, or into "
+    "a loop with spotnik.tensorflow or spotnik.jax"
+)
+_AGAIN = (
+    "this program begins another training. A member that comes now begins with the first one, and fails, unless the "
+    'program passes over a training whose result is saved ("Several trainings" in docs/guide/keras.md)'
+)
 _current: Optional[Driver] = None
 
 
@@ -62,6 +79,8 @@ class Driver:
         self._exchange: Optional[Exchange] = None
         self._names: list[str] = []  # of the numbers that the train step returns, once it has run here
         self._own: frozenset[str] = frozenset()  # those of them that are no metric's
+        self._unchecked = _UNCHECKED  # steps whose weights are still to be looked at
+        self._moved = False  # does the train step move weights, and move them back?
         self._committed = False  # was the last step one with this member?
         self.took_step = False  #: did the last call of the train function in `fit` take one?
         self._is_reset = False  # does train_on_batch() of this Keras begin with metrics at zero?
@@ -88,6 +107,7 @@ class Driver:
             self.values.forget()
             self._exchange = None
             self._names = []
+            self._unchecked, self._moved = _UNCHECKED, False
             model.train_function = self._call_jax if keras.backend.backend() == "jax" else self._call
         return model.train_function
 
@@ -349,7 +369,7 @@ class Driver:
         """The first half of a train step; returns its numbers."""
         assert self._inner is not None
         first = not self._names
-        trained = self.values.read(TRAINED) if first else []
+        trained = self.values.read(TRAINED) if self._unchecked or self._moved else []
         exchange.stir(self.replica)
         with keeping(self.model.optimizer):
             if self.values.state is None:
@@ -361,22 +381,30 @@ class Driver:
                 logs, state = self._inner(tuple(self.values.state), iter([batch]))
                 self.values.state = [list(part) for part in state]
         numbers = numbers_of(dict(logs))
+        if trained:
+            self._put_back(trained)
         if first:
-            self._check_kept(trained)
             self._names = sorted(numbers)
             self._own = of_no_metric(numbers, numbers_of(self.values.results()))
         return numbers
 
-    def _check_kept(self, before: Sequence[Any]) -> None:
-        """Only the update of model.optimizer follows the average."""
-        pairs = zip(before, self.values.read(TRAINED), self.values.variables(TRAINED))
-        changed = [variable.path for old, new, variable in pairs if not np.array_equal(old, new, equal_nan=True)]
-        if changed:
-            raise StateError(
-                f"the train step changed {changed[0]} otherwise than by apply() of model.optimizer, so members would "
-                "part; a model with several optimizers gives them to keras.optimizers.MultiOptimizer, or trains in a "
-                "loop of its own with spotnik.tensorflow or spotnik.jax"
-            )
+    def _put_back(self, before: Sequence[Any]) -> None:
+        """Weights that the train step has moved and moved back are what they were, but for rounding: undo that.
+
+        Only the update of model.optimizer follows the average.
+        """
+        if self._unchecked:
+            self._unchecked -= 1
+            names = [one.path for one in self.values.variables(TRAINED)]
+            after, applied = self.values.read(TRAINED), self.values.applied()
+            changed = [n for n, old in enumerate(before) if not np.array_equal(old, after[n], equal_nan=True)]
+            most = max(float(np.abs(one).max(initial=0.0)) for one in before)
+            wrong = [names[n] for n in changed if not (applied[n] and _is_rounding(before[n], after[n], most))]
+            if wrong:
+                raise StateError(_CHANGED.format(wrong[0]))
+            self._moved = self._moved or bool(changed)
+        if self._moved:
+            self.values.write(TRAINED, before)
 
     def _account(self, epoch_before: int) -> None:
         control = self.replica.control
@@ -425,6 +453,12 @@ class Driver:
         return not self.is_behind
 
 
+def _is_rounding(before: Any, after: Any, most: float) -> bool:
+    """Is the difference that of a move and back? `most`: the greatest weight of all; a move may exceed this one's."""
+    apart = np.abs(after.astype(np.float64) - before).max()
+    return bool(apart <= _ROUNDING.get(before.dtype.name, 0) * most)
+
+
 def _as_tensor(one: Any) -> Any:
     is_array = isinstance(one, np.ndarray) and one.dtype.kind in "fiub"
     return keras.ops.convert_to_tensor(one) if is_array else one
@@ -434,7 +468,9 @@ def prepare(model: Any, settings: Settings, sync: Optional[str] = None) -> Drive
     """Make `model` take its steps with the others."""
     global _current
     if _current is not None and _current.replica.job is not None:
-        raise StateError("a model is prepared already; call spotnik.keras.leave() before preparing another")
+        raise StateError(_ANOTHER)
+    if _current is not None and _current.replica.last_step is not None:
+        logger.warning(_AGAIN)
     _current = Driver(model, settings, sync)
     return _current
 

@@ -30,6 +30,7 @@ class Keeping:
     _spotnik_prepared = False  # does a prepared model train with it?
     _spotnik_kept: Optional[list[Any]] = None
     _spotnik_shows = True
+    _spotnik_applied: frozenset[int] = frozenset()  # ids of the variables whose gradients the train step has applied
 
     def build(self, variables: Any) -> None:
         """Make the optimiser's variables, and those for gradients."""
@@ -58,7 +59,9 @@ class Keeping:
             self.build(list(trainable_variables))
         own = self._trainable_variables  # type: ignore[attr-defined]
         places = {id(one): number for number, one in enumerate(own)}
-        for gradient, variable in zip(grads, trainable_variables if trainable_variables is not None else own):
+        given = list(own if trainable_variables is None else trainable_variables)
+        self._spotnik_applied = self._spotnik_applied | frozenset(map(id, given))
+        for gradient, variable in zip(grads, given):
             assert self._spotnik_kept is not None
             kept = self._spotnik_kept[places[id(variable)]]
             if type(gradient).__name__ == "IndexedSlices":

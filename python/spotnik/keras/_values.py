@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import keras
 import numpy as np
 
+from ._beside import beside
 from ._optimizer import hiding, own_variables
 
 if TYPE_CHECKING:
@@ -26,12 +27,22 @@ class Values:
         self.kinds: tuple[int, ...] = KINDS  #: that are registered; a strategy does that for trained weights
         self.state: Optional[list[list[Any]]] = None  #: of JAX, while its train function runs
         self._update: Optional[Callable[..., Any]] = None
+        self._beside: Optional[tuple[int, list[Any]]] = None  # how many variables the model had, and what it has else
 
     def variables(self, kind: int) -> list[Any]:
         """Those of a kind; an optimiser's kept gradients come last."""
         model = self.model
-        lists = (model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)
+        if kind == REST:
+            return [*model.non_trainable_variables, *self._others()]
+        lists = {TRAINED: model.trainable_variables, OPTIMIZER: model.optimizer.variables}
         return list(model.metrics_variables if kind == METRICS else lists[kind])
+
+    def _others(self) -> list[Any]:
+        """State that Keras does not count among the model's variables; layers get theirs when they are built."""
+        count = len(self.model.variables)
+        if self._beside is None or self._beside[0] != count:
+            self._beside = count, beside(self.model)
+        return self._beside[1]
 
     def read(self, kind: int) -> list[Array]:
         """Copies of the values of a kind, without kept gradients."""
@@ -53,6 +64,11 @@ class Values:
         if self.state is not None:
             return [np.asarray(one) for one in self.state[OPTIMIZER][-count:]]
         return [np.asarray(one.numpy()) for one in optimizer._spotnik_kept]
+
+    def applied(self) -> list[bool]:
+        """Of trained variables: has the train step given a gradient of it to the optimiser? Not known on JAX."""
+        known = self.model.optimizer._spotnik_applied
+        return [self.state is None and id(one) in known for one in self.variables(TRAINED)]
 
     def write(self, kind: int, values: Sequence[Any]) -> None:
         """Overwrite the first values of a kind."""
@@ -83,7 +99,7 @@ class Values:
 
     def forget(self) -> None:
         """The model was compiled anew."""
-        self._update = None
+        self._update = self._beside = None
 
     def _make_jax(self) -> Callable[..., Any]:
         import jax

@@ -8,7 +8,7 @@ call that only predicts tells nothing: a policy acts as a whole, and may learn i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Optional
 
 import torch
 
@@ -20,8 +20,8 @@ class Entry:
 
     def __init__(self, model: torch.nn.Module, begins: Begins) -> None:
         self._begins = begins
-        self._whole = model.register_forward_pre_hook(_not_compiled(self._of_whole))
-        self._parts = [part.register_forward_pre_hook(_not_compiled(begins)) for part in set(_parts(model))]
+        self._whole = model.register_forward_pre_hook(_Hook(self._of_whole))
+        self._parts = [part.register_forward_pre_hook(_Hook(begins)) for part in set(_parts(model))]
 
     def _of_whole(self, module: torch.nn.Module, arguments: Any) -> None:
         if module.training and torch.is_grad_enabled():
@@ -48,5 +48,17 @@ def _parts(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
             yield child
 
 
-def _not_compiled(hook: Begins) -> Begins:
-    return torch.compiler.disable(hook)  # type: ignore[no-any-return, no-untyped-call]
+class _Hook:
+    """A hook that is not compiled. A model that is saved as a whole, or copied, has one in its place that does nothing.
+
+    That one is the `get` of an empty dict: whoever loads the file needs no Spotnik.
+    """
+
+    def __init__(self, begins: Begins) -> None:
+        self._begins: Begins = torch.compiler.disable(begins)  # type: ignore[no-untyped-call]
+
+    def __call__(self, module: torch.nn.Module, arguments: Any) -> Optional[Any]:
+        return self._begins(module, arguments)
+
+    def __reduce__(self) -> Any:
+        return getattr, ({}, "get")

@@ -7,7 +7,9 @@ multiples of it, four members train as one does. ("Ghost batches": Hoffer, Hubar
 
 from __future__ import annotations
 
-from typing import TypeVar
+import copy
+import functools
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -63,6 +65,13 @@ class _Lone:
         return torch.nn.functional.batch_norm(
             x, module.running_mean, module.running_var, module.weight, module.bias, False, 0.0, module.eps
         )
+
+    def __deepcopy__(self, memo: Any) -> _Lone:
+        return _Lone(copy.deepcopy(self.module, memo))
+
+    def __reduce__(self) -> Any:
+        """A file of the whole model has BatchNorm's own: whoever loads it needs no Spotnik."""
+        return functools.partial, (type(self.module).forward, self.module)
 
 
 class _Ghost:

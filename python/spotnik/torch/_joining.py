@@ -198,7 +198,8 @@ class Joining:
         return MismatchError(
             f"{error}. Here the model has {sum(slot.parameter.numel() for slot in slots)} trained elements in "
             f"{len(slots)} parameters and bucket_mb={self.options.bucket_mb}: start the same program with the same "
-            "arguments on all members"
+            "arguments on all members. If it trains one model after another, the others may be at a later one: have it "
+            "pass over a training whose result is saved"
         )
 
     def stand_aside(self, wanted: int) -> None:

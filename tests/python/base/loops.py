@@ -81,3 +81,37 @@ def alike(what: str, members: int = 3) -> None:
     except spotnik.StateError as error:
         said = str(error)
     tell([said, step.number])
+
+
+def wholes() -> None:
+    """Three members share two samples, so one has none: whole numbers and booleans in an average."""
+    loop = Loop(lambda: [np.ones(3)], lambda values: None, Settings(config=spotnik.Config(members_min=3)))
+    loop.assigned, told = 0, []
+    for step, x in loop.steps(Arrays(np.arange(8.0), 2, shuffle=False), 1):
+        number = np.full(3, step.rank if step.ranges else 1000 + step.rank, np.int32)
+        given = [x, number, np.array([step.rank == 2, True]), np.array(200 + step.rank, np.uint8)]
+        one = loop.average([np.full(2, x.mean()), *given[1:]], once=True)
+        loop.assigned += 1
+        further = loop.average([number - 2000, np.ones(2)])
+        told.append([value.tolist() for value in (*one, *further)])
+        kinds = [value.dtype == like.dtype for value, like in zip(one[1:], given[1:])]
+    tell([told, all(kinds), bool(further[0].dtype == np.int32)])
+
+
+def second(gate: str) -> None:
+    """Two trainings in a row; the second one, of another size, goes on until the file `gate` is there."""
+    for size in (2, 300):
+        own, steps = np.zeros(size), 0
+        replica = Replica(lambda own=own: [own], Settings(config=spotnik.Config()))
+        tell(size)
+        while steps < 2 or (size == 300 and not os.path.exists(gate)):
+            try:
+                replica.begin()
+            except spotnik.MismatchError as error:
+                tell(str(error))
+                return
+            own += replica.commit()
+            steps += 1
+            time.sleep(0.01)
+        replica.leave()
+    tell("done")

@@ -89,6 +89,30 @@ def test_members_whose_replicas_part_are_told(cluster: Cluster, what: str) -> No
     assert told == [[told[0][0], step]] * 3, "they end at different steps"
 
 
+def test_whole_numbers_in_an_average_become_the_greatest(cluster: Cluster) -> None:
+    workers = [cluster.start("wholes") for _ in range(3)]
+    told = [worker.hear() for worker in workers]
+    assert told[0] == told[1] == told[2] and told[0][1:] == [True, True], told
+    assert len(told[0][0]) == 4
+    for number, (mean, most, flags, small, further, ones) in enumerate(told[0][0]):
+        assert mean == [2 * number + 0.5] * 2 and ones == [1.0, 1.0]
+        assert most[0] in (1, 2) and most == [most[0]] * 3, "of the two that have samples"
+        assert flags == [most[0] == 2, True] and small == 200 + most[0]
+        assert further[0] <= 1002 - 2000 and further == [further[0]] * 3, "each counts where nobody has samples"
+
+
+def test_a_newcomer_to_a_later_training_is_told_what_to_do(cluster: Cluster) -> None:
+    gate = cluster.folder / "gate"
+    first = cluster.start("second", gate=str(gate))
+    assert [first.hear(), first.hear()] == [2, 300]
+    newcomer = cluster.start("second", gate=str(gate))
+    assert newcomer.hear() == 2
+    said = newcomer.hear()
+    assert isinstance(said, str) and "pass over a training whose result is saved" in said, said
+    gate.touch()
+    assert first.hear() == "done", "the newcomer has ended the others"
+
+
 def test_collectives(cluster: Cluster) -> None:
     workers = [cluster.start("collectives", members=3) for _ in range(3)]
     results = sorted((worker.hear() for worker in workers), key=lambda result: result["rank"])

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -365,6 +368,34 @@ def test_an_averaged_model_is_part_of_the_replica(cluster: Make) -> None:
     disturbed(job, averaging, kills=2, steps=300)
     assert len({(line["done"], line["calls"]) for line in job.lines("done")}) == 1
     ledger.reports(job)
+
+
+def whole(tell: Tell, path: str) -> None:
+    """Saves and copies its model as a whole in each step, and trains on the copy beside."""
+    net = network("norm")
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+    net, opt = spotnik.prepare(net, opt, config=Config(steps_max=6), on_step=told(tell))
+    for x, y in forever(DataLoader(data(), batch_size=16), 6):
+        other = copy.deepcopy(net)
+        nn.functional.cross_entropy(other(x), y).backward()
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        opt.step()
+        if spotnik.rank() == 0:
+            torch.save(net, path)
+    tell(done=net.eval()(data().tensors[0]).sum().item(), rank=spotnik.rank())
+
+
+def test_a_model_is_saved_and_copied_as_a_whole(cluster: Make, tmp_path: Path) -> None:
+    job, path = cluster(minimum=2), str(tmp_path / "whole.pt")
+    together(job, whole, 2, path=path)
+    ledger.reports(job)
+    code = f"import sys, torch; net = torch.load({path!r}, weights_only=False).eval()"
+    code = f"{code}; assert 'spotnik' not in sys.modules"
+    more = f"print(net(torch.load({path + 'x'!r})).sum().item())"
+    torch.save(data().tensors[0], path + "x")
+    loaded = float(subprocess.check_output([sys.executable, "-c", f"{code}; {more}"], text=True))
+    assert [line["done"] for line in job.lines("done")] == [pytest.approx(loaded)] * 2
 
 
 # ---- batch and learning rate ----

@@ -414,6 +414,7 @@ def test_another_model_is_refused_with_the_reason(tmp_path: Path) -> None:
         words = [line.get("mismatch", line.get("other", "")) for line in second.lines]
         print(words)
         assert any("same program with the same arguments" in text for text in words), words
+        assert any("pass over a training whose result is saved" in text for text in words), words
     finally:
         job.close()
 

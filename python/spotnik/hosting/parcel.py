@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loop averages in one call, by how it travels: floats in a vector for each type, large ones by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import ArgumentError
+from .memory import Bucket
+
+if TYPE_CHECKING:
+    from .memory import Array
+
+_ALONE_BYTES = 65536  # an array as large is worth a bucket of its own
+ALONE_MAX = 128  #: buckets of a step
+_NOTHING = np.iinfo(np.int64).min  # of a member without samples, among whole numbers
+
+
+class Parcel:
+    """`values` on their way: means of floats, the greatest of whole numbers and booleans.
+
+    `is_idle`: this member has no samples. With `in_place` large floats travel from where they lie.
+    """
+
+    def __init__(self, values: Sequence[Array], in_place: bool, is_idle: bool) -> None:
+        self._values = values
+        self._alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:ALONE_MAX]
+        self._wholes = [at for at, one in enumerate(values) if one.dtype.kind in "biu"]
+        self._means = _by_type(values, sorted(set(range(len(values))) - {*self._alone, *self._wholes}))
+        self._most = Bucket([values[at] for at in self._wholes], np.int64)
+        self._most.fill([values[at] for at in self._wholes])
+        if is_idle:
+            self._most.flat[:] = _NOTHING
+
+    @property
+    def vectors(self) -> list[tuple[Array, str]]:
+        """What is sent, and by which operation members reduce it, in place."""
+        means = [*(bucket.flat for bucket, _ in self._means), *(self._values[at] for at in self._alone)]
+        return [(one, op) for one, op in [*((one, "mean") for one in means), (self._most.flat, "max")] if one.size]
+
+    def results(self) -> list[Array]:
+        """After the commit: the values of all members, in the order and of the types of this member's."""
+        values = self._values
+        made = {at: values[at] for at in self._alone}
+        for bucket, places in self._means:
+            made.update({at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())})
+        for at, one in zip(self._wholes, self._most.views()):
+            made[at] = np.where(one == _NOTHING, values[at], one).astype(values[at].dtype)
+        return [made[at] for at in range(len(values))]
+
+
+def _travels_alone(value: Array) -> bool:
+    known = value.dtype in (np.float32, np.float64)
+    return known and value.nbytes >= _ALONE_BYTES and value.flags.c_contiguous and value.flags.writeable
+
+
+def _by_type(values: Sequence[Array], among: Sequence[int]) -> list[tuple[Bucket, list[int]]]:
+    wide = [at for at in among if values[at].dtype == np.float64]
+    rest = [at for at in among if values[at].dtype != np.float64]
+    for at in rest:
+        if values[at].dtype.kind not in "fV" and "float" not in values[at].dtype.name:
+            raise ArgumentError(f"averages are of floats, whole numbers and booleans, not of {values[at].dtype}")
+    made = []
+    for places, dtype in ((rest, np.float32), (wide, np.float64)):
+        bucket = Bucket([values[at] for at in places], dtype)
+        bucket.fill([values[at] for at in places])
+        made.append((bucket, places))
+    return made
