@@ -53,17 +53,18 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     free_graves(engine);
     spotnik_engine_watch_neighbours(engine);
     engine->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);
-    spotnik_engine_unlock(engine);
-    int count = epoll_pwait2(engine->loop.epoll_fd, event, EVENTS, &wait, NULL);
-    if (count < 0 && errno == ENOSYS)
-        count = epoll_wait(engine->loop.epoll_fd, event, EVENTS,
-                           (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
-    int error = count < 0 ? errno : 0;
     struct spotnik_socket *listener = spotnik_door_socket(engine->links);
+    /* a caller that finds our descriptors gone forgets them, under the lock */
+    int epoll_fd = engine->loop.epoll_fd, door_fd = listener->fd;
+    spotnik_engine_unlock(engine);
+    int count = epoll_pwait2(epoll_fd, event, EVENTS, &wait, NULL);
+    if (count < 0 && errno == ENOSYS)
+        count = epoll_wait(epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    int error = count < 0 ? errno : 0;
     for (int i = 0; i < count; i++)
         listener->readable |= event[i].data.ptr == listener;
     if (spotnik_door_is_due(engine->links))
-        spotnik_door_collect(engine->links);
+        spotnik_door_collect(engine->links, door_fd);
     spotnik_engine_lock(engine);
     engine->loop.wake_ns = 0;
     engine->loop.kicked = false; /* also where a child has taken the kick */

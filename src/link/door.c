@@ -183,11 +183,11 @@ bool spotnik_door_is_due(const struct spotnik_links *links)
     return links->listener.readable || links->accept_ns <= spotnik_clock_ns();
 }
 
-void spotnik_door_collect(struct spotnik_links *links)
+void spotnik_door_collect(struct spotnik_links *links, int fd)
 {
     links->accept_ns = SPOTNIK_NEVER;
     while (links->knocks < SPOTNIK_DOOR_TURN) {
-        if (!accept_one(links->listener.fd, &links->knock[links->knocks])) {
+        if (!accept_one(fd, &links->knock[links->knocks])) {
             links->listener.readable = false;
             links->shut |= errno == EINVAL; /* it is no listener any more */
             if (is_short_of_something())    /* of descriptors or memory: they wait in the backlog */
