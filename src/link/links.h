@@ -63,7 +63,8 @@ uint8_t spotnik_speech_of(const struct spotnik_links *links, struct spotnik_id p
 /* *port: 0 for any; filled in. */
 int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port);
 struct spotnik_socket *spotnik_door_socket(struct spotnik_links *links);
-/* Both without the lock. collect: accept those that knock at `fd`, the socket as it was under it. */
+/* Both without the lock. collect: accept those that knock at `fd`, the number of the socket under
+ * the lock. */
 bool spotnik_door_is_due(const struct spotnik_links *links);
 void spotnik_door_collect(struct spotnik_links *links, int fd);
 /* Give them a place, or send them away. */
