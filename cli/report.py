@@ -490,10 +490,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", nargs="?", default=os.environ.get("SPOTNIK_CHECKPOINT"), help="folder of the checkpoints, or of the log [SPOTNIK_CHECKPOINT]")
     parser.add_argument("-o", "--output", metavar="STEM", default="spotnik-report", help="write STEM.html, STEM.md and STEM-*.svg [spotnik-report]")
     parser.add_argument("--title", default="What the job did", help="the heading")
-    parser.add_argument("--budget", type=float, metavar="DOLLARS", help="what was planned [SPOTNIK_BUDGET]",
-                        default=float(os.environ["SPOTNIK_BUDGET"]) if os.environ.get("SPOTNIK_BUDGET") else None)
+    parser.add_argument("--budget", type=float, metavar="DOLLARS", help="what was planned [SPOTNIK_BUDGET]")
     parser.add_argument("--on-demand", type=float, metavar="DOLLARS", help="price of a member per hour on demand, to compare with")
     wanted = parser.parse_args()
+    if wanted.budget is None and os.environ.get("SPOTNIK_BUDGET"):
+        try:
+            wanted.budget = float(os.environ["SPOTNIK_BUDGET"])
+        except ValueError:
+            parser.error(f"SPOTNIK_BUDGET is {os.environ['SPOTNIK_BUDGET']!r}; it must be the job's budget in dollars")
     if not wanted.folder:
         parser.error("which job? Name the folder of its checkpoints")
     return wanted

@@ -20,6 +20,8 @@
 
 static const char *const batching_names[] = { "even", "dynamic" };
 static const char *const noise_names[] = { "off", "scale", "variance" };
+/* On every machine the names of all: one environment may serve machines of several kinds. */
+static const char *const cpu_names[] = { "scalar", "avx2", "avx512", "neon" };
 static const char *const minority_names[] = { "wait", "continue", "stop" };
 
 static const char *word(const char *name)
@@ -242,11 +244,50 @@ static int sync_check(const spotnik_config *config)
     return word("SPOTNIK_SYNC") ? spotnik_sync_name_check(word("SPOTNIK_SYNC")) : 0;
 }
 
+/* A number that cannot be read is a mistake also where nothing reads it yet: it would show on the
+ * day on which somebody turns on what it is for. */
+static int unread_check(const spotnik_config *config)
+{
+    const struct {
+        const char *field, *variable;
+        uint64_t value;
+    } of[] = {
+        { "checkpoint_steps", "SPOTNIK_CHECKPOINT_STEPS", config->checkpoint_steps },
+        { "checkpoint_interval_ns", "SPOTNIK_CHECKPOINT_S",
+          config->checkpoint_interval_ns ? 0 : number("SPOTNIK_CHECKPOINT_S", 0) },
+        { "checkpoint_keep", "SPOTNIK_CHECKPOINT_KEEP", config->checkpoint_keep },
+        { "batch_window", "SPOTNIK_BATCH_WINDOW", config->batch_window },
+        { "batch_dead_band", "SPOTNIK_BATCH_DEAD_BAND", config->batch_dead_band },
+        { "batch_least", "SPOTNIK_BATCH_LEAST", config->batch_least },
+        { "batch_most", "SPOTNIK_BATCH_MOST", config->batch_most },
+    };
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i].value == NOT_A_NUMBER && word(of[i].variable))
+            return wrong(of[i].field, of[i].variable, "must be a number");
+    return 0;
+}
+
+static int cpu_check(const spotnik_config *config)
+{
+    const char *tier = word("SPOTNIK_CPU");
+
+    (void)config;
+    for (size_t i = 0; tier && i < sizeof cpu_names / sizeof *cpu_names; i++)
+        if (!strcmp(tier, cpu_names[i]))
+            return 0;
+    return tier ? spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                       "SPOTNIK_CPU is \"%.40s\"; it must be scalar, avx2, avx512 "
+                                       "or neon",
+                                       tier)
+                : 0;
+}
+
 int spotnik_config_check(const spotnik_config *config)
 {
     static int (*const check[])(const spotnik_config *) = {
-        members_check, silence_check,  batch_check,      names_check,
-        sync_check,    batching_check, checkpoint_check,
+        members_check,  silence_check,    batch_check,  names_check, sync_check,
+        batching_check, checkpoint_check, unread_check, cpu_check,
     };
     int rc = 0;
 

@@ -50,13 +50,22 @@ static uint64_t host_part(uint64_t host)
     return name && *name ? host ^ spotnik_hash_bytes(name, strlen(name)) : host;
 }
 
+/* Says of the last error that it is about our own address, and not about those of others. */
+static int bind_error(void)
+{
+    char why[400];
+
+    snprintf(why, sizeof why, "%s", spotnik_last_error());
+    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bind (SPOTNIK_BIND): %s", why);
+}
+
 static int place(const char *text, struct spotnik_member *self)
 {
     self->port = 0;
     int rc = spotnik_address_parse(text ? text : "127.0.0.1", self->address, &self->port);
 
     if (rc)
-        return rc;
+        return bind_error();
     if (spotnik_address_is_any(self->address))
         return spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,

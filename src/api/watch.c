@@ -98,19 +98,31 @@ static void look(void *context, struct spotnik_watched *ret)
 
 /* ---- when there is one ---- */
 
-int spotnik_job_price(struct spotnik_job *job)
+/* A number of dollars below @p bound from the environment; 0 where nothing is said. */
+static int dollars(const char *variable, double bound, const char *what, double *ret)
 {
-    const char *price = getenv("SPOTNIK_PRICE");
+    const char *text = getenv(variable);
     char *end;
 
-    if (!price || !*price)
+    *ret = 0;
+    if (!text || !*text)
         return 0;
-    job->shown.dollars_per_hour = strtod(price, &end);
-    if (*end || !(job->shown.dollars_per_hour >= 0 && job->shown.dollars_per_hour < 1e6))
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "SPOTNIK_PRICE is \"%.40s\"; it must be this member's dollars per hour", price);
+    double value = strtod(text, &end);
+    if (*end || !(value >= 0 && value < bound))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s is \"%.40s\"; it must be %s",
+                                    variable, text, what);
+    *ret = value;
     return 0;
+}
+
+int spotnik_job_price(struct spotnik_job *job)
+{
+    double budget; /* only looked at: whoever tells it reads it there */
+    int rc = dollars("SPOTNIK_BUDGET", 1e15, "the job's budget in dollars", &budget);
+
+    return rc ? rc
+              : dollars("SPOTNIK_PRICE", 1e6, "this member's dollars per hour",
+                        &job->shown.dollars_per_hour);
 }
 
 /* SPOTNIK_EVENTS names a folder, or is "off"; else the log is beside the checkpoints, if there are

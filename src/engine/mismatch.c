@@ -27,9 +27,18 @@ static const char *op_text(uint8_t op)
     return op < sizeof names / sizeof names[0] && names[op] != NULL ? names[op] : "?";
 }
 
+/* A step without any bucket of the caller's has one of the library's, without elements, whose
+ * number means nothing to anybody else. Whether another member has one there, or none. */
+static bool is_about_empty(const struct spotnik_claim *claim)
+{
+    return claim->bucket == SPOTNIK_BUCKET_BARRIER && claim->count == 0;
+}
+
 static void claim_text(const struct spotnik_claim *claim, char *text, size_t size)
 {
-    if (claim->bucket == SPOTNIK_CLAIM_OF_NUMBER)
+    if (is_about_empty(claim))
+        snprintf(text, size, claim->kind == SPOTNIK_CLAIM_BUCKET ? "no buckets" : "buckets");
+    else if (claim->bucket == SPOTNIK_CLAIM_OF_NUMBER)
         snprintf(text, size, "%llu buckets", (unsigned long long)claim->count);
     else if (claim->kind == SPOTNIK_CLAIM_BUCKET)
         snprintf(text, size, "%llu elements, %s, %s", (unsigned long long)claim->count,
@@ -38,24 +47,29 @@ static void claim_text(const struct spotnik_claim *claim, char *text, size_t siz
         snprintf(text, size, "no such bucket");
 }
 
+void spotnik_mismatch_say(const struct spotnik_claim *own, const struct spotnik_claim *found,
+                          uint32_t agreeing, uint32_t members, char *text, size_t size)
+{
+    char ours[64], theirs[64], who[64], where[32] = "";
+
+    claim_text(own, ours, sizeof ours);
+    claim_text(found, theirs, sizeof theirs);
+    if (agreeing > 0)
+        snprintf(who, sizeof who, "%u of %u members have", agreeing, members);
+    else
+        snprintf(who, sizeof who, "another member has, and no majority says which is right,");
+    if (own->bucket != SPOTNIK_CLAIM_OF_NUMBER && !(is_about_empty(own) && is_about_empty(found)))
+        snprintf(where, sizeof where, ", bucket %u,", own->bucket);
+    snprintf(text, size, ": in step %llu%s this member has %s; %s %s",
+             (unsigned long long)own->step, where, ours, who, theirs);
+}
+
 void spotnik_mismatch_text(const struct spotnik_core *core, char *text, size_t size)
 {
     struct spotnik_claim own, found;
     uint32_t agreeing;
-    char ours[64], theirs[64], who[64];
+
     text[0] = 0;
-    if (!spotnik_core_dispute(core, &own, &found, &agreeing))
-        return;
-    claim_text(&own, ours, sizeof ours);
-    claim_text(&found, theirs, sizeof theirs);
-    if (agreeing > 0)
-        snprintf(who, sizeof who, "%u of %u members have", agreeing, spotnik_core_view(core)->size);
-    else
-        snprintf(who, sizeof who, "another member has, and no majority says which is right,");
-    if (own.bucket == SPOTNIK_CLAIM_OF_NUMBER)
-        snprintf(text, size, ": in step %llu this member has %s; %s %s",
-                 (unsigned long long)own.step, ours, who, theirs);
-    else
-        snprintf(text, size, ": in step %llu, bucket %u, this member has %s; %s %s",
-                 (unsigned long long)own.step, own.bucket, ours, who, theirs);
+    if (spotnik_core_dispute(core, &own, &found, &agreeing))
+        spotnik_mismatch_say(&own, &found, agreeing, spotnik_core_view(core)->size, text, size);
 }

@@ -108,10 +108,11 @@ static void put_sums(FILE *out, const struct spotnik_watch *watch)
             now->pace.steps
                 ? (double)now->pace.part_ns[SPOTNIK_PACE_COMMIT] / 1e6 / (double)now->pace.steps
                 : 0);
-    fprintf(out, ",\"dollars\":%.6g,\"budget\":%s", dollars_all(watch),
-            getenv("SPOTNIK_BUDGET") ? "" : "null");
-    if (getenv("SPOTNIK_BUDGET"))
-        fprintf(out, "%.6g", spotnik_text_finite(strtod(getenv("SPOTNIK_BUDGET"), NULL)));
+    const char *budget = getenv("SPOTNIK_BUDGET");
+    bool said = budget && *budget;
+    fprintf(out, ",\"dollars\":%.6g,\"budget\":%s", dollars_all(watch), said ? "" : "null");
+    if (said)
+        fprintf(out, "%.6g", spotnik_text_finite(strtod(budget, NULL)));
 }
 
 /* The member's own status is the text that any question gets; what it knows of the rest stands
