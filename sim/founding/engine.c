@@ -230,7 +230,10 @@ void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot
 
 void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns, uint64_t stale_ns)
 {
-    (void)engine, (void)begun_boot_ns, (void)stale_ns; /* of its own time, which never stops here */
+    (void)stale_ns; /* of all */
+    engine->looked_ns = begun_boot_ns - engine->clock_ns;
+    if (engine->looked_ns >= engine->barred_ns)
+        engine->barred_ns = 0;
 }
 
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)

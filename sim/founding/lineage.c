@@ -203,10 +203,24 @@ static bool has_lease(const struct spotnik_engine *member)
     return !world.lease || task_now_ns() + member->clock_ns < member->lease_until_ns;
 }
 
+/* One that was stopped for about T looks before it commits (engine/tenure.c). */
+static void wake(struct spotnik_engine *process)
+{
+    uint64_t now_ns = task_now_ns();
+
+    if (!world_runs(process))
+        return;
+    if (process->looked_ns != 0
+        && now_ns - process->looked_ns > world.stale_ns - world.stale_ns / 16
+        && now_ns - process->event_ns > world.stale_ns / 2)
+        process->barred_ns = now_ns;
+    process->event_ns = now_ns;
+}
+
 static void commit(struct lineage *lineage)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
-        if (!has_lease(lineage->member[i]))
+        if (!has_lease(lineage->member[i]) || lineage->member[i]->barred_ns != 0)
             return;
     lineage->step++;
     lineage->goes = true;
@@ -395,6 +409,8 @@ static void promise_check(void)
 
 void lineages_tick(void)
 {
+    for (uint32_t i = 0; i < world.process_count; i++)
+        wake(&world.process[i]);
     for (uint32_t i = 0; i < world.lineage_count; i++)
         if (world.lineage[i].size > 0)
             lineage_tick(&world.lineage[i]);

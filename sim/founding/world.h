@@ -74,6 +74,9 @@ struct spotnik_engine {
     uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
     uint64_t lease_until_ns; /* of its host's clock; 0: there is no lease */
     uint64_t refreshed_ns;   /* world time: when its last good refresh of its record began */
+    /* when it ran last; when its last look at the folder began; since when it must look again
+     * before it commits (0: it need not) */
+    uint64_t event_ns, looked_ns, barred_ns;
     struct spotnik_encounter encounter;
     struct spotnik_tie tie;
     bool tie_asked, tie_closed;
