@@ -228,6 +228,11 @@ void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot
     engine->lease_until_ns = until_boot_ns;
 }
 
+bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
+{
+    return engine->noticed_ns != 0;
+}
+
 void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns, uint64_t stale_ns)
 {
     (void)stale_ns; /* of all */

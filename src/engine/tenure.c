@@ -63,11 +63,20 @@ static bool was_stopped(const struct spotnik_engine *engine, uint64_t now_ns)
            && spotnik_time_since(now_ns, engine->awake.event_ns) > stale_ns / 2;
 }
 
+/* So may it be where this member is cut off from its majority for long: whoever founds leaves the
+ * old view by that, and may be what the rest of it waited for to go on. */
+static bool is_parked_long(const struct spotnik_engine *engine)
+{
+    return engine->awake.look_ns != 0 && engine->parked_ns != 0
+           && spotnik_time_since(spotnik_clock_ns(), engine->parked_ns)
+                  > engine->awake.stale_ns / 2;
+}
+
 /* Before each event: one of them may complete a step. */
 void spotnik_lease_check(struct spotnik_engine *engine)
 {
     uint64_t now_ns = spotnik_clock_boot_ns();
-    if (was_stopped(engine, now_ns))
+    if (was_stopped(engine, now_ns) || is_parked_long(engine))
         engine->lease_ns = now_ns;
     engine->awake.event_ns = now_ns;
     if (engine->lease_ns == 0 || now_ns < engine->lease_ns)
@@ -101,7 +110,8 @@ void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns
 bool spotnik_engine_is_barred(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
-    bool barred = engine->lease_ns != 0 && spotnik_clock_boot_ns() >= engine->lease_ns;
+    bool barred = engine->lease_ns != 0 && spotnik_clock_boot_ns() >= engine->lease_ns
+                  && engine->parked_ns == 0;
     spotnik_engine_unlock(engine);
     return barred;
 }

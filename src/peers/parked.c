@@ -194,7 +194,8 @@ static void survey_take(struct survey *survey)
         peers->watch.kept_ns >= peers->times.stale_ns
         && peers->watch.settled_ns >= SPOTNIK_PEERS_BACK_REFRESHES * peers->times.refresh_ns;
     bool quiet = survey->alone && !survey->met && settled && survey->founding != 0
-                 && survey->generation != 0 && has_memory(survey);
+                 && survey->generation != 0 && has_memory(survey)
+                 && !spotnik_engine_is_noticed(peers->engine); /* the job would go with it */
     peers->quiet = quiet ? peers->quiet + 1 : 0;
     waiting_set(peers, survey->why);
     if (peers->quiet >= SPOTNIK_PEERS_QUIET_ROUNDS)

@@ -10,7 +10,8 @@
   leaving3    two of three leave while the third is cut off: it goes on
   alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
               it founds nothing, and ends with SPOTNIK_ERR_PEERS
-  stranded    a member that is parked, with a step begun, goes when it is told to"""
+  stranded    a member that is parked, with a step begun, goes when it is told to
+  going       a member is told to go, and all others lose power: it does not found the job again"""
 
 from __future__ import annotations
 
@@ -179,4 +180,17 @@ def stranded(world: World) -> None:
     world.go_on([staying, world.start(1 if staying is members[0] else 0)])
 
 
-LOSSES = (torn, shrinking, reboot, leaving, leaving3, alone, stranded)
+def going(world: World) -> None:
+    """It would go as soon as it has founded, and the job with it. Its notice gives it a minute (minority_wait)."""
+    members = [world.start(host) for host in range(3)]
+    world.go_on(members)
+    for host in (1, 2):
+        world.hosts.power_off(host)
+    members[0].process.send_signal(signal.SIGTERM)
+    time.sleep(2.5 * STALE_MS / 1000)  # longer than T and three looks, after which it would found
+    if world.foundings() != ["genesis-1"]:
+        world.fail("one that was told to go has founded")
+    print(f"    {members[0].last}")
+
+
+LOSSES = (torn, shrinking, reboot, leaving, leaving3, alone, stranded, going)

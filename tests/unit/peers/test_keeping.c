@@ -2,6 +2,7 @@
 /* Claim: a member goes on only while its place in the directory is its own: a younger founding ends
  * it, and where commits need the lease they wait for the directory. What it writes there goes where
  * it should and nowhere else. */
+#include "engine/inside.h"
 #include "meeting.h"
 
 static bool is_ended(struct seeker *member)
@@ -113,6 +114,38 @@ static void one_that_was_stopped_looks_first(void **state)
     spotnik_engine_free(member.engine, true);
 }
 
+/* As when its majority is out of reach, or back. */
+static void park(struct seeker *member, uint64_t for_ns)
+{
+    spotnik_engine_lock(member->engine);
+    member->engine->parked_ns = for_ns == 0 ? 0 : spotnik_clock_ns() - for_ns;
+    spotnik_engine_unlock(member->engine);
+}
+
+/* Others may found when it was parked for long: it looks once more when it is that no more. */
+static void one_that_was_parked_for_long_looks_first(void **state)
+{
+    (void)state;
+    struct seeker member;
+    spotnik_step step;
+    seeker_open(&member, 1, 0);
+    spotnik_engine_found(member.engine, NULL, NULL);
+    spotnik_engine_patience_set(member.engine, SECOND / 10);
+    spotnik_engine_looked(member.engine, boot_ns(), 4 * SECOND);
+    park(&member, SECOND);
+    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    park(&member, 3 * SECOND);
+    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
+    park(&member, 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
+    spotnik_engine_patience_set(member.engine, 0);
+    spotnik_engine_looked(member.engine, boot_ns(), 4 * SECOND);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    spotnik_engine_free(member.engine, true);
+}
+
 /* While the directory cannot be written the lease runs out, and comes back with the directory. */
 static void the_lease_follows_the_directory(void **state)
 {
@@ -191,6 +224,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
         cmocka_unit_test(commits_need_the_lease),
         cmocka_unit_test(one_that_was_stopped_looks_first),
+        cmocka_unit_test(one_that_was_parked_for_long_looks_first),
         cmocka_unit_test_setup_teardown(the_lease_follows_the_directory, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(records_follow_no_link, directory_make, directory_clear),
