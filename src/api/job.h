@@ -67,8 +67,8 @@ struct spotnik_job {
     char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
     uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
     bool was_in;       /* has been let in, or has founded */
-    /* 0: any; a donor went silent while the state was copied: the next ones are dialled with
-     * segments of so many bytes */
+    /* Segment size of connections to donors; 0: the kernel's. It shrinks when a donor falls silent
+     * during a copy. */
     int segment_bytes;
     /* the state of others may be in the registered memory: this process founds nothing */
     bool has_copied;

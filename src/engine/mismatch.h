@@ -11,7 +11,8 @@
  * "" where nothing is known. */
 void spotnik_mismatch_text(const struct spotnik_core *core, char *text, size_t size);
 
-/* The same of two claims: ours, and that of `agreeing` of so many members (0: of no majority). */
+/* Write the same for two claims. `found` is the claim of `agreeing` of `members` members; 0: no
+ * majority agrees. */
 void spotnik_mismatch_say(const struct spotnik_claim *own, const struct spotnik_claim *found,
                           uint32_t agreeing, uint32_t members, char *text, size_t size);
 

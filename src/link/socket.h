@@ -55,9 +55,9 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
-/* The same in segments of at most so many bytes; 0: as large as the kernel likes. Packets of 1280
- * bytes pass wherever IPv6 does. Tunnels in tunnels, and old links, let pass less: of 576, as IPv4
- * demands, or little below. */
+/* The same with segments of at most segment_bytes; 0: the kernel's size. IPv6 guarantees packets
+ * of 1280 bytes. Nested tunnels and old links may carry only the 576 bytes of IPv4, or slightly
+ * less. */
 #define SPOTNIK_SEGMENT_BYTES 1200
 #define SPOTNIK_SEGMENT_LEAST 460
 static inline int spotnik_segment_smaller(int segment_bytes)

@@ -97,9 +97,9 @@ def hanging(world: World) -> None:
         for host in (0, 1):
             world.until("its status to say so", lambda host=host: "does not answer" in status(world, host))  # type: ignore[misc]
         newcomer = world.start(2)
-        time.sleep(STALE_S / 4)  # all that was committed before is heard by then
+        time.sleep(STALE_S / 4)  # pipes bring what was committed before: a late line fails the test, and hides nothing
         step = max(w.step for w in members)
-        time.sleep(STALE_S / 2)  # that no step is made is the claim
+        time.sleep(STALE_S / 2)  # the claim is about this time: no step is made in it
         if any(w.step > step for w in members) or newcomer.step:
             world.fail("a step was committed")
         subprocess.run(thaw, check=True)

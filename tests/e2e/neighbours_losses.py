@@ -187,7 +187,7 @@ def going(world: World) -> None:
     for host in (1, 2):
         world.hosts.power_off(host)
     members[0].process.send_signal(signal.SIGTERM)
-    time.sleep(2.5 * STALE_MS / 1000)  # longer than T and three looks, after which it would found
+    time.sleep(2.5 * STALE_MS / 1000)  # the claim is about this time: T and three looks, after which a member founds
     if world.foundings() != ["genesis-1"]:
         world.fail("one that was told to go has founded")
     print(f"    {members[0].last}")

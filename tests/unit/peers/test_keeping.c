@@ -58,6 +58,14 @@ static uint64_t boot_ns(void)
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
+/* A founder that waits for a commit for a tenth of a second. */
+static void alone_open(struct seeker *member)
+{
+    seeker_open(member, 1, 0);
+    spotnik_engine_found(member->engine, NULL, NULL);
+    spotnik_engine_patience_set(member->engine, SECOND / 10);
+}
+
 static void *lease_renew(void *context)
 {
     struct seeker *member = context;
@@ -73,9 +81,7 @@ static void commits_need_the_lease(void **state)
     struct seeker member;
     spotnik_step step;
     pthread_t renewer;
-    seeker_open(&member, 1, 0);
-    spotnik_engine_found(member.engine, NULL, NULL);
-    spotnik_engine_patience_set(member.engine, SECOND / 10);
+    alone_open(&member);
     spotnik_engine_lease_set(member.engine, boot_ns() + 3600 * SECOND);
     assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
     assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
@@ -96,9 +102,7 @@ static void one_that_was_stopped_looks_first(void **state)
     (void)state;
     struct seeker member;
     spotnik_step step;
-    seeker_open(&member, 1, 0);
-    spotnik_engine_found(member.engine, NULL, NULL);
-    spotnik_engine_patience_set(member.engine, SECOND / 10);
+    alone_open(&member);
     uint64_t before_ns = boot_ns();
     spotnik_engine_looked(member.engine, before_ns, 3600 * SECOND);
     assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
@@ -114,7 +118,7 @@ static void one_that_was_stopped_looks_first(void **state)
     spotnik_engine_free(member.engine, true);
 }
 
-/* As when its majority is out of reach, or back. */
+/* As if its majority had been out of reach for `for_ns`; 0: it is back. */
 static void park(struct seeker *member, uint64_t for_ns)
 {
     spotnik_engine_lock(member->engine);
@@ -122,26 +126,25 @@ static void park(struct seeker *member, uint64_t for_ns)
     spotnik_engine_unlock(member->engine);
 }
 
-/* Others may found when it was parked for long: it looks once more when it is that no more. */
+/* A member that was parked for long looks before it commits: others may have founded the job. */
 static void one_that_was_parked_for_long_looks_first(void **state)
 {
     (void)state;
     struct seeker member;
     spotnik_step step;
-    seeker_open(&member, 1, 0);
-    spotnik_engine_found(member.engine, NULL, NULL);
-    spotnik_engine_patience_set(member.engine, SECOND / 10);
-    spotnik_engine_looked(member.engine, boot_ns(), 4 * SECOND);
+    alone_open(&member);
+    spotnik_engine_looked(member.engine, boot_ns(), 3600 * SECOND);
     park(&member, SECOND);
     assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
     assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    spotnik_engine_looked(member.engine, boot_ns(), 4 * SECOND);
     park(&member, 3 * SECOND);
     assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
     assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
     park(&member, 0);
     assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
     spotnik_engine_patience_set(member.engine, 0);
-    spotnik_engine_looked(member.engine, boot_ns(), 4 * SECOND);
+    spotnik_engine_looked(member.engine, boot_ns(), 3600 * SECOND);
     assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
     spotnik_engine_free(member.engine, true);
 }
