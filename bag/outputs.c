@@ -93,19 +93,17 @@ static struct bag_output *output_add(struct bag_outputs *outputs)
     return output;
 }
 
-/* Inputs are links, and no outputs; directories are left out. */
-static int one_take(struct bag_outputs *outputs, const char *directory, const char *name,
-                    size_t *room)
+/* Inputs are links, and no outputs; directories are left out. By the open directory: were its path
+ * followed again, a mount that is lost meanwhile would make every file look removed. */
+static int one_take(struct bag_outputs *outputs, int directory, const char *name, size_t *room)
 {
-    char path[PATH_MAX];
     struct stat facts;
-    bag_join(path, directory, name);
-    if (lstat(path, &facts) != 0)
+    if (fstatat(directory, name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? 0 : -errno;
     if (!S_ISREG(facts.st_mode))
         return 0;
     struct bag_output *output = strchr(name, '\n') == NULL ? output_add(outputs) : NULL;
-    int fd = output != NULL ? spotnik_file_open(path) : -ENOMEM;
+    int fd = output != NULL ? spotnik_file_open_in(directory, name) : -ENOMEM;
     if (fd < 0)
         return fd;
     strcpy(output->name, name);
@@ -126,7 +124,7 @@ struct bag_outputs *bag_outputs_take(const struct bag *bag, const char *director
     if (outputs != NULL)
         outputs->owners = 1;
     for (const struct dirent *at; rc == 0 && (at = readdir(list)) != NULL;)
-        rc = is_restart(bag, at->d_name) ? 0 : one_take(outputs, directory, at->d_name, &room);
+        rc = is_restart(bag, at->d_name) ? 0 : one_take(outputs, dirfd(list), at->d_name, &room);
     if (list != NULL)
         closedir(list);
     if (rc == 0)
@@ -142,7 +140,7 @@ const char *bag_outputs_later(const struct bag *bag, const struct bag_outputs *o
     struct stat facts;
     bag_join(path, directory, restart);
     if (lstat(path, &facts) != 0)
-        return NULL;
+        return restart;
     for (size_t i = 0; i < outputs->count; i++)
         if (outputs->file[i].changed_ns > changed_ns(&facts)
             && !bag_output_is_loose(bag, outputs->file[i].name))
@@ -280,16 +278,29 @@ static void files_clear(const char *directory)
         closedir(list);
 }
 
+/* Has this save outputs? Asked of the open directory, as above. */
+static int part_find(const char *save, bool *ret)
+{
+    int fd = open(save, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *ret = fd >= 0 && faccessat(fd, PART, F_OK, 0) == 0;
+    int rc = fd < 0 || (!*ret && errno != ENOENT) ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 int bag_outputs_restore(const struct bag *bag, const char *save, const char *work,
                         const char *directory)
 {
     char parts[PATH_MAX], path[PATH_MAX], line[LINE_MAX_BYTES];
     bag_join(parts, save, PART);
     bag_join(path, parts, "list");
-    if (access(parts, F_OK) != 0)
-        return errno == ENOENT ? 0 : -errno;
+    bool are_there;
+    int rc = part_find(save, &are_there);
+    if (rc != 0 || !are_there)
+        return rc;
     FILE *list = fopen(path, "re");
-    int rc = list != NULL ? 0 : errno == ENOENT ? -EILSEQ : -errno;
+    rc = list != NULL ? 0 : errno == ENOENT ? -EILSEQ : -errno;
     for (size_t number = 1; rc == 0 && fgets(line, sizeof line, list) != NULL; number++)
         rc = line_restore(bag, line, number, parts, work, directory);
     if (list != NULL)

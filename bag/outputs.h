@@ -34,8 +34,9 @@ bool bag_output_is_loose(const struct bag *bag, const char *name);
 /* Are there files that may not? */
 bool bag_outputs_bind(const struct bag *bag, const struct bag_outputs *outputs);
 
-/* One that may not be ahead and was changed after the restart file of this name; NULL: none was.
- * The kernel tells of a write when it is done, and what is written may be seen before. */
+/* One that may not be ahead and was changed after the restart file of this name, or that file where
+ * it cannot be looked at; NULL: none was. The kernel tells of a write when it is done, and what is
+ * written may be seen before. */
 const char *bag_outputs_later(const struct bag *bag, const struct bag_outputs *outputs,
                               const char *directory, const char *restart);
 

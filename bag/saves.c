@@ -31,16 +31,14 @@ static bool is_newer(const struct stat *facts, const char *name, const struct ba
 
 static void newest_find(const char *directory, const char *pattern, struct bag_restart *ret)
 {
-    char path[PATH_MAX];
     struct stat facts;
     DIR *list = opendir(directory);
     memset(ret, 0, sizeof *ret);
     for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;) {
         if (fnmatch(pattern, at->d_name, FNM_PERIOD) != 0)
             continue;
-        bag_join(path, directory, at->d_name);
-        if (lstat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0
-            || !is_newer(&facts, at->d_name, ret))
+        if (fstatat(dirfd(list), at->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0
+            || !S_ISREG(facts.st_mode) || facts.st_size == 0 || !is_newer(&facts, at->d_name, ret))
             continue;
         snprintf(ret->file, sizeof ret->file, "%s", at->d_name);
         ret->inode = facts.st_ino;

@@ -18,13 +18,13 @@ static bool is_regular(int rc, const struct stat *facts)
     return rc == 0 && S_ISREG(facts->st_mode);
 }
 
-int spotnik_regular_open(const char *path, int flags)
+static int regular_open(int folder, const char *path, int flags)
 {
     struct stat facts;
-    if (!is_regular(fstatat(AT_FDCWD, path, &facts, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0),
+    if (!is_regular(fstatat(folder, path, &facts, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0),
                     &facts))
         return -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+    int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
     if (fd >= 0 && !is_regular(fstat(fd, &facts), &facts)) { /* exchanged in between */
         close(fd);
         errno = EINVAL;
@@ -33,11 +33,21 @@ int spotnik_regular_open(const char *path, int flags)
     return fd;
 }
 
-int spotnik_file_open(const char *path)
+int spotnik_regular_open(const char *path, int flags)
 {
-    int fd = spotnik_regular_open(path, 0);
+    return regular_open(AT_FDCWD, path, flags);
+}
+
+int spotnik_file_open_in(int folder, const char *name)
+{
+    int fd = regular_open(folder, name, 0);
 
     return fd < 0 ? -errno : fd; /* O_NONBLOCK means nothing to a regular file */
+}
+
+int spotnik_file_open(const char *path)
+{
+    return spotnik_file_open_in(AT_FDCWD, path);
 }
 
 const char *spotnik_file_why(int error)

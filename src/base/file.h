@@ -11,6 +11,8 @@
 /* A descriptor for reading the regular file `path`, or -errno. -EINVAL for anything else: a FIFO
  * without a writer would hold the caller for ever, and a device may have no end. */
 int spotnik_file_open(const char *path);
+/* The same, of a folder that is open: it stays the same folder when its path leads elsewhere. */
+int spotnik_file_open_in(int folder, const char *name);
 
 /* Why it failed, in words to put behind "cannot read PATH: ". Valid until the thread's next
  * call. */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -453,6 +454,72 @@ static void later_outputs_are_told(void **state)
     bag_outputs_drop(outputs);
 }
 
+/* A process that takes the folder away and gives it back, until it is killed. */
+static pid_t mover_start(const char *from, const char *away)
+{
+    pid_t mover = fork();
+    assert_true(mover >= 0);
+    while (mover == 0)
+        if (rename(from, away) != 0 || rename(away, from) != 0)
+            _exit(1);
+    return mover;
+}
+
+static void mover_end(pid_t mover, const char *from, const char *away)
+{
+    int status;
+    assert_int_equal(kill(mover, SIGKILL), 0);
+    assert_int_equal(waitpid(mover, &status, 0), mover);
+    assert_true(WIFSIGNALED(status));
+    assert_true(rename(away, from) == 0 || errno == ENOENT);
+}
+
+/* Claim: a folder that goes out of reach and comes back (a mount that is lost) never makes a list
+ * of outputs shorter, nor a save without outputs of one that has some. Such a save would let a
+ * program go on without the files that it appends to. */
+static void an_absent_folder_hides_no_output(void **state)
+{
+    struct bag_job *job = bag_job_find(&bag, "a");
+    char work[PATH_MAX], save[PATH_MAX], back[PATH_MAX], away[PATH_MAX], file[PATH_MAX];
+    int whole = 0, restored = 0;
+    (void)state;
+    work_make(job, 8, "restart.1", "state");
+    work_make(job, 8, "sum", "one");
+    work_make(job, 8, "trajectory", "two");
+    bag_path(&bag, work, "work", "a@8");
+    bag_path(&bag, save, "saves", "t");
+    bag_path(&bag, away, "work", "away");
+    assert_int_equal(mkdir(save, 0700), 0);
+    pid_t mover = mover_start(work, away);
+    for (int i = 0; i < 4000 || whole == 0; i++) {
+        struct bag_outputs *outputs = bag_outputs_take(&bag, work);
+        if (outputs != NULL) {
+            whole++;
+            assert_int_equal(outputs->count, 2);
+        }
+        bag_outputs_drop(outputs);
+    }
+    mover_end(mover, work, away);
+    struct bag_outputs *outputs = bag_outputs_take(&bag, work);
+    assert_int_equal(bag_outputs_put(&bag, outputs, work, save), 0);
+    bag_outputs_drop(outputs);
+    bag_path(&bag, away, "saves", "away");
+    bag_path(&bag, back, "work", "a@9");
+    assert_int_equal(mkdir(back, 0700), 0);
+    mover = mover_start(save, away);
+    for (int i = 0; i < 2000 || restored == 0; i++)
+        if (bag_outputs_restore(&bag, save, work, back) == 0) {
+            restored++;
+            file_is(back, "sum", "one", 3);
+            file_is(back, "trajectory", "two", 3);
+            bag_join(file, back, "sum");
+            assert_int_equal(unlink(file), 0);
+            bag_join(file, back, "trajectory");
+            assert_int_equal(unlink(file), 0);
+        }
+    mover_end(mover, save, away);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +534,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(saves_are_whole, bag_begin, bag_end),
         cmocka_unit_test_setup_teardown(outputs_come_back, bag_begin, bag_end),
         cmocka_unit_test_setup_teardown(later_outputs_are_told, bag_begin, bag_end),
+        cmocka_unit_test_setup_teardown(an_absent_folder_hides_no_output, bag_begin, bag_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
