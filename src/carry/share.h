@@ -56,9 +56,9 @@ struct spotnik_share {
      * view of that epoch and size */
     bool near_due[SPOTNIK_BUCKET_SLOTS];
     uint64_t near_epoch;
-    uint32_t near_size;
-    uint64_t differs_epoch; /* in which the core was told that programs differ */
-    bool crowded;           /* more members than processors */
+    uint32_t near_size, near_last; /* none is due from near_last on: most steps have nothing */
+    uint64_t differs_epoch;        /* in which the core was told that programs differ */
+    bool crowded;                  /* more members than processors */
     struct spotnik_spin spin;
     uint32_t word; /* futex of this process: something changed */
     bool sleeping; /* a thread waits with it */

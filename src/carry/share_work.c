@@ -264,11 +264,13 @@ void spotnik_share_neighbours(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     bool stands = share != NULL;
-    for (uint32_t i = 0; stands && i < SPOTNIK_BUCKET_SLOTS; i++) {
+    for (uint32_t i = 0; stands && i < share->near_last; i++) {
         for (uint32_t rank = 0; stands && share->near_due[i] && rank < share->near_size; rank++)
             stands = neighbour_touch(carriage, i, rank);
         share->near_due[i] = false;
     }
+    if (share != NULL)
+        share->near_last = 0;
 }
 
 /* This happens at the second and third steps of a view, since results of either parity have an area
@@ -282,6 +284,7 @@ void spotnik_carriage_committed(struct spotnik_carriage *carriage)
     bool settled_in = share->commits == 2 || share->commits == 3;
     share->near_epoch = share->epoch;
     share->near_size = share->flat.size;
+    share->near_last = settled_in ? share->flat.last : share->near_last;
     for (uint32_t i = 0; settled_in && i < share->flat.last; i++)
         share->near_due[i] = share->flat.bucket[i].phase == SPOTNIK_FLAT_DONE
                              && !share->flat.bucket[i].small
