@@ -213,6 +213,19 @@ static const char *how_it_left(const struct spotnik_job *job, int rc)
                : "left in good order";
 }
 
+/* A member that has founded the job again, alone, holds the newest state. The others that were cut
+ * off with it gave theirs up for that, and come for it within T. Were it to go at once, they would
+ * begin anew. */
+static void company_wait(struct spotnik_job *job, uint64_t patience_ns)
+{
+    uint64_t followers_ns = job->peers ? spotnik_peers_followers_ns(job->peers) : 0,
+             until_ns = spotnik_time_add(spotnik_clock_ns(), patience_ns);
+    bool done = job->config.steps_max && job->committed >= job->config.steps_max;
+
+    if (followers_ns && !done)
+        spotnik_engine_company_wait(job->engine, followers_ns < until_ns ? followers_ns : until_ns);
+}
+
 /* As a member between two steps: with the agreement of the others. */
 static int depart(struct spotnik_job *job)
 {
@@ -221,6 +234,7 @@ static int depart(struct spotnik_job *job)
 
     if (job->checkpoint && !spotnik_engine_is_noticed(job->engine))
         spotnik_checkpoint_parting(job->checkpoint, job->committed);
+    company_wait(job, patience_ns);
     return leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
 }
 

@@ -349,7 +349,9 @@ void spotnik_job_exclude(struct spotnik_job *job)
     job->has_sponsor = false;
     job->known_count =
         spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
-    job->known_at = 0;
+    /* where a younger founding has taken the place of our lineage, most of them are dead, and each
+     * costs a dial in vain; the search finds the founder by its record, and asks all at once */
+    job->known_at = job->peers && spotnik_peers_is_superseded(job->peers) ? job->known_count : 0;
     job->begun = job->excluded = false;
     job->has_ledger = spotnik_engine_ledger(job->engine, job->committed, &job->kept_ledger);
     spotnik_engine_forget(job->engine);

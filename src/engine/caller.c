@@ -486,6 +486,17 @@ void spotnik_engine_wake(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
 }
 
+void spotnik_engine_company_wait(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    spotnik_engine_lock(engine);
+    while (spotnik_core_view(engine->core)->size < 2 && !engine->excluded && trouble(engine) == 0
+           && spotnik_clock_ns() < until_ns) {
+        changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), BOUNDARY_NS));
+        boundary_call(engine, true); /* where copies of the state are made */
+    }
+    spotnik_engine_unlock(engine);
+}
+
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_LEAVE };

@@ -300,6 +300,10 @@ uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane
 /* [any] Our identity: another member after spotnik_engine_join(). */
 struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
 
+/* [caller] Before a leave: until somebody else is in the view, to whom the state can go, or
+ * until_ns. */
+void spotnik_engine_company_wait(struct spotnik_engine *engine, uint64_t until_ns);
+
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
  * timeout_ns, SPOTNIK_ERR_MISMATCH when another member found that our programs differ. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);

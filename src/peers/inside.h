@@ -70,6 +70,8 @@ struct spotnik_peers {
     bool entered_is_told; /* a record that says it lies in the directory */
     /* the keeper has founded the next generation from our memory; the API follows */
     bool refounds;
+    bool followed;                /* others answered as we founded it: they live, and may come */
+    uint64_t followers_ns;        /* until then; 0: nobody is waited for */
     bool superseded;              /* our lineage has been replaced by a younger one */
     uint64_t founding;            /* of our lineage; 0: none */
     uint64_t generation;          /* of our lineage; 0: not known */

@@ -123,6 +123,16 @@ static uint64_t furthest_step(const struct survey *survey)
     return step;
 }
 
+/* Somebody else lives, and waits for what we do. */
+static bool has_company(const struct survey *survey)
+{
+    for (uint32_t i = 0; i < survey->peers->watch.count; i++)
+        if (survey->question[i].reply == SPOTNIK_PEERS_REPLY_PARKED
+            || survey->question[i].reply == SPOTNIK_PEERS_REPLY_IDLE)
+            return true;
+    return false;
+}
+
 /* The lineage that follows ours. */
 static void next_make(struct spotnik_peers *peers, uint64_t generation,
                       struct spotnik_founding *ret)
@@ -152,6 +162,7 @@ static void found(struct survey *survey)
     uint64_t furthest = furthest_step(survey);
     pthread_mutex_lock(&peers->lock);
     peers->refounds = true;
+    peers->followed = has_company(survey);
     snprintf(peers->advice, sizeof peers->advice,
              "founded the job again, alone, as generation %llu: all others were silent, and had "
              "not written for %.0f s; "

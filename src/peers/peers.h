@@ -55,7 +55,12 @@ void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t
  * it holds. Then say that it has. */
 bool spotnik_peers_refounds(struct spotnik_peers *peers);
 void spotnik_peers_refounded(struct spotnik_peers *peers);
+/* Until when those that lived as we founded it may come for the state that we hold, by the clock of
+ * the process; 0: there was nobody. Whoever leaves before takes the newest state with it. */
+uint64_t spotnik_peers_followers_ns(struct spotnik_peers *peers);
 
+/* A younger founding has taken the place of our lineage. Any thread. */
+bool spotnik_peers_is_superseded(struct spotnik_peers *peers);
 /* No younger founding has taken the place of our lineage, as far as can be known now. Blocking;
  * what our lineage publishes depends on it. */
 bool spotnik_peers_is_youngest(struct spotnik_peers *peers);

@@ -64,6 +64,14 @@ struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peer
     return credentials;
 }
 
+bool spotnik_peers_is_superseded(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    bool superseded = peers->superseded;
+    pthread_mutex_unlock(&peers->lock);
+    return superseded;
+}
+
 bool spotnik_peers_refounds(struct spotnik_peers *peers)
 {
     pthread_mutex_lock(&peers->lock);
@@ -76,7 +84,16 @@ void spotnik_peers_refounded(struct spotnik_peers *peers)
 {
     pthread_mutex_lock(&peers->lock);
     peers->refounds = false;
+    peers->followers_ns = peers->followed ? spotnik_peers_clock_ns() + peers->times.stale_ns : 0;
     pthread_mutex_unlock(&peers->lock);
+}
+
+uint64_t spotnik_peers_followers_ns(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    uint64_t until_ns = peers->followers_ns;
+    pthread_mutex_unlock(&peers->lock);
+    return until_ns;
 }
 
 /* ---- our record ---- */

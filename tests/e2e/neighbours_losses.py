@@ -11,7 +11,9 @@
   alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
               it founds nothing, and ends with SPOTNIK_ERR_PEERS
   stranded    a member that is parked, with a step begun, goes when it is told to
-  going       a member is told to go, and all others lose power: it does not found the job again"""
+  going       a member is told to go, and all others lose power: it does not found the job again
+  parting     two members are cut off; one founds the job again, and its program ends at once: the
+              other goes on from its state"""
 
 from __future__ import annotations
 
@@ -193,4 +195,28 @@ def going(world: World) -> None:
     print(f"    {members[0].last}")
 
 
-LOSSES = (torn, shrinking, reboot, leaving, leaving3, alone, stranded, going)
+def parting(world: World) -> None:
+    """Their programs end by themselves once they are alone, and nobody told the library before."""
+    world.more = {"WORKER_QUITS_ALONE": "1"}
+    members = [world.start(host) for host in range(5)]
+    world.go_on(members)
+    for host in (2, 3, 4):
+        world.hosts.power_off(host)
+    for worker in members[2:]:
+        worker.rest()
+    begun = time.monotonic()
+    world.until("the two that are left to end", lambda: all(w.process.poll() is not None for w in members[:2]))
+    for worker in members[:2]:
+        worker.rest()
+        print(f"    steps {worker.steps[-3:]}, status {worker.process.returncode}: {worker.last}")
+    if any(w.process.returncode != 0 for w in members[:2]):
+        world.fail("one of them found no member")
+    first, second = sorted(members[:2], key=lambda w: w.step)
+    print(f"    both have ended after {time.monotonic() - begun:.1f} s; {world.foundings()}")
+    if "genesis-2" not in world.foundings() or "genesis-3" in world.foundings():
+        world.fail("the job was not founded again, or more than once")
+    if first.step + 1 not in second.steps or second.steps != sorted(second.steps):
+        world.fail("the second did not go on from the first's state")
+
+
+LOSSES = (torn, shrinking, reboot, leaving, leaving3, alone, stranded, going, parting)

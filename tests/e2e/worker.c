@@ -46,6 +46,7 @@ struct worker {
     /* steps of its own after which it leaves, with status 0, as a program that has nothing more to
      * do; 0: never */
     uint64_t quits;
+    bool had_company;
     bool odd;   /* has a bucket that the others have not */
     bool slow;  /* a replayed step takes half as long again as any other */
     bool light; /* the digest looks at the ballast here and there only */
@@ -322,14 +323,25 @@ static int begin(struct worker *worker, spotnik_step *ret_step)
                         : spotnik_step_begin(worker->job, ret_step);
 }
 
+/* With WORKER_QUITS_ALONE: a program whose loop ends by itself once it is left alone. The library
+ * is told of no notice. */
+static bool is_left_alone(struct worker *worker)
+{
+    spotnik_job_status status;
+
+    spotnik_status(worker->job, &status);
+    worker->had_company |= status.size > 1;
+    return worker->had_company && status.size == 1 && getenv("WORKER_QUITS_ALONE");
+}
+
 static int train(struct worker *worker, uint64_t *ret_step)
 {
     spotnik_step step;
     uint64_t own = 0;
     uint64_t loads = spotnik_state_loads(worker->job);
-    int rc;
+    int rc = 0;
 
-    while ((rc = begin(worker, &step)) == 0) {
+    while (!is_left_alone(worker) && (rc = begin(worker, &step)) == 0) {
         loads = spotnik_state_loads(worker->job);
         compute(worker, &step);
         rc = reduce(worker, &step);
@@ -429,7 +441,7 @@ static int run(struct worker *worker)
         return fail(worker, rc, "join");
     rc = train(worker, &step);
     noticed_job = NULL;
-    if (rc != SPOTNIK_ERR_DONE && rc != SPOTNIK_ERR_LEAVING) {
+    if (rc != 0 && rc != SPOTNIK_ERR_DONE && rc != SPOTNIK_ERR_LEAVING) {
         fail(worker, rc, "train");
         spotnik_abandon(worker->job);
         return 1;
@@ -442,7 +454,7 @@ static int run(struct worker *worker)
         return fail(worker, left, "leave");
     tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step,
          last);
-    return rc == SPOTNIK_ERR_DONE || worker->quits ? 0 : 75;
+    return rc == 0 || rc == SPOTNIK_ERR_DONE || worker->quits ? 0 : 75;
 }
 
 static uint64_t *option(struct worker *worker, int c)
