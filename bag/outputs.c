@@ -123,8 +123,11 @@ struct bag_outputs *bag_outputs_take(const struct bag *bag, const char *director
     int rc = outputs != NULL && list != NULL ? 0 : -1;
     if (outputs != NULL)
         outputs->owners = 1;
-    for (const struct dirent *at; rc == 0 && (at = readdir(list)) != NULL;)
+    const struct dirent *at;
+    while (rc == 0 && (errno = 0, at = readdir(list)) != NULL)
         rc = is_restart(bag, at->d_name) ? 0 : one_take(outputs, dirfd(list), at->d_name, &room);
+    if (rc == 0 && errno != 0)
+        rc = -errno; /* a list that breaks off is none */
     if (list != NULL)
         closedir(list);
     if (rc == 0)

@@ -134,38 +134,53 @@ static int save_compare(const struct bag_save *a, const struct bag_save *b)
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
-/* The one file that is in it. */
-static bool file_find(const struct bag *bag, struct bag_save *save)
+/* 1, 0 at the end, or -errno. */
+static int entry_next(DIR *list, const struct dirent **ret)
+{
+    errno = 0;
+    *ret = readdir(list);
+    return *ret != NULL ? 1 : -errno;
+}
+
+/* The one file that is in it. 1, 0 where it is gone or empty, or -errno. */
+static int file_find(const struct bag *bag, struct bag_save *save)
 {
     char path[PATH_MAX];
+    const struct dirent *at;
     bag_path(bag, path, "saves", save->name);
     DIR *list = opendir(path);
-    for (const struct dirent *at;
-         list != NULL && save->file[0] == '\0' && (at = readdir(list)) != NULL;)
+    int rc = list != NULL ? 0 : -errno;
+    while (list != NULL && save->file[0] == '\0' && (rc = entry_next(list, &at)) > 0)
         if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0
             && strcmp(at->d_name, ".outputs") != 0)
             snprintf(save->file, sizeof save->file, "%s", at->d_name);
     if (list != NULL)
         closedir(list);
-    return save->file[0] != '\0';
+    return rc == -ENOENT ? 0 : rc;
 }
 
-bool bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
-                   struct bag_save *ret)
+int bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
+                  struct bag_save *ret)
 {
     char path[PATH_MAX];
+    const struct dirent *at;
     struct bag_save save, best = { 0 };
     bag_path(bag, path, "saves", NULL);
     DIR *list = opendir(path);
-    for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
-        if (save_parse(job, at->d_name, &save)
-            && (before == NULL || save_compare(&save, before) < 0)
-            && (best.name[0] == '\0' || save_compare(&save, &best) > 0) && file_find(bag, &save))
-            best = save;
+    int rc = list != NULL ? 0 : -errno;
+    while (list != NULL && (rc = entry_next(list, &at)) > 0) {
+        if (!save_parse(job, at->d_name, &save)
+            || (before != NULL && save_compare(&save, before) >= 0)
+            || (best.name[0] != '\0' && save_compare(&save, &best) <= 0))
+            continue;
+        if ((rc = file_find(bag, &save)) < 0)
+            break;
+        best = rc > 0 ? save : best;
+    }
     if (list != NULL)
         closedir(list);
     *ret = best;
-    return best.name[0] != '\0';
+    return rc != 0 ? rc : best.name[0] != '\0';
 }
 
 int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, uint32_t sequence,

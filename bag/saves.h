@@ -40,9 +40,10 @@ void bag_restart_settle(const char *directory, const char *pattern, uint64_t wor
 int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, uint32_t sequence,
                   const struct bag_restart *restart, const struct bag_outputs *outputs);
 
-/* The newest save of a job that is older than `before` (NULL: of all). False: there is none. */
-bool bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
-                   struct bag_save *ret);
+/* The newest save of a job that is older than `before` (NULL: of all). 1; 0: there is none; or
+ * -errno: nobody can tell, so a job must not begin anew for it. */
+int bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
+                  struct bag_save *ret);
 
 /* Put it into a directory, under its own name, with the outputs of that moment. 0 or -errno;
  * -EILSEQ: it is damaged. */

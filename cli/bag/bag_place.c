@@ -54,26 +54,45 @@ static int inputs_link(const struct bag_work *work, const char *directory)
     return 0;
 }
 
-/* The newest save that is whole. */
-static void save_restore(struct bag_work *work, struct bag_place *place, const char *directory)
+/* The save is of no use, and the folder is well. False: the folder does not answer. */
+static bool is_of_the_save(struct bag_work *work, int rc)
+{
+    return rc == -EILSEQ || bag_probe(&work->bag, PROBE_BYTES) == 0;
+}
+
+/* The newest save that is whole. 0 or -errno: the folder does not answer. Then the job is not begun
+ * anew, for it may have saves. */
+static int save_restore(struct bag_work *work, struct bag_place *place, const char *directory)
 {
     struct bag_save save = { 0 };
-    while (work->bag.terms.restart != NULL
-           && bag_save_find(&work->bag, place->job, save.name[0] != '\0' ? &save : NULL, &save)) {
-        int rc = bag_save_restore(&work->bag, place->job, &save, directory);
-        if (rc == 0) {
-            place->from = save;
-            place->figures.base_ms = place->figures.saved_ms = save.work_ms;
-            bag_restart_look(directory, work->bag.terms.restart, save.work_ms, &place->saved);
-            place->restart = place->saved;
-            return;
-        }
+    for (;;) {
+        const struct bag_save *before = save.name[0] != '\0' ? &save : NULL;
+        int rc = bag_save_find(&work->bag, place->job, before, &save);
+        if (rc <= 0)
+            return rc;
+        rc = bag_save_restore(&work->bag, place->job, &save, directory);
+        if (rc == 0)
+            break;
+        if (!is_of_the_save(work, rc))
+            return rc;
         bag_say(work, "job %s: the save %s cannot be used (%s); trying an older one",
                 place->job->name, save.name, rc == -EILSEQ ? "it is damaged" : strerror(-rc));
     }
-    if (place->attempt > 1 && work->bag.terms.restart != NULL)
+    place->from = save;
+    place->figures.base_ms = place->figures.saved_ms = save.work_ms;
+    bag_restart_look(directory, work->bag.terms.restart, save.work_ms, &place->saved);
+    place->restart = place->saved;
+    return 0;
+}
+
+static int go_on(struct bag_work *work, struct bag_place *place, const char *directory)
+{
+    int rc = work->bag.terms.restart != NULL ? save_restore(work, place, directory) : 0;
+    if (rc == 0 && place->from.name[0] == '\0' && place->attempt > 1
+        && work->bag.terms.restart != NULL)
         bag_say(work, "job %s: no restart file was saved; it starts from the beginning",
                 place->job->name);
+    return rc;
 }
 
 static int directory_make(struct bag_work *work, struct bag_place *place, char directory[PATH_MAX])
@@ -82,9 +101,7 @@ static int directory_make(struct bag_work *work, struct bag_place *place, char d
     if (mkdir(directory, 0700) != 0)
         return -errno;
     int rc = inputs_link(work, directory);
-    if (rc == 0)
-        save_restore(work, place, directory);
-    return rc;
+    return rc == 0 ? go_on(work, place, directory) : rc;
 }
 
 static int program_start(struct bag_work *work, struct bag_place *place, const char *directory)

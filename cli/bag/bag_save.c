@@ -69,9 +69,9 @@ void bag_place_save_done(struct bag_work *work, struct bag_place *place, bool fi
     place->saves++;
     place->figures.saved_ms = place->saved.work_ms;
     work->write_s = save_cost_s(place, now_ns);
-    if (bag_save_find(&work->bag, place->job, NULL, &newest)
+    if (bag_save_find(&work->bag, place->job, NULL, &newest) > 0
         /* the one before stays, for a resume that fails */
-        && bag_save_find(&work->bag, place->job, &newest, &before))
+        && bag_save_find(&work->bag, place->job, &newest, &before) > 0)
         old_remove(work, place, &before);
     bag_place_pace(work, place, now_ns, NULL);
 }
