@@ -147,7 +147,8 @@ int spotnik_checkpoint_manifest(const char *dir, const char *entry, struct spotn
     uint8_t *bytes;
     size_t size;
 
-    if (!spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME))
+    if (!spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME)
+        && (errno == ENOENT || errno == ENOTDIR)) /* else reading it says what is wrong */
         return spotnik_error_return(SPOTNIK_ERR_PEERS,
                                     "it has no manifest, so it was never completed");
     int rc = spotnik_shelf_get(dir, entry, SPOTNIK_MANIFEST_NAME, SPOTNIK_MANIFEST_BYTES_MAX,

@@ -80,22 +80,35 @@ static int by_age(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static int list_add(struct spotnik_shelf_list *list, const char *dir,
-                    const struct spotnik_shelf_entry *entry)
+/* One that cannot be looked at is not taken for one that was never completed: a job would begin anew
+ * over it, or prune it. */
+static int written_find(const char *dir, struct spotnik_shelf_entry *entry)
 {
     char path[PATH_MAX];
     struct stat facts;
+
+    snprintf(path, sizeof path, "%s/%s/" SPOTNIK_MANIFEST_NAME, dir, entry->name);
+    if (stat(path, &facts) == 0)
+        entry->written_s = facts.st_mtim.tv_sec > 0 ? facts.st_mtim.tv_sec : 1;
+    else if (errno != ENOENT && errno != ENOTDIR)
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM,
+            "cannot look at %s: %m; all members must be able to read the checkpoints (one user, or "
+            "a group of their own), and the file server must answer",
+            path);
+    return 0;
+}
+
+static int list_add(struct spotnik_shelf_list *list, const char *dir,
+                    const struct spotnik_shelf_entry *entry)
+{
     struct spotnik_shelf_entry *grown = realloc(list->entry, (list->count + 1) * sizeof *grown);
 
     if (!grown)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the list of checkpoints");
     list->entry = grown;
     grown[list->count] = *entry;
-    snprintf(path, sizeof path, "%s/%s/" SPOTNIK_MANIFEST_NAME, dir, entry->name);
-    if (stat(path, &facts) == 0)
-        grown[list->count].written_s = facts.st_mtim.tv_sec > 0 ? facts.st_mtim.tv_sec : 1;
-    list->count++;
-    return 0;
+    return written_find(dir, &grown[list->count++]);
 }
 
 int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
@@ -108,9 +121,14 @@ int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
     if (!directory)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "cannot read the checkpoint directory %s: %m", dir);
-    for (const struct dirent *at; !rc && (at = readdir(directory)) != NULL;)
+    const struct dirent *at;
+
+    while (!rc && (errno = 0, at = readdir(directory)) != NULL)
         if (name_parse(at->d_name, &entry))
             rc = list_add(ret, dir, &entry);
+    if (!rc && errno)
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                  "the list of the checkpoint directory %s breaks off: %m", dir);
     closedir(directory);
     if (rc)
         spotnik_shelf_list_done(ret);

@@ -75,6 +75,7 @@ int spotnik_shelf_put(const char *dir, const char *entry, const char *name, uint
 int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size_t size_max,
                       uint8_t **ret_bytes, size_t *ret_size);
 
+/* False with errno: ENOENT, ENOTDIR, or it cannot be looked at. */
 bool spotnik_shelf_has(const char *dir, const char *entry, const char *name);
 
 /* Keep the newest `keep` complete checkpoints. Goes: older complete ones, and incomplete ones older
