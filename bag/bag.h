@@ -167,8 +167,15 @@ void bag_sweep(struct bag *bag, const struct bag_job *job);
 /* Can the folder take a file of `bytes`? 0 or -errno (ENOSPC, EDQUOT, ...). */
 int bag_probe(struct bag *bag, size_t bytes);
 
-/* Remove a file or a directory with all that is in it. 0 or -errno. */
+/* Remove a file or a directory with all that is in it. 0 or -errno. Nobody else may use it. */
 int bag_remove(const char *path);
+/* The same with an entry of a part of the bag ("work", "saves") that others may be using: it goes in
+ * one piece. 0, also where it is gone, or -errno. */
+int bag_take_away(struct bag *bag, const char *part, const char *name);
+/* The directory of an attempt, in that way. */
+void bag_attempt_remove(struct bag *bag, const struct bag_job *job, uint32_t attempt);
+/* What workers that died had begun to remove. */
+void bag_leftovers_remove(const struct bag *bag);
 
 /* Hash of a file's bytes. 0 or -errno. */
 int bag_hash(const char *path, uint64_t *ret_hash);

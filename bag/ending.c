@@ -106,11 +106,7 @@ int bag_retry(struct bag *bag, const struct bag_job *job)
 
 void bag_sweep(struct bag *bag, const struct bag_job *job)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1];
-    for (uint32_t attempt = 1; attempt <= job->attempt; attempt++) {
-        bag_attempt_name(job, attempt, name);
-        bag_path(bag, path, "work", name);
-        bag_remove(path);
-    }
+    for (uint32_t attempt = 1; attempt <= job->attempt; attempt++)
+        bag_attempt_remove(bag, job, attempt);
     bag_saves_remove(bag, job, NULL);
 }

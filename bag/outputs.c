@@ -93,6 +93,15 @@ static struct bag_output *output_add(struct bag_outputs *outputs)
     return output;
 }
 
+/* A file that is opened to be written anew shows its length of 0 for some milliseconds before the
+ * kernel tells of the change, and before its time is a later one. All of that happens under the
+ * lock of the file, which this takes. So whatever was read here has been told when it returns. Seen
+ * on ext4, xfs, btrfs, tmpfs and overlayfs. */
+static void changes_wait(int fd)
+{
+    (void)lseek(fd, 0, SEEK_HOLE);
+}
+
 /* Inputs are links, and no outputs; directories are left out. By the open directory: were its path
  * followed again, a mount that is lost meanwhile would make every file look removed. */
 static int one_take(struct bag_outputs *outputs, int directory, const char *name, size_t *room)
@@ -111,6 +120,7 @@ static int one_take(struct bag_outputs *outputs, int directory, const char *name
     output->mode = facts.st_mode & 0777;
     output->changed_ns = changed_ns(&facts);
     int rc = content_take(fd, output, room);
+    changes_wait(fd);
     close(fd);
     return rc;
 }
@@ -266,8 +276,7 @@ static int line_restore(const struct bag *bag, char *line, size_t number, const 
     return rc == -EILSEQ && bag_output_is_loose(bag, line + at) ? 0 : rc;
 }
 
-/* But for inputs, which are links. */
-static void files_clear(const char *directory)
+void bag_outputs_clear(const char *directory)
 {
     char path[PATH_MAX];
     struct stat facts;
@@ -309,6 +318,6 @@ int bag_outputs_restore(const struct bag *bag, const char *save, const char *wor
     if (list != NULL)
         fclose(list);
     if (rc != 0)
-        files_clear(directory);
+        bag_outputs_clear(directory);
     return rc;
 }

@@ -50,4 +50,7 @@ int bag_outputs_put(const struct bag *bag, const struct bag_outputs *outputs, co
 int bag_outputs_restore(const struct bag *bag, const char *save, const char *work,
                         const char *directory);
 
+/* Remove all files there but inputs, which are links. */
+void bag_outputs_clear(const char *directory);
+
 #endif

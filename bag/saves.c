@@ -232,7 +232,12 @@ int bag_save_restore(const struct bag *bag, const struct bag_job *job, const str
     bag_attempt_name(job, save->attempt, name);
     bag_path(bag, work, "work", name);
     int rc = file_restore(from, save, directory);
-    return rc == 0 ? bag_outputs_restore(bag, from, work, directory) : rc;
+    rc = rc == 0 ? bag_outputs_restore(bag, from, work, directory) : rc;
+    if (access(from, F_OK) == 0)
+        return rc;
+    rc = -errno; /* taken away meanwhile: what was read may be a part of it */
+    bag_outputs_clear(directory);
+    return rc;
 }
 
 void bag_save_spoil(const struct bag *bag, const struct bag_save *save)
@@ -243,8 +248,7 @@ void bag_save_spoil(const struct bag *bag, const struct bag_save *save)
     (void)!rename(from, to);
 }
 
-void bag_saves_remove(const struct bag *bag, const struct bag_job *job,
-                      const struct bag_save *before)
+void bag_saves_remove(struct bag *bag, const struct bag_job *job, const struct bag_save *before)
 {
     char path[PATH_MAX];
     struct bag_save save;
@@ -252,10 +256,8 @@ void bag_saves_remove(const struct bag *bag, const struct bag_job *job,
     DIR *list = opendir(path);
     for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
         if (save_parse(job, at->d_name, &save)
-            && (before == NULL || save_compare(&save, before) < 0)) {
-            bag_path(bag, path, "saves", save.name);
-            bag_remove(path);
-        }
+            && (before == NULL || save_compare(&save, before) < 0))
+            (void)bag_take_away(bag, "saves", save.name);
     if (list != NULL)
         closedir(list);
 }

@@ -46,7 +46,7 @@ int bag_save_find(const struct bag *bag, const struct bag_job *job, const struct
                   struct bag_save *ret);
 
 /* Put it into a directory, under its own name, with the outputs of that moment. 0 or -errno;
- * -EILSEQ: it is damaged. */
+ * -EILSEQ: it is damaged; -ENOENT: it is gone. */
 int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save,
                      const char *directory);
 
@@ -54,7 +54,6 @@ int bag_save_restore(const struct bag *bag, const struct bag_job *job, const str
 void bag_save_spoil(const struct bag *bag, const struct bag_save *save);
 
 /* Remove the saves of a job before `before`; all of them with NULL. */
-void bag_saves_remove(const struct bag *bag, const struct bag_job *job,
-                      const struct bag_save *before);
+void bag_saves_remove(struct bag *bag, const struct bag_job *job, const struct bag_save *before);
 
 #endif

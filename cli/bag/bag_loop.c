@@ -461,6 +461,7 @@ static int work_open(struct bag_work *work, const char *folder)
         return 1;
     }
     work->begun_ns = bag_now_ns();
+    bag_leftovers_remove(&work->bag);
     bag_ear_open(work);
     work->self.id = work->bag.writer;
     work->self.places = work->options->places;

@@ -20,6 +20,7 @@
 
 #define TEMPFAIL 75
 #define PROBE_BYTES 65536
+#define GONE_MAX 10     /* times that a save goes away while it is read */
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30  /* before the next job, after such a failure */
 #define STATUS_MAX 100
@@ -65,6 +66,7 @@ static bool is_of_the_save(struct bag_work *work, int rc)
 static int save_restore(struct bag_work *work, struct bag_place *place, const char *directory)
 {
     struct bag_save save = { 0 };
+    int gone = 0;
     for (;;) {
         const struct bag_save *before = save.name[0] != '\0' ? &save : NULL;
         int rc = bag_save_find(&work->bag, place->job, before, &save);
@@ -73,6 +75,10 @@ static int save_restore(struct bag_work *work, struct bag_place *place, const ch
         rc = bag_save_restore(&work->bag, place->job, &save, directory);
         if (rc == 0)
             break;
+        if (rc == -ENOENT && ++gone < GONE_MAX) { /* somebody has made newer ones meanwhile */
+            memset(&save, 0, sizeof save);
+            continue;
+        }
         if (!is_of_the_save(work, rc))
             return rc;
         bag_say(work, "job %s: the save %s cannot be used (%s); trying an older one",
@@ -283,12 +289,10 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 
 static void forget(struct bag_work *work, struct bag_place *place, enum bag_end end)
 {
-    char directory[PATH_MAX];
-    bag_attempt_path(work, place, "work", directory);
     bag_ear_end(work, place);
     bag_outputs_drop(place->outputs);
-    if (place->saves == 0 || bag_job_is_over(place->job))
-        bag_remove(directory); /* else its saves need what it holds */
+    if (place->saves == 0 || bag_job_is_over(place->job)) /* else its saves need what it holds */
+        bag_attempt_remove(&work->bag, place->job, place->attempt);
     work->busy_before_ms += place->figures.ran_ms;
     place->job->end = end;
     place->job = NULL;

@@ -35,13 +35,9 @@ static void save_begin(struct bag_work *work, struct bag_place *place, uint64_t 
 static void old_remove(struct bag_work *work, const struct bag_place *place,
                        const struct bag_save *oldest)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1];
     bag_saves_remove(&work->bag, place->job, oldest);
-    for (uint32_t attempt = 1; attempt < oldest->attempt && oldest->sequence == 1; attempt++) {
-        bag_attempt_name(place->job, attempt, name);
-        bag_path(&work->bag, path, "work", name);
-        bag_remove(path);
-    }
+    for (uint32_t attempt = 1; attempt < oldest->attempt && oldest->sequence == 1; attempt++)
+        bag_attempt_remove(&work->bag, place->job, attempt);
 }
 
 /* What a save costs the program. One that was asked stops to write; one that was not writes anyway,

@@ -80,8 +80,8 @@ static int by_age(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* One that cannot be looked at is not taken for one that was never completed: a job would begin anew
- * over it, or prune it. */
+/* One that cannot be looked at is not taken for one that was never completed: a job would begin
+ * anew over it, or prune it. */
 static int written_find(const char *dir, struct spotnik_shelf_entry *entry)
 {
     char path[PATH_MAX];

@@ -349,37 +349,6 @@ static void test_incomplete_is_passed_over(void **state)
     train(5, 8);
 }
 
-static uint64_t founding_of(const char *entry)
-{
-    return strtoull(strrchr(entry, '-') + 1, NULL, 16);
-}
-
-/* One whose manifest cannot be looked at (another user's, a server that does not answer) is not one
- * that was never completed: the job does not go on from an older one, nor anew, and nothing is
- * pruned. */
-static void test_unreadable_is_not_passed_over(void **state)
-{
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX], kept[PATH_MAX + 8];
-    struct spotnik_resume resume;
-
-    (void)state;
-    two_checkpoints();
-    newest(entry);
-    file_path(entry, SPOTNIK_MANIFEST_NAME, path);
-    snprintf(kept, sizeof kept, "%s.kept", path);
-    assert_int_equal(rename(path, kept), 0);
-    assert_int_equal(symlink(SPOTNIK_MANIFEST_NAME, path), 0); /* a loop: ELOOP, for root as well */
-    struct spotnik_registry none;
-    spotnik_registry_init(&none);
-    assert_int_equal(spotnik_checkpoint_load(dir, "spotnik", &none, &resume), SPOTNIK_ERR_SYSTEM);
-    assert_non_null(strstr(spotnik_last_error(), "must be able to read"));
-    spotnik_registry_done(&none);
-    assert_int_equal(spotnik_shelf_prune(dir, founding_of(entry), founding_of(entry), 1), 0);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rename(kept, path), 0);
-    assert_int_equal(load(entry, &resume), 6);
-}
-
 /* What the founder passed over is out of the way for good: a later one must not take it for the
  * newest. */
 static void test_damaged_is_set_aside(void **state)
@@ -626,7 +595,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unreadable_is_not_passed_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,11 +117,42 @@ static void a_folder_that_was_removed_is_made_again(void **state)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
+/* One whose manifest cannot be looked at (another user's, a server that does not answer) is not one
+ * that was never completed: no job goes on from an older one, nor begins anew, and nothing is
+ * pruned. */
+static void an_unreadable_one_is_not_incomplete(void **state)
+{
+    struct spotnik_registry registry;
+    struct spotnik_resume resume;
+    struct spotnik_shelf_list list;
+    char path[256];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/step-000000000002-0000000000000001", directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(spotnik_shelf_put(directory, ENTRY, "manifest.json", 7, "text", 4), 0);
+    strcat(path, "/manifest.json");
+    assert_int_equal(spotnik_shelf_list(directory, &list), 0);
+    assert_true(list.count == 2 && !list.entry[0].written_s && list.entry[1].written_s);
+    spotnik_shelf_list_done(&list);
+    assert_int_equal(symlink("manifest.json", path), 0); /* a loop: ELOOP, for root as well */
+    assert_int_equal(spotnik_shelf_list(directory, &list), SPOTNIK_ERR_SYSTEM);
+    spotnik_registry_init(&registry);
+    assert_int_equal(spotnik_checkpoint_load(directory, "job", &registry, &resume),
+                     SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "must be able to read"));
+    spotnik_registry_done(&registry);
+    assert_int_equal(spotnik_shelf_prune(directory, 1, 1, 0), 0);
+    assert_true(spotnik_shelf_has(directory, ENTRY, "manifest.json"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(writing_follows_no_link, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_fifo_is_no_manifest, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(an_unreadable_one_is_not_incomplete, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(a_folder_that_was_removed_is_made_again, directory_make,
                                         directory_clear),
     };
