@@ -90,7 +90,8 @@ static bool find(const char *path, char *ret_name, size_t size)
     DIR *entries = opendir(path);
 
     while (entries && !found && (entry = readdir(entries))) {
-        found = strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+        found = strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
+                && strncmp(entry->d_name, "tsan.", 5); /* of the thread sanitizer's own start */
         snprintf(ret_name, size, "%s/%s", path, entry->d_name);
     }
     if (entries)
