@@ -228,6 +228,7 @@ static void a_truncation_is_told_first(void **state)
     struct ear ear = { .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
     assert_true(inotify_add_watch(ear.fd, work, IN_MODIFY | IN_CLOSE_WRITE) >= 0);
     pid_t writer = fork();
+    /* it rests between two writes, since the claim is about looks that begin while it does */
     for (struct timespec pause = { .tv_nsec = 100000 }; writer == 0; nanosleep(&pause, NULL))
         file_write(file, "one");
     while (idle < 2000) {
