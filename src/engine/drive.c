@@ -124,6 +124,18 @@ static void dial(struct spotnik_engine *engine, const struct spotnik_member *pee
     spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
 }
 
+static void send(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    const struct spotnik_message *message = action->send.message;
+    if (engine->gives_way
+        && spotnik_view_rank(spotnik_core_view(engine->core), action->send.to.id)
+               == SPOTNIK_NO_RANK)
+        return;
+    if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_ACCEPTED)
+        spotnik_death_move_on(engine->death, message->epoch + 1);
+    spotnik_link_send(engine->links, &action->send.to, message);
+}
+
 static void perform(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
     switch (action->kind) {
@@ -134,10 +146,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_link_hang_up(engine->links, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
         break;
     case SPOTNIK_ACTION_SEND:
-        if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT
-            || action->send.message->kind == SPOTNIK_MESSAGE_ACCEPTED)
-            spotnik_death_move_on(engine->death, action->send.message->epoch + 1);
-        spotnik_link_send(engine->links, &action->send.to, action->send.message);
+        send(engine, action);
         return; /* nobody waits for it */
     case SPOTNIK_ACTION_VIEW:
         view_installed(engine);

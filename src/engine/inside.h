@@ -98,6 +98,9 @@ struct spotnik_engine {
     char end[400];
     struct spotnik_founding past;       /* of the last view that we were in */
     struct spotnik_encounter encounter; /* not taken yet */
+    /* another history of our founding stands, and ours is about to end: nobody beyond our view
+     * hears of us any more */
+    bool gives_way;
     uint64_t encounters, lineages_told;
     uint64_t yielded; /* the founding whose checkpoints go aside; 0: none */
     char lineage_text[400];

@@ -13,7 +13,7 @@
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret)
 {
     spotnik_core_presence(engine->core, ret);
-    if (engine->ended != 0 || engine->excluded || engine->left)
+    if (engine->ended != 0 || engine->excluded || engine->left || engine->gives_way)
         *ret = (struct spotnik_presence){ .epoch = 0 };
 }
 
@@ -41,10 +41,13 @@ struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
 
 /* ---- lineages that we meet ---- */
 
-/* That we yield is told first; of the rest the newest. */
+/* That we yield is told first; of the rest the newest. Members of a history that ends end one after
+ * the other, so those that are left make views of their own. Such a view has a higher epoch: were
+ * it heard by the other side, or met, that one would step aside for it, and nobody would go on. */
 static void note(struct spotnik_engine *engine, const struct spotnik_encounter *encounter)
 {
     engine->encounters++;
+    engine->gives_way |= encounter->fork && encounter->meeting == SPOTNIK_MEETING_YIELD;
     if (engine->encounter.meeting != SPOTNIK_MEETING_YIELD)
         engine->encounter = *encounter;
 }
@@ -108,14 +111,8 @@ uint64_t spotnik_engine_lineage_told(struct spotnik_engine *engine, char *text, 
 
 /* ---- words ---- */
 
-static bool is_in_chains(const struct spotnik_chains *chains, uint64_t chain)
-{
-    for (uint32_t i = 0; i < SPOTNIK_CHAINS_KEPT; i++)
-        if (chains->chain[i] == chain && chain != 0)
-            return true;
-    return false;
-}
-
+/* Of two histories the one with the higher epoch stands. So what was true of an earlier view of
+ * ours need not be of this one: then we find out by meeting the other. */
 static const char *yield_take(struct spotnik_engine *engine, uint64_t argument, bool fork,
                               const struct spotnik_shake *shake)
 {
@@ -126,7 +123,7 @@ static const char *yield_take(struct spotnik_engine *engine, uint64_t argument, 
     encounter.theirs.founding.id = fork ? encounter.ours.founding.id : argument;
     if (encounter.ours.founding.id == 0)
         return "is in no lineage";
-    if (fork ? !is_in_chains(spotnik_core_chains(engine->core), argument)
+    if (fork ? encounter.ours.chain != argument || argument == 0
              : encounter.ours.founding.id == argument)
         return "stands";
     encounter.argument = argument;

@@ -135,7 +135,8 @@ void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool a
     struct spotnik_presence ours;
     spotnik_engine_presence(engine, &ours);
     spotnik_engine_lock(engine);
-    if (aside && engine->ended == 0)
+    /* of two histories of one founding that which stands goes on from these checkpoints, too */
+    if (aside && !engine->gives_way && engine->ended == 0)
         engine->yielded = ours.founding.id;
     spotnik_engine_unlock(engine);
     spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);

@@ -11,6 +11,8 @@
   choose  an operator chooses the younger one of two that do not know of each other
   forked  one of three was told to go on in a minority (SPOTNIK_ON_MINORITY), the others were not. It is cut off, and both sides commit
           steps of their own under one founding. When they meet, one side stops with SPOTNIK_ERR_LINEAGE, all of it, and the other goes on
+  yielding  the same, and one of the side that stops is slow to end its process, so that it makes a view of its own meanwhile: the side that
+          stands does not hear of that view, and goes on
   flapping  a member that is excluded for silence again and again joins again at once, then after 1 s, then after 2 s
 
     lineages.py SPOTNIK WORKER [only]"""
@@ -300,23 +302,65 @@ def choose(root):
 # ---- one founding, two histories
 
 
-def forked(root):
-    folder = new_folder(root, "forked")
+def fork(folder, **more):
+    """One of three, and the two others: each side with a history of its own, and the cable plugged in again."""
     peers = ",".join(at(i) for i in HOSTS)
-    stubborn = Worker(1, environment(folder, peers, at(1), SPOTNIK_ON_MINORITY="continue"), command(10000))
-    rest = [Worker(i, environment(folder, peers, at(i)), command(10000)) for i in HOSTS[1:]]
+    saved = {"SPOTNIK_CHECKPOINT": f"{folder}/checkpoints", "SPOTNIK_CHECKPOINT_STEPS": "20"}
+    stubborn = Worker(1, environment(folder, peers, at(1), SPOTNIK_ON_MINORITY="continue", **saved), command(10000))
+    rest = [Worker(i, environment(folder, peers, at(i), **saved, **(more if i == 3 else {})), command(10000)) for i in HOSTS[1:]]
     until("three members in one view", lambda: all(w.size == 3 for w in [stubborn, *rest]))
     plug(1, False)
     until("both sides to go on", lambda: stubborn.size == 1 and all(w.size == 2 for w in rest))
     forked_at = max(w.step for w in [stubborn, *rest])
     until("steps of both sides", lambda: all(w.step > forked_at + 5 for w in [stubborn, *rest]))
     plug(1, True)
+    return stubborn, rest
+
+
+def nothing_set_aside(folder):
+    """Both histories have the founding whose checkpoints the side that stands goes on from."""
+    aside = list((folder / "checkpoints").glob("yielded-*"))
+    if aside:
+        fail(f"the checkpoints of the side that stands are set aside: {aside}")
+
+
+def forked(root):
+    folder = new_folder(root, "forked")
+    stubborn, rest = fork(folder)
     sides = ([stubborn], rest)
     until("one side to stop", lambda: any(all(ended_with_lineage(w) for w in side) for side in sides))
     (stands,) = [side for side in sides if not any(ended_with_lineage(w) for w in side)]
     step = max(w.step for w in stands)
     until("the other side to go on", lambda: all(w.step > step + 20 for w in stands))
+    nothing_set_aside(folder)
     print(f"forked: of two histories under one founding that of {len(stands)} stands, the other has stopped")
+    end_all()
+
+
+def has_yielded(worker):
+    return any(error.startswith("-303 ") for error in worker.errors)
+
+
+def yielding(root):
+    """Which side stops is chance: the ids of the members decide. Here it has to be the two."""
+    rounds = 0
+    while True:
+        rounds += 1
+        folder = new_folder(root, f"yielding-{rounds}")
+        stubborn, rest = fork(folder, WORKER_KEEPS=str(folder / "go"))
+        until("one side to stop", lambda: has_yielded(stubborn) or all(has_yielded(w) for w in rest))
+        if not has_yielded(stubborn):
+            break
+        end_all()
+    until("the first of them to be gone", lambda: rest[0].process.poll() is not None)
+    step = stubborn.step
+    until("the other side to go on", lambda: stubborn.step > step + 200)
+    if stubborn.size != 1 or rest[1].process.poll() is not None:
+        fail("the side that stands is not alone, or the slow one did not wait")
+    nothing_set_aside(folder)
+    (folder / "go").touch()
+    until("the slow one to be gone", lambda: rest[1].process.poll() is not None)
+    print(f"yielding: in round {rounds} the two stopped, and the other went on beside the slower one of them")
     end_all()
 
 
@@ -349,7 +393,7 @@ def main():
     only = sys.argv[3] if len(sys.argv) > 3 else None
     try:
         with tempfile.TemporaryDirectory() as root:
-            for scenario in (parked, running, choose, forked, flapping):
+            for scenario in (parked, running, choose, forked, yielding, flapping):
                 if only in (None, scenario.__name__):
                     scenario(root)
     finally:
