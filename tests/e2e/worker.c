@@ -16,8 +16,9 @@
  * (all_kinds.h). With WORKER_ONES=N there is a bucket of N ones in each, whose sum must be the same
  * whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
  * (apart.h). With WORKER_HOLD it waits, when it has joined and before it is given the state, until
- * there is a file of that name; with WORKER_KEEPS it keeps the job so long after an error. With WORKER_CHDIR it makes that its working directory when it has
- * joined. With WORKER_BLOCKS it blocks SIGUSR1 from then on. It checks the ledger itself: over each
+ * there is a file of that name; with WORKER_KEEPS it keeps the job so long after an error. With
+ * WORKER_CHDIR it makes that its working directory when it has joined. With WORKER_BLOCKS it blocks
+ * SIGUSR1 from then on. It checks the ledger itself: over each
  * epoch of data the samples of all committed steps are every index once. */
 #include <errno.h>
 #include <getopt.h>
