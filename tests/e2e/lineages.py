@@ -170,8 +170,12 @@ def end_all():
     Worker.all.clear()
 
 
+def has_yielded(worker):
+    return any(error.startswith("-303 ") for error in worker.errors)
+
+
 def ended_with_lineage(worker):
-    return worker.process.poll() is not None and any(error.startswith("-303 ") for error in worker.errors)
+    return worker.process.poll() is not None and has_yielded(worker)
 
 
 # ---- parked, and forced
@@ -335,10 +339,6 @@ def forked(root):
     nothing_set_aside(folder)
     print(f"forked: of two histories under one founding that of {len(stands)} stands, the other has stopped")
     end_all()
-
-
-def has_yielded(worker):
-    return any(error.startswith("-303 ") for error in worker.errors)
 
 
 def yielding(root):
