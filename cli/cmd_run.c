@@ -445,15 +445,6 @@ static bool find_peers(struct request *request)
     return true;
 }
 
-/* How many places this host has; a worker's own is SPOTNIK_SLOT. */
-static void set_places(uint32_t workers)
-{
-    char text[16];
-
-    snprintf(text, sizeof(text), "%u", workers);
-    setenv("SPOTNIK_SLOTS", text, 1);
-}
-
 static bool set_environment(struct request *request)
 {
     char text[16];
@@ -463,9 +454,6 @@ static bool set_environment(struct request *request)
     set_threads(request->run.max);
     snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
-    setenv("SPOTNIK_ELASTIC",
-           request->run.min < request->run.max && !request->run.start ? "1" : "0", 1);
-    set_places(request->run.max);
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");
     if (request->peers && !*request->peers) { /* a variable that was meant to say something */
@@ -479,11 +467,8 @@ static bool set_environment(struct request *request)
     if (!find_peers(request))
         return false;
     request->run.local = !request->peers || !*request->peers;
-    if (request->run.local) {
-        setenv("SPOTNIK_WORLD", getenv("SPOTNIK_SLOTS"), 1); /* the whole job is here */
+    if (request->run.local)
         return make_folder(request);
-    }
-    unsetenv("SPOTNIK_WORLD");
     setenv("SPOTNIK_PEERS", request->peers, 1);
     if (!request->key_file) {
         fprintf(stderr,

@@ -97,13 +97,11 @@ def run(
     options: tuple[str, ...] = (),
     weights: Optional[Path] = None,
     variables: Optional[dict[str, str]] = None,
-    until: str = "",
     **more: Any,
 ) -> Run:
     """Run `face`, as one process without `spotnik run` where `members` is empty.
 
-    A file that the variable ENOUGH names is made when a line has `until` in it; by default when two members were
-    killed, and another one has gone on.
+    A file that the variable ENOUGH names is made when two members were killed, and another one has gone on.
     """
     environment = {**os.environ, "KERAS_BACKEND": face.backend, "TF_CPP_MIN_LOG_LEVEL": "3", **(variables or {})}
     if weights is not None:
@@ -122,7 +120,7 @@ def run(
         killed += line.startswith(KILLING)
         if "ENOUGH" not in environment:
             continue
-        if until in line if until else killed >= 2 and '"step"' in line and Run(0, "".join(lines)).is_enough:
+        if killed >= 2 and '"step"' in line and Run(0, "".join(lines)).is_enough:
             Path(environment.pop("ENOUGH")).touch()
     end.cancel()
     return Run(running.wait(), "".join(lines))
@@ -132,7 +130,6 @@ def run_with_kills(
     face: Face,
     seed: int,
     pace_s: float,
-    members: str = "2:3",
     options: tuple[str, ...] = ("--respawn", "--kill-every", "2s"),
     **more: Any,
 ) -> Run:
@@ -143,7 +140,7 @@ def run_with_kills(
     for factor in (1, 8):
         with tempfile.TemporaryDirectory() as folder:
             variables = {"PACE": str(pace_s * factor), "ENOUGH": f"{folder}/enough"}
-            done = run(face, members, (*options, "--seed", str(seed)), variables=variables, **more)
+            done = run(face, "2:3", (*options, "--seed", str(seed)), variables=variables, **more)
         if done.status != 0 or done.is_enough:
             break
     assert done.status == 0 and done.is_enough, done.output[-3000:]

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802  # Horovod's word
+def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802  # a class to its users
     """Return `optimizer`, which from now on steps with the average over the job. It stays the object it was.
 
     A model compiled with it is prepared by its first ``fit`` or ``train_on_batch``. Raises ArgumentError for anything

@@ -19,11 +19,3 @@ def test_the_module_is_the_command(arguments: list[str]) -> None:
     assert results[0].stdout == results[1].stdout
     assert results[0].stderr == results[1].stderr
     assert results[0].stdout or results[0].stderr
-
-
-@pytest.mark.parametrize(("workers", "said"), [("2", "0"), ("1:2", "1")])
-def test_workers_know_whether_a_range_was_asked_for(workers: str, said: str) -> None:
-    # SPOTNIK_MIN is 1 in both.
-    command = ["spotnik", "run", "-q", "-n", workers, "--", "sh", "-c", "echo is $SPOTNIK_ELASTIC"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told.count(f"is {said}") == 2, told
