@@ -3,7 +3,7 @@
 """All-reduce of float32 sums among processes of one host: Spotnik beside its peers, in one run.
 
     bench/allreduce.py BUILD [--members 2,4,8] [--sizes 4KiB,256KiB,4MiB,25MiB,100MiB] [--only NAME,...] [--json FILE]
-    bench/allreduce_tables.py FILE [--reno FILE]                    # the tables of docs/results/allreduce.md
+    bench/allreduce_tables.py FILE [--reno FILE]                    # the tables
 
 Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of
 the one before to its own end, on rank 0, printed when all are done. For Spotnik an iteration is a whole step (begin, all-reduce, commit).

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/results/allreduce.md from what allreduce.py kept.
+"""Tables, as Markdown, of what allreduce.py kept.
 
     bench/allreduce_tables.py FILE [--reno FILE]
 

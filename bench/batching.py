@@ -11,7 +11,7 @@ Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in
                                              2:17:20; about 35, 65, 90 s), duty (the last one by processor time; 80 s), noise, overhead
                                              (100 s each), cost (60 s);
                                              each wants a machine with nothing else on it
-       bench/batching.py table DATA [docs/results]   print the tables; with a folder, write batching.md and batching.svg there
+       bench/batching.py table DATA [FOLDER]         print the tables; with a folder, write batching.md and batching.svg there
 Needs Python 3.9 and the examples of the build; the noise part also numpy, and SPOTNIK_DATA, the folder that holds mnist10k/.
 """
 

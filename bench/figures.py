@@ -134,13 +134,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bytes", default="100MiB")
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--divide", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent.parent / "docs/results")
+    parser.add_argument("--folder", type=Path, default=Path("build/results"))
     parser.add_argument("--draw", action="store_true")
     return parser.parse_args()
 
 
 def main() -> None:
     asked = arguments()
+    asked.folder.mkdir(parents=True, exist_ok=True)
     if asked.only != "5":
         if not asked.draw:
             measure_recovery(asked, asked.folder / "fig4.json")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goodput on machines that vanish: Spotnik beside torchrun, torchft and Ray Train, on pieces of the Bamboo traces, at two speeds.
 
-    bench/goodput.py BUILD TRACES [--ways spotnik torchrun torchft ray] [--minutes 20] [--speeds 20 60] [--most 6] [--out docs/results/goodput]
+    bench/goodput.py BUILD TRACES [--ways spotnik torchrun torchft ray] [--minutes 20] [--speeds 20 60] [--most 6] [--out build/results/goodput]
 
 TRACES holds p3-trace.csv (lines ms,add|remove,node) and the g4dn file (lines s,count). Of each the piece of --minutes with most
 changes is taken, scaled down to --most workers at once, and replayed at each of --speeds. A worker that the trace takes away is
@@ -354,7 +354,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--calm-steps", type=int, default=20)
     parser.add_argument("--loss", type=float, default=1.0)
     parser.add_argument("--keep", action="store_true", help="keep the folders of the runs")
-    parser.add_argument("--out", type=Path, default=Path("goodput"), help="without a suffix")
+    parser.add_argument("--out", type=Path, default=Path("build/results/goodput"), help="without a suffix")
     options = parser.parse_args()
     options.build = options.build.resolve()
     if options.calm_steps < CALM_STEPS_LEAST:
@@ -375,6 +375,7 @@ def before(options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("goodput: ended by SIGTERM; the clusters are closed"))
     options = parse()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     results = before(options)
     results["left_out"] = {way: why for way in options.ways if (why := why_not(way))}
     found = {name: events for name, events in traces(options.traces, options.minutes, options.most).items() if name in (options.only or [name])}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of docs/results, by matplotlib: one look for all. Axes have names, legends stand beside what they explain, and
+"""Pictures for the benchmarks, by matplotlib: one look for all. Axes have names, legends stand beside what they explain, and
 what has no order (files, strategies) is never joined by lines. dev/python.sh installs matplotlib."""
 
 from __future__ import annotations

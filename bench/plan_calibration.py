@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Do stated chances come true? The section of docs/results/plan.md about it, and its pictures; plan_results.py prints it too.
-Usage: SPOTNIK_DATA=... bench/plan_calibration.py SPOTNIK [docs/results]: replaces the section in plan.md."""
+"""Do stated chances come true? Tables, and a picture of each in FOLDER; plan_results.py prints them too.
+Usage: SPOTNIK_DATA=... bench/plan_calibration.py SPOTNIK [FOLDER, default build/results]"""
 import os
 import re
 import sys
@@ -60,11 +60,6 @@ when the mean stated chance lies in the interval, and within 10 points of what c
 
 
 if __name__ == "__main__":
-    where = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results")
-    text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], where)).rstrip() + "\n"
-    page = os.path.join(where, "plan.md")
-    with open(page) as source:
-        old = source.read()
-    old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", old, flags=re.S).rstrip() + "\n"
-    with open(page, "w") as target:
-        target.write(old + "\n" + text)
+    where = sys.argv[2] if len(sys.argv) > 2 else "build/results"
+    os.makedirs(where, exist_ok=True)
+    print("\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], where)))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Five plans for a job on this machine, made and then run: predicted against measured time and cost.
-Usage: bench/plan_endtoend.py BUILD [docs/results] [--only N]... [--scale S]. For each of five wishes: profiles the C
+Usage: bench/plan_endtoend.py BUILD [FOLDER] [--only N]... [--scale S]. For each of five wishes: profiles the C
 example with `spotnik profile`, lets `spotnik plan` choose fleet and batch (made-up prices, a trace of spot machines coming
-and going), runs the plan with `spotnik run --churn` and writes docs/results/plan_endtoend.md. Needs the machine to itself
+and going), runs the plan with `spotnik run --churn` and writes plan_endtoend.md in FOLDER (default: build/results). Needs the machine to itself
 for about half a minute a wish; --only takes one wish at a time and keeps the rows of the others. S stretches the jobs
 (default 1: 10 to 20 s each). Exit 1: a prediction was more than 5 % off."""
 import argparse
@@ -167,10 +167,11 @@ def report(rows, folder):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("build")
-    options.add_argument("results", nargs="?", default="docs/results")
+    options.add_argument("results", nargs="?", default="build/results")
     options.add_argument("--only", type=int, action="append", choices=range(len(WISHES)))
     options.add_argument("--scale", type=float, default=1.0)
     given = options.parse_args()
+    os.makedirs(given.results, exist_ok=True)
     kept = os.path.join(given.results, "plan_endtoend.json")
     rows = {}
     if given.only and os.path.exists(kept):

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Policies on price histories: the section of docs/results/plan.md about them. plan_results.py prints it too.
-Usage: SPOTNIK_DATA=... bench/plan_histories.py SPOTNIK [docs/results]: replaces the section in plan.md.
-With --sweep instead of the folder: other places and jobs, printed. With --guard SHARE...: what never being dearer than Uniform Progress
-by that share costs (`none`: no guard), on 40 rows, printed."""
+"""Policies on price histories: a table, which plan_results.py prints too. Usage: SPOTNIK_DATA=... bench/plan_histories.py SPOTNIK
+With --sweep: other places and jobs. With --guard SHARE...: what never being dearer than Uniform Progress by that share costs (`none`: no
+guard), on 40 rows."""
 import itertools
 import json
 import os
-import re
 import sys
 import tempfile
 
@@ -101,11 +99,4 @@ if __name__ == "__main__":
     if sys.argv[2:] == ["--sweep"]:
         sweep(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]))
         sys.exit()
-    where = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results")
-    text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], where)).rstrip() + "\n"
-    page = os.path.join(where, "plan.md")
-    with open(page) as source:
-        old = source.read()
-    old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", old, flags=re.S).rstrip() + "\n"
-    with open(page, "w") as target:
-        target.write(old + "\n" + text)
+    print("\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], "")))

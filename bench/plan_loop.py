@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The loop closed: a job on spot machines of a trace, at 1000 times speed, that is planned for again while it runs.
-Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [docs/results] [--clock X] [--starts N] [--follow 15m] [--busy].
+Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [FOLDER] [--clock X] [--starts N] [--follow 15m] [--busy].
 
 Each start is run twice: `spotnik fleet` follows plans that `spotnik plan --from-status` makes anew, or keeps the first
 one. Machines are processes (plan_loop_worker); the market here starts and kills them as the trace says, and keeps the
-bill. Writes plan_loop.json and plan_loop.svg, and the section of plan.md about it. Times and prices are those of the trace. Needs the host to itself: a host that is late makes steps longer, which the plans then see."""
+bill. Prints a table, and writes plan_loop.json and plan_loop.svg in FOLDER (default: build/results). Times and prices are those of the trace. Needs the host to itself: a host that is late makes steps longer, which the plans then see."""
 import argparse
 import gzip
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -260,13 +259,13 @@ def command(kept):
                      *([f"--follow {kept['follow']}"] if kept.get("follow") else []), *(["--busy"] if kept.get("busy") else [])])
 
 
-def section(_planner, out, folder):
-    """Appends what was measured last to the list of lines `out`."""
+def report(folder):
+    """Prints what was measured last."""
     with open(os.path.join(folder, "plan_loop.json")) as source:
         kept = json.load(source)
     follow = f" --follow {kept['follow']}" if kept.get("follow") else ""
     rows, anew, first = kept["rows"], [row[2] for row in kept["rows"]], [row[3] for row in kept["rows"]]
-    out += [TITLE, "", f"`{command(kept)}`: a job on processes of one host, at {kept['clock']:g} times speed. {kept['work']:g} h of work for "
+    out = [TITLE, "", f"`{command(kept)}`: a job on processes of one host, at {kept['clock']:g} times speed. {kept['work']:g} h of work for "
             f"{MACHINES} machines, {kept['deadline']:g} h to the deadline, spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. Machines come "
             "and go as traces of February 2023 say; regimes are of October 2022. Each start is run twice. Once `spotnik fleet` orders new plans "
             "every quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status" + f"{follow}`). Once the first "
@@ -282,20 +281,8 @@ def section(_planner, out, folder):
     out += ["", f"In time: {sum(r['in_time'] for r in anew)} of {len(anew)} with new plans, {sum(r['in_time'] for r in first)} with the "
             f"first. Mean cost ${sum(r['cost_usd'] for r in anew) / len(anew):.2f} and ${sum(r['cost_usd'] for r in first) / len(first):.2f}; "
             f"on demand alone it would be ${kept['work'] * MACHINES * USD[ON_DEMAND]:.2f}. Brier score of the stated chances by thirds of a run: "
-            f"{brier(anew, 'chance')} with new plans, {brier(first, 'as_it_runs')} with the first.", "", "![chances](plan_loop.svg)", ""]
-    return out
-
-
-def report(folder):
-    """Puts the section into plan.md."""
-    text, page = "\n".join(section(None, [], folder)), os.path.join(folder, "plan.md")
-    print(text)
-    if not os.path.exists(page):
-        return
-    with open(page) as source:
-        old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", source.read(), flags=re.S).rstrip() + "\n"
-    with open(page, "w") as target:
-        target.write(old + "\n" + text)
+            f"{brier(anew, 'chance')} with new plans, {brier(first, 'as_it_runs')} with the first.", ""]
+    print("\n".join(out))
 
 
 def brier(rows, which):
@@ -331,7 +318,7 @@ def draw(rows, deadline_h, folder):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("build")
-    options.add_argument("results", nargs="?", default="docs/results")
+    options.add_argument("results", nargs="?", default="build/results")
     options.add_argument("--clock", type=float, default=1000)
     options.add_argument("--starts", type=int, default=8)
     options.add_argument("--work", type=float, default=9)
@@ -339,6 +326,7 @@ def main():
     options.add_argument("--follow", help="plans made anew know that they are followed by others, after this time at most")
     options.add_argument("--busy", action="store_true", help="others use the host meanwhile; the page says so")
     given = options.parse_args()
+    os.makedirs(given.results, exist_ok=True)
     data = os.environ["SPOTNIK_DATA"]
     rows = []
     for name, trace, begin in starts(data, given.starts):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A job that may move between regions, and pays for it: the section of docs/results/plan.md about that. plan_results.py prints it
-too. Usage: SPOTNIK_DATA=... bench/plan_places.py SPOTNIK [docs/results]: replaces the section in plan.md."""
+"""A job that may move between regions, and pays for it: a table, which plan_results.py prints too.
+Usage: SPOTNIK_DATA=... bench/plan_places.py SPOTNIK"""
 import os
-import re
 import statistics
 import sys
 
@@ -45,10 +44,4 @@ holds the old machine while its successor starts (pair speed 1). `bound`: spot w
 
 
 if __name__ == "__main__":
-    page = os.path.join(sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results"), "plan.md")
-    text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], ""))
-    with open(page) as source:
-        old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", source.read(), flags=re.S)
-    before, mark, after = old.partition("## Stated chances, and what came true")
-    with open(page, "w") as target:
-        target.write(before.rstrip() + "\n\n" + text + "\n" + mark + after)
+    print("\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], "")))

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Regenerates docs/results/plan.md and docs/results/plan_*.svg: the planner against published data.
-Usage: SPOTNIK_DATA=... bench/plan_results.py SPOTNIK [docs/results [backtests]]: with the name of a part that part alone. Runs the checks of tests/plan/acceptance.py, and
-cuts the raw traces of October 2022 into the windows that the released files leave out, so that the policies meet
-machines whose windows nobody tuned on."""
+"""The planner against published data: prints tables, and draws plan_*.svg in FOLDER.
+Usage: SPOTNIK_DATA=... bench/plan_results.py SPOTNIK [FOLDER, default build/results [PART...]]. Runs the checks of tests/plan/acceptance.py,
+and cuts the raw traces of October 2022 into the windows that the released files leave out: machines whose windows nobody tuned on."""
 import csv
 import gzip
 import json
@@ -18,8 +17,6 @@ import pictures  # noqa: E402
 import plan_calibration  # noqa: E402
 import plan_forms  # noqa: E402
 import plan_histories  # noqa: E402
-import plan_loop  # noqa: E402
-import plan_missed  # noqa: E402
 import plan_places  # noqa: E402
 import plan_published  # noqa: E402
 
@@ -253,33 +250,14 @@ def rest(p, out, folder):
     out += ["## A plan over the whole catalog", "", f"{plan['looked_at']} fleets in {seconds:.2f} s.", ""]
 
 
-def replace(page, part, p, folder):
-    lines = []
-    part(p, lines, folder)
-    text = "\n".join(lines).rstrip() + "\n"
-    title = text.split("\n", 1)[0].split(":")[0]  # figures may follow
-    with open(page) as source:
-        old = source.read()
-    assert old.count("\n" + title) == 1, title
-    head, _, rest = old.partition("\n" + title)
-    _, mark, behind = rest.partition("\n## ")
-    with open(page, "w") as target:
-        target.write(head + "\n" + text + (mark and "\n## ") + behind)
-
-
 PARTS = {"rest": rest, "speeds": speeds, "scavenger": scavenger, "lifetimes": lifetimes, "backtests": backtests, "histories": plan_histories.section,
-         "places": plan_places.section, "calibration": plan_calibration.section, "loop": plan_loop.section, "missed": plan_missed.section}
+         "places": plan_places.section, "calibration": plan_calibration.section}
 
 if __name__ == "__main__":
     planner = a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"])
-    results = sys.argv[2] if len(sys.argv) > 2 else "docs/results"
+    results = sys.argv[2] if len(sys.argv) > 2 else "build/results"
     os.makedirs(results, exist_ok=True)
-    if len(sys.argv) > 3:  # one part alone: its section is replaced
-        replace(os.path.join(results, "plan.md"), PARTS[sys.argv[3]], planner, results)
-        sys.exit()
-    lines = ["# The planner against published data", "", "Made by `bench/plan_results.py`; do not edit. What each model "
-             "assumes is in [planner-models.md](../reference/planner-models.md).", ""]
-    for part in PARTS.values():
-        part(planner, lines, results)
-    with open(os.path.join(results, "plan.md"), "w") as report:
-        report.write("\n".join(lines))
+    for name in sys.argv[3:] or PARTS:
+        found = []
+        PARTS[name](planner, found, results)
+        print("\n".join(found), flush=True)

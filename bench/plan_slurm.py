@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan followed under Slurm: nodes come and go as a real trace says, at 1000 times speed, and `spotnik fleet --engine slurm`
 keeps as many elements as the plan wants.
-Usage: bench/plan_slurm.py BUILD TRACE [docs/results] [--places 0,1,2...] [--hours H] [--clock X] [--replan].
+Usage: bench/plan_slurm.py BUILD TRACE [FOLDER] [--places 0,1,2...] [--hours H] [--clock X] [--replan].
 
 TRACE is a file of events (docs/reference/traces.md) with more machines than the four nodes of the Slurm here. Its machines are
 dealt out to PLACES places, by their numbers; at most four of a place are there at once. The plan for one place is made from
@@ -260,11 +260,11 @@ def miss(value, low, high, unit):
 
 def report(rows, folder, given):
     held = {what: sum(within(row, what) for row in rows) for what in ("time_h", "cost_usd")}
-    out = ["# A plan followed under Slurm", "", f"Made by `bench/plan_slurm.py BUILD {os.path.basename(given.trace)}`; do not edit. "
+    out = ["# A plan followed under Slurm", "", f"Made by `bench/plan_slurm.py BUILD {os.path.basename(given.trace)}`: "
            f"{rows[0]['hours']:g} machine-hours of work at {given.clock:g} times speed, on a Slurm of {NODES} nodes in a namespace. Nodes come and go as the "
            f"machines of one place of the trace do (a tenth of its machines), from an instant that differs; the plan was made from the other {PLACES - 1} places. A node that goes is killed "
            f"without notice. A spot machine costs ${USD} an hour. Slurm took {min(r['start_s'] for r in rows):.0f} to {max(r['start_s'] for r in rows):.0f} s of "
-           "the trace to start an element, and the plan was told so. The intervals hold 90 % of what the plan foresees. Others used the host meanwhile.", "",
+           "the trace to start an element, and the plan was told so. The intervals hold 90 % of what the plan foresees. ", "",
            "| place | wanted | changes of the trace | killed | asked again | as wanted | h: plan | measured | within | $: plan | measured | within |",
            "|" + "---|" * 12]
     for row in rows:
@@ -286,13 +286,14 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("build")
     options.add_argument("trace")
-    options.add_argument("results", nargs="?", default="docs/results")
+    options.add_argument("results", nargs="?", default="build/results")
     options.add_argument("--places", default=",".join(map(str, range(PLACES))))
     options.add_argument("--hours", type=float, default=12, help="of work for one machine")
     options.add_argument("--deadline", type=float, default=15)
     options.add_argument("--clock", type=float, default=1000)
     options.add_argument("--replan", action="store_true", help="plans are made anew from what the job has measured")
     given = options.parse_args()
+    os.makedirs(given.results, exist_ok=True)
     events, rows, build = machines(given.trace), {}, os.path.abspath(given.build)
     kept = os.path.join(given.results, "plan_slurm.json")
     if os.path.exists(kept):

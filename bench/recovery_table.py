@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes one table of runs of `spotnik bench recovery --json`: recovery_table.py NAME=FILE ... (docs/results/recovery.md)."""
+"""Makes one table of runs of `spotnik bench recovery --json`: recovery_table.py NAME=FILE..."""
 from __future__ import annotations
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a step against the number of members, in simulation, round the ring of all, up a tree and by hosts: writes docs/results/scale.md and
-scale.svg. Usage: bench/scale.py BUILD [FOLDER [RING_MAX]]; a minute or two. A ring of N members exchanges 2N(N - 1) frames a step, so rings
+"""The time of a step against the number of members, in simulation, round the ring of all, up a tree and by hosts: prints the tables, and draws
+scale.svg in FOLDER (default: build/results). Usage: bench/scale.py BUILD [FOLDER [RING_MAX]]; a minute or two. A ring of N members exchanges 2N(N - 1) frames a step, so rings
 are played up to RING_MAX members only (512). The code is that of the library (core, ring, shm, kernels); clocks, links and memory are
 not: see `spotnik sim --scale`."""
 from __future__ import annotations
@@ -101,94 +101,16 @@ def table(results: Results, size: str, size_bytes: int) -> str:
     return "\n".join(lines)
 
 
-TEXT = """# A step against the number of members
-
-`bench/scale.py BUILD` simulates, so it prints the same numbers on every machine, loaded or not. It
-takes about 90 s of one processor. Members that compute nothing reduce one bucket of F32 in every
-step, in five ways:
-
-* **ring, 1 a host**: every member has a host of its own, and the bucket goes round the ring whatever its size (`--ring`).
-* **tree, 1 a host**: the same members by default. 4 KiB go from everybody to everybody up to 8
-  members, and up a tree beyond ([0013](../design/0013-tree.md)). 25 MiB go round the ring.
-* **ring, 8 in a row**: eight members on each host, one ring of all members, neighbours together: one stream leaves each host.
-* **ring, 8 scattered**: the same, but every neighbour is on another host: eight streams leave each host, through one card.
-* **by hosts**: eight members on each host add up in memory, and one of them takes part in a ring of
-  hosts ([0010](../design/0010-hierarchy.md)). 4 KiB go up a tree of hosts. This is the default
-  where members share hosts: `spotnik sim --scale N --per-host 8 --bucket 25MiB`.
-
-A host's card carries @gbit@ Gbit/s. Latency is added to that: 0.05 to 0.17 ms a frame between
-hosts, 0.11 on average, and 0.02 to 0.025 ms within a host. Each member copies, adds up and reads
-from sockets at 4 GB/s. A real machine had about that for adding up eight inputs
-([kernels](kernels.md)), and more for copying alone. The last of the ways has 16 GB/s. In place of
-25 MiB each process holds a model of 64 KiB; chunks, slices, cards and memory are smaller by the
-same factor. Times are in ms. A step is the mean of three after the first (by hosts: after three).
-*Wire* is 2(N - 1)/N of the bucket through one card; by hosts it is 2(H - 1)/H, for two hosts half
-of what the table says. *Hops, by hosts* is 2(H - 1) times 0.11 ms for H hosts, in a tree twice its
-height. *Loss* lasts from the kill of one member until all others have committed the next step. The
-simulator compares every result, bit for bit, with the same sum made in one place.
-
-Two cases are left out. Eight members on one host use no network. Rings of 1 000 exchange two
-million frames a step, so rings end at @ring_max@, and all else at 1 000. Not simulated are the
-receiving side of a card, other programs, and processors that members share.
-
-## A bucket of 4 KiB
-
-@4 KiB@
-
-## A bucket of 25 MiB
-
-@25 MiB@
-
-![time of a step](scale.svg)
-
-## What it says
-
-* **A small bucket is all hops**: @small@.
-  The ring has 2(N - 1) hops, a tree 2, 4, 6 or 8 (up to 9, 73, 585, 4 681 members or hosts). An earlier version of this page, without trees, had
-  the ring of all for 1 a host, and by hosts 1.4 ms at 64 members, 13.6 at 512 and 28 at 1 000.
-* **A large bucket round a ring whose neighbours are on different hosts costs the wire eight times**: 335 ms. By hosts it never does, in
-  whatever order the members came. That is what hierarchy is for.
-* **A large bucket round a ring in a row is not slower than by hosts, but often faster**: 41 ms against 55 at 64 members, 47 against 62 at
-  256. It sends as little, and need not add up on the host before it sends. With memory of 16 GB/s the same step takes 40.5 ms by hosts at 64
-  members and 46.7 at 256, so the difference is memory. Two things speak for the ring here that a real host has not: every member has a
-  processor of its own, and a hop within the host takes 0.02 ms, always. And nothing ensures that order: a view stands as its members came.
-* **From some 100 hosts on a segment of 25 MiB is one chunk**, so the pieces no longer overlap and each hop is taken whole before the next:
-  at 1 000 members 100 ms (78 with faster memory), of which the wire needs 42 and the hops 27.
-* **A loss costs what the passes cost, and those go round all members, not hosts.** With a small
-  bucket it costs hardly anything else.
-
-An earlier version of this page had rings of 1 000 members, one on each host: 219 ms for 4 KiB and 306 ms for 25 MiB. The second counted the
-transmission of a chunk twice a hop where a segment is one chunk; this simulator counts it once (at 512: 169 ms where that page had 198).
-"""
-
-
-def small_text(results: Results) -> str:
-    size, members = SIZES[0][0], [n for n in (64, 512) if (ONE, n, SIZES[0][0]) in results]
-    each = [f"{results[ONE, n, size]['step_ms']:.3g} ms round the ring, {results[TREE, n, size]['step_ms']:.2g} up the tree and "
-            f"{results[HOSTS, n, size]['step_ms']:.2g} by hosts with {n} members" for n in members]
-    return ";\n  ".join(each)
-
-
-def page(results: Results, ring_max: int) -> str:
-    text = TEXT.replace("@small@", small_text(results)).replace("@gbit@", str(GBIT)).replace("@ring_max@", str(ring_max))
-    for size, size_bytes in SIZES:
-        text = text.replace(f"@{size}@", table(results, size, size_bytes))
-    return text
-
-
-def write(folder: str, results: Results, ring_max: int) -> None:
-    plot(os.path.join(folder, "scale.svg"), results)
-    with open(os.path.join(folder, "scale.md"), "w") as out:
-        out.write(page(results, ring_max))
-
-
 def main() -> None:
     build = sys.argv[1]
-    folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "results")
+    folder = sys.argv[2] if len(sys.argv) > 2 else "build/results"
     ring_max = int(sys.argv[3]) if len(sys.argv) > 3 else RING_MAX
     results: Results = {(way, members, size): run(build, members, size, way) for way in OPTIONS for members in MEMBERS
                         for size, size_bytes in SIZES if is_played(members, way, size_bytes, ring_max)}
-    write(folder, results, ring_max)
+    os.makedirs(folder, exist_ok=True)
+    plot(os.path.join(folder, "scale.svg"), results)
+    for size, size_bytes in SIZES:
+        print(f"## A bucket of {size}\n\n{table(results, size, size_bytes)}\n")
 
 
 if __name__ == "__main__":

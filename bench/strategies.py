@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does every strategy learn as well as S-SGD, undisturbed and with workers revoked?
 
-    PYTHONPATH=python bench/strategies.py --build build --text FILE --images FOLDER --out docs/results/strategies
+    PYTHONPATH=python bench/strategies.py --build build --text FILE --images FOLDER --out build/results/strategies
 
 Small models of characters and of images are trained by three workers under `spotnik run` (strategies_worker.py), each
 strategy for the same number of samples. First its learning rate is chosen among three, the same ones for all: by the loss
@@ -296,7 +296,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--build", default="build")
     parser.add_argument("--text", default="")
     parser.add_argument("--images", default="", help="a folder with IDX files (MNIST)")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/results/strategies")
+    parser.add_argument("--out", type=Path, default=Path("build/results/strategies"))
     parser.add_argument("--steps", type=int, default=5120)
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument(

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Regimes of few places are of few kinds: held out, chances from three or four traces were up to 18
- * points off, from eight or more up to 8 (docs/results/plan_held_out.md). */
+ * points off, from eight or more up to 8 (docs/results/plan.md). */
 #define FEW_TRACES 6
 
 static void few_tell(size_t count)

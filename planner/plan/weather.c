@@ -10,7 +10,7 @@
 #define HOURS_DOUBT 2.0 /* ends that count as much as what regimes say of a part of the day */
 #define HOURS_ROUNDS 3  /* the filter needs the hours, and the hours its beliefs */
 /* Deviation of places, in log odds, by the square root of hours; and the longest that was measured
- * (docs/results/plan_held_out.md). */
+ * (docs/results/plan.md). */
 #define PLACES_DIFFER 0.12
 #define PLACES_MOST_H 36.0
 #define NINE_OF_TEN 1.645

@@ -4,8 +4,7 @@
 seed. Broken off, it goes on with the first seed that is not in the record. Folders of runs that failed stay in FOLDER.
 
     soak.py MEMBER SPOTNIK FOLDER [--minutes M] [--shard-seconds S] [--first-seed N] [--limits FACTOR]
-    soak.py --table FOLDER            print what the record says
-    soak.py --keep FOLDER             add it to docs/results/nemesis.jsonl, which outlives a machine"""
+    soak.py --table FOLDER            print what the record says"""
 
 from __future__ import annotations
 
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 NEMESIS = Path(__file__).with_name("nemesis.py")
-KEPT = Path(__file__).resolve().parents[2] / "docs/results/nemesis.jsonl"
 BOOKKEEPING = {"killed", "together", "gave_up", "forsaken", "did_not_leave"}
 
 
@@ -83,14 +81,6 @@ def soak(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def keep(rows: list[dict[str, Any]]) -> None:
-    """Folders of failed runs are of this machine alone."""
-    there = {(row["commit"], row["seed"]) for row in read(KEPT)}
-    new = [{**row, "kept": ""} for row in rows if (row.get("commit"), row["seed"]) not in there]
-    with KEPT.open("a") as out:
-        out.writelines(json.dumps(row) + "\n" for row in new)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="+", metavar="MEMBER SPOTNIK FOLDER")
@@ -99,13 +89,9 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--limits", type=float, default=1, help="multiply the time that a calm may take")
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
-    if arguments.table or arguments.keep:
-        rows = read(Path(arguments.words[0]) / "record.jsonl")
-        if arguments.keep:
-            keep(rows)
-        print(table(rows))
+    if arguments.table:
+        print(table(read(Path(arguments.words[0]) / "record.jsonl")))
         return 0
     arguments.member, arguments.spotnik, arguments.folder = arguments.words
     return soak(arguments)

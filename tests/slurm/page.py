@@ -4,7 +4,7 @@
 said by the environment. Claims: the submit line starts eight elements in one view, and the status line tells of them; the
 allocation's workers meet; after a notice to all nodes the batch script ends with 75 and requeues its job, which goes on at
 the next step; with B: in --signal the job fails as the page says. With `limit` Slurm sends that notice itself, before a time
-limit of two minutes (bench/operators.sh).
+limit of two minutes.
 
     page.py SPOTNIK WORKER [limit]"""
 
