@@ -9,8 +9,6 @@ of one clock of one host. A Gloo survivor that has not raised after --limit seco
 
 Members have the table that `spotnik run` gives them, so that they need not wait until the kernel has torn down the memory
 of the dead and closes its sockets. Under torchrun there is none: --no-table.
-
-Backend "spotnik-p2p" allows send and recv, and passes a tensor round a ring before each all-reduce.
 """
 
 from __future__ import annotations
@@ -44,18 +42,14 @@ def tell(pipe: int, **what: object) -> None:
 def member(backend: str, rank: int, size: int, elements: int, folder: Path, limit_s: float, pipe: int) -> None:
     """All-reduce until one is lost, and tell when that was known."""
     torch.set_num_threads(1)
-    is_ours, has_ring = backend != "gloo", backend == "spotnik-p2p"
+    is_ours = backend == "spotnik"
     store = dist.HashStore() if is_ours else dist.FileStore(str(folder / "store"), size)
     timeout = timedelta(seconds=60 if is_ours else limit_s)
-    options = survivors.Options(p2p=True) if has_ring else None
-    name = "spotnik" if is_ours else backend
-    dist.init_process_group(name, store=store, rank=rank, world_size=size, timeout=timeout, pg_options=options)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     x = torch.ones(elements)
     count = 0
     try:
         while True:
-            if has_ring:
-                pass_round(x, rank, size)
             dist.all_reduce(x.fill_(1))
             count += 1
             if count == WARM:
@@ -71,16 +65,6 @@ def member(backend: str, rank: int, size: int, elements: int, folder: Path, limi
         assert x[0].item() == size - 1
     tell(pipe, raised=raised, again=again, count=count)
     signal.pause()  # its end would tell the others
-
-
-def pass_round(x: torch.Tensor, rank: int, size: int) -> None:
-    """From each rank to the next."""
-    ops = [
-        dist.P2POp(dist.isend, x, (rank + 1) % size),
-        dist.P2POp(dist.irecv, torch.empty_like(x), (rank - 1) % size),
-    ]
-    for work in dist.batch_isend_irecv(ops):
-        work.wait()
 
 
 def start(backend: str, size: int, arguments: argparse.Namespace, folder: Path, pipe: int) -> list[int]:

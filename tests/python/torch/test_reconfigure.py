@@ -30,7 +30,7 @@ SIZE = 3
 class Meeting:
     """One process of the contract: a group without members, and a store to exchange handles by."""
 
-    def __init__(self, rank: int, folder: str, letters: bool = False) -> None:
+    def __init__(self, rank: int, folder: str) -> None:
         self.rank = rank
         self.store = dist.FileStore(f"{folder}/store", -1)
         dist.init_process_group(
@@ -40,7 +40,6 @@ class Meeting:
             store=self.store,
             timeout=LIMIT,
             enable_reconfigure=True,
-            pg_options=survivors.Options(p2p=letters),
         )
         assert dist._supports_reconfigure()
 
@@ -140,54 +139,14 @@ def used(one: Meeting) -> None:
         one.reconfigure(30, [handle, "x"])
 
 
-def ring() -> None:
-    """Each sends to the next, and hears the one before."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    heard = torch.zeros(3)
-    calls = [
-        dist.P2POp(dist.isend, torch.full((3,), float(rank)), (rank + 1) % size),
-        dist.P2POp(dist.irecv, heard, (rank - 1) % size),
-    ]
-    for work in dist.batch_isend_irecv(calls):
-        work.wait()
-    assert heard.tolist() == [(rank - 1) % size] * 3
-
-
-def letters(one: Meeting) -> None:
-    """send, recv and groups of some members: of all, of a part, of this member alone, of all again."""
-    with pytest.raises(survivors.GroupError, match=r"call reconfigure\(\) first"):
-        dist.send(torch.ones(1), (one.rank + 1) % SIZE)
-    one.whole()
-    ring()
-    pair = dist.new_group([0, 1])
-    if one.rank < 2:
-        dist.all_reduce(torch.ones(4), group=pair)
-    handles = one.handles("part")
-    if one.rank < 2:
-        one.reconfigure(2, handles[:2])
-        ring()
-        with pytest.raises(survivors.AbortedError, match="make it again"):
-            dist.barrier(pair)
-    one.barrier("parted")
-    one.reconfigure(20 + one.rank, [dist._get_reconfigure_handle()])
-    ring()  # to itself
-    one.whole(3)
-    ring()
-    tensor = torch.ones(4)
-    pair = dist.new_group([0, 2])
-    if one.rank != 1:
-        dist.all_reduce(tensor, group=pair)
-        assert tensor.tolist() == [2] * 4
-
-
 def contract(tell: Tell, case: str, rank: int, folder: str) -> None:
-    one = Meeting(rank, folder, letters=case == "letters")
+    one = Meeting(rank, folder)
     globals()[case](one)
     one.barrier("end")
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("case", ["basic", "last", "middle", "down_and_up", "late", "aborted", "used", "letters"])
+@pytest.mark.parametrize("case", ["basic", "last", "middle", "down_and_up", "late", "aborted", "used"])
 def test_contract(cluster: Make, case: str) -> None:
     job = cluster()
     job.environment.clear()  # the key comes by the store
@@ -197,9 +156,8 @@ def test_contract(cluster: Make, case: str) -> None:
     assert [member.status for member in job.members] == [0] * SIZE, job.errors()
 
 
-def bereaved(tell: Tell, rank: int, folder: str, waits: bool) -> None:
-    """With `waits` two wait for each other's letters, which nobody sends."""
-    one = Meeting(rank, folder, waits)
+def bereaved(tell: Tell, rank: int, folder: str) -> None:
+    one = Meeting(rank, folder)
     one.whole()
     crew = dist.group.WORLD._crew  # type: ignore[union-attr]
     try:
@@ -208,25 +166,20 @@ def bereaved(tell: Tell, rank: int, folder: str, waits: bool) -> None:
             tell(alive=rank)
             if rank == 1:
                 signal.pause()
-            if waits:
-                dist.recv(torch.ones(1), 2 - rank)
     except survivors.MemberLostError as error:
         assert error.lost == (1,)
         assert dist.get_backend_impl(None, torch.device("cpu")).get_error().name == "COMM_ERROR"
     one.reconfigure(2, one.handles("survivors", (0, 2)))
     assert dist.group.WORLD._crew is crew, "survivors that agree need no new job"  # type: ignore[union-attr]
-    if waits:
-        ring()
     tell(total=one.total(), rank=dist.get_rank())
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["all_reduce", "recv"])
-def test_survivors_go_on_in_their_job(cluster: Make, waits: bool) -> None:
+def test_survivors_go_on_in_their_job(cluster: Make) -> None:
     job = cluster()
     del job.environment["SPOTNIK_PEERS"]
     for rank in range(SIZE):
-        job.start(bereaved, rank=rank, folder=str(job.folder), waits=waits)
+        job.start(bereaved, rank=rank, folder=str(job.folder))
     killed = False
     for _, _line in job.events():
         if not killed and {line["alive"] for line in job.lines("alive")} == {0, 1, 2}:

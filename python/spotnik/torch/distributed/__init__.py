@@ -10,7 +10,6 @@ refuses further calls. :func:`reconfigure` goes on with the survivors. docs/guid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Optional
 
@@ -28,7 +27,6 @@ from ._errors import (
 from ._group import SpotnikGroup
 from ._meeting import crew_of, register, regroup_of
 from ._regroup import Unmade
-from ._some import Some
 
 __all__ = [
     "AbortedError",
@@ -36,19 +34,10 @@ __all__ = [
     "GroupError",
     "MemberLostError",
     "NotSupportedError",
-    "Options",
     "SpotnikGroup",
     "WaitError",
     "reconfigure",
 ]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What ``init_process_group("spotnik", pg_options=...)`` takes, the same on all ranks."""
-
-    #: Allow send, recv and groups of some of the members. Each collective then takes one small step more.
-    p2p: bool = False
 
 
 def reconfigure(
@@ -61,18 +50,14 @@ def reconfigure(
     return group.reconfigure_survivors(size, timeout)
 
 
-def _make(asked: Any, options: object) -> dist.ProcessGroup:
+def _make(asked: Any, _options: object) -> dist.ProcessGroup:
     """What torch.distributed calls for ``backend="spotnik"``."""
     rank, size, timeout = asked.group_rank, asked.group_size, asked.timeout
     if dist.is_initialized():
         return _make_another(dist.group.WORLD, list(asked.global_ranks_in_group), timeout)
-    wants_letters = isinstance(options, Options) and options.p2p
     if getattr(asked, "enable_reconfigure", False):
-        return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank, wants_letters))
-    crew = crew_of(asked.store, rank, size, timeout)
-    if wants_letters:
-        crew.allow_letters(timeout.total_seconds())
-    return SpotnikGroup(crew, timeout)
+        return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank))
+    return SpotnikGroup(crew_of(asked.store, rank, size, timeout), timeout)
 
 
 def _make_another(world: object, ranks: list[int], timeout: timedelta) -> dist.ProcessGroup:
@@ -80,14 +65,12 @@ def _make_another(world: object, ranks: list[int], timeout: timedelta) -> dist.P
     size = world.size() if isinstance(world, dist.ProcessGroup) else 0
     crew = world._crew if isinstance(world, SpotnikGroup) else None
     if isinstance(crew, Crew) and ranks == list(range(size)):
-        return SpotnikGroup(crew, timeout, owns=False, box=crew.box(ranks))
+        return SpotnikGroup(crew, timeout, owns=False)
     if len(ranks) == 1:
         return SpotnikGroup(Loner(), timeout)
-    if isinstance(crew, Crew) and crew.post is not None:
-        return SpotnikGroup(Some(crew, ranks, crew.box(ranks)), timeout)
     raise NotSupportedError(
-        f"a group of {len(ranks)} of {size} members needs pg_options=spotnik.torch.distributed.Options(p2p=True) in "
-        'init_process_group("spotnik"); without it a step belongs to all members'
+        f"a group of {len(ranks)} of {size} members is not there: a step belongs to all. Make it of another backend, "
+        'dist.new_group(ranks, backend="gloo")'
     )
 
 

@@ -12,8 +12,6 @@ it has contributed anything, and comes again.
 from __future__ import annotations
 
 import array
-import hashlib
-import os
 import secrets
 import time
 import zlib
@@ -23,10 +21,8 @@ from typing import Optional
 
 from ..._native import Dtype, Op
 from ...config import Config
-from ...errors import SpotnikError
 from ...job import Job, Step
 from ._errors import AbortedError, CallMismatchError, GroupError, MemberLostError, WaitError, lost_text
-from ._post import Post
 
 __all__ = ["Circle", "Part"]
 
@@ -39,9 +35,6 @@ _OPEN, _CLOSED = b"open", b"closed"
 _PAUSE_S = 0.002  # between two roll calls that are not complete
 _AWAY_S, _AWAY_MOST_S = 0.05, 2.0  # before a newcomer comes again; each time is twice as long
 _NOWHERE = 1 << 32
-_LATE, _LETTERS = 1, 2
-_ADDRESS_BYTES, _NONCE_BYTES = 96, 32
-_CARD_BYTES = 32 + _NONCE_BYTES + _ADDRESS_BYTES  # a member's id, a random number, where letters arrive
 
 
 @dataclass(frozen=True)
@@ -62,16 +55,8 @@ class Row:
     uid: int
     place: int  # its rank in the circle before, or the one it asks for
     wanted: int  # members to wait for; 0: those that are here
-    late: int  # 1: it has waited long enough; 2 beside it: it allows letters
+    late: int  # 1: it has waited long enough
     serial: int  # how many circles it has been in: survivors come before newcomers
-
-    @property
-    def is_late(self) -> bool:
-        return bool(self.late & _LATE)
-
-    @property
-    def has_letters(self) -> bool:
-        return bool(self.late & _LETTERS)
 
     def numbers(self) -> list[int]:
         return [self.uid, self.place, self.wanted, self.late, self.serial]
@@ -80,7 +65,7 @@ class Row:
 class Circle:
     """Members in order of rank. All calls come from one thread."""
 
-    def __init__(self, config: Config, letters: bool = False) -> None:
+    def __init__(self, config: Config) -> None:
         self._config = config
         self._job: Optional[Job] = None
         self._serial = 0
@@ -90,9 +75,6 @@ class Circle:
         self.row = Row(secrets.randbits(63), _NOWHERE, 0, 0, 0)
         self.uids: tuple[int, ...] = ()
         self.broken: Optional[GroupError] = None
-        self._wants_letters = letters
-        self.has_letters = False  # each operation begins with its roll alone
-        self.post: Optional[Post] = None  # of this circle, where it has letters
 
     @property
     def rank(self) -> int:
@@ -121,18 +103,11 @@ class Circle:
         """
         until = time.monotonic() + limit_s
         old = self.uids
-        self._announce()
-        self._close(place, wanted, limit_s, until)
-        while self.has_letters and not self._exchange_cards():
-            self._close(place, wanted, limit_s, until)
-        return tuple(old.index(uid) if uid in old else -1 for uid in self.uids)
-
-    def _close(self, place: int, wanted: int, limit_s: float, until: float) -> None:
         self.row = replace(self.row, place=place if place >= 0 else _NOWHERE, wanted=wanted, serial=self._serial)
         self._open()
         rows = self._roll_call(until)
         while not _is_complete(rows) or not self._is_among(rows):
-            if self._is_among(rows) and any(row.is_late for row in rows):
+            if self._is_among(rows) and any(row.late for row in rows):
                 wanted = max(row.wanted for row in rows)
                 raise WaitError(
                     f"{len(rows)} of {wanted} members were here after {limit_s:g} s; start the others, or ask for fewer"
@@ -146,8 +121,8 @@ class Circle:
         self._serial = 1 + max(row.serial for row in rows)
         self._operations = self._refusals = 0
         self.broken = None
-        self.has_letters = any(row.has_letters for row in rows)
         self.job.blob_set(_BLOB, _CLOSED)
+        return tuple(old.index(uid) if uid in old else -1 for uid in self.uids)
 
     def _is_among(self, rows: Sequence[Row]) -> bool:
         return any(row.uid == self.row.uid for row in rows)
@@ -169,7 +144,7 @@ class Circle:
             if late:
                 raise WaitError("the members of the job are in a group without this one; call reconfigure() there")
             self._join()
-        self.row = replace(self.row, late=_LATE * late | _LETTERS * (self._wants_letters or self.has_letters))
+        self.row = replace(self.row, late=int(late))
         step = self.job.step_begin()
         if not self._is_member and not self._may_enter():
             return []
@@ -209,39 +184,26 @@ class Circle:
         """
         if self.broken is not None:
             raise self.broken
-        if self.post is not None and self.post.error is not None:
-            raise self.post.error  # the others hear of it by our next roll, from reconfigure()
         try:
-            if self.has_letters:
-                name = f"{name} {[(part.count, int(part.dtype), int(part.op)) for part in parts]}"
-                self._step((), name)
-            if parts or not self.has_letters:
-                self._step(parts, name)
+            self._step(parts, name)
         except GroupError as error:
-            self._break(error)
+            self.broken = error
             raise
         except Exception as error:
-            self._break(GroupError(f"{name}: {error}"))
+            self.broken = GroupError(f"{name}: {error}")
             raise self.broken from error
         self._operations += 1
 
-    def _break(self, error: GroupError) -> None:
-        self.broken = error
-        if self.post is not None:
-            self.post.fail(error)
-
-    def _roll(self, name: str, mark: bool) -> array.array[int]:
+    def _roll(self, name: str) -> array.array[int]:
         words = (self.size + 63) // 64
-        roll = array.array("Q", bytes(8 * (1 + words + self.has_letters)))
+        roll = array.array("Q", bytes(8 * (1 + words)))
         roll[0] = zlib.crc32(f"{self._operations} {name}".encode())
         roll[1 + self.rank // 64] = 1 << self.rank % 64
-        if mark:
-            roll[-1] = 1
         return roll
 
-    def _step(self, parts: Sequence[Part], name: str, mark: bool = False) -> None:
-        """One step: `parts` and the roll. A mark, which needs letters, breaks the circle for all."""
-        job, roll = self.job, self._roll(name, mark)
+    def _step(self, parts: Sequence[Part], name: str) -> None:
+        """One step: `parts` and the roll."""
+        job, roll = self.job, self._roll(name)
         mine = roll[0]
         job.step_begin()
         job.samples_decline()
@@ -255,96 +217,21 @@ class Circle:
         lost = [rank for rank in range(self.size) if not roll[1 + rank // 64] >> rank % 64 & 1]
         if lost:
             raise MemberLostError(f"{lost_text(lost, self.size)}; it has no result on any of them", lost)
-        if self.has_letters and roll[-1]:
-            raise MemberLostError("a member has called reconfigure(); this call has no result. Call it here, too")
         if roll[0] != mine * self.size % (1 << 64):
             raise CallMismatchError(
                 "the members made different calls, or in another order; make the same calls on every rank"
             )
 
-    # ---- letters ----
-
-    def allow_letters(self) -> None:
-        """Let members send each other letters from now on, in the circles that follow, too. All members call it.
-
-        In a circle that has letters it does nothing. Where a member is lost meanwhile the circle is broken for all, and
-        the next one has letters. Otherwise raises as :meth:`operate`.
-        """
-        self._wants_letters = True
-        if self.has_letters:
-            return
-        try:
-            self.operate("letters", ())
-        except MemberLostError:
-            return
-        self.has_letters = True
-        self._operations = 0
-        self._exchange_cards()
-
-    def _exchange_cards(self) -> bool:
-        """Where each member's letters arrive. False: a member was lost meanwhile, and all know."""
-        mine = self.job.status().member
-        host = next(one.address for one in self.job.members if one.member == mine).rpartition(":")[0].strip("[]")
-        ids: list[str] = []
-        post = Post(self.rank, self.size, host, lambda: self._absent(ids))
-        card = mine.encode() + secrets.token_bytes(_NONCE_BYTES) + post.address.encode().ljust(_ADDRESS_BYTES)
-        table = array.array("B", bytes(_CARD_BYTES * self.size))
-        table[_CARD_BYTES * self.rank : _CARD_BYTES * (self.rank + 1)] = array.array("B", card)
-        try:
-            self.operate("cards", [Part(table.buffer_info()[0], len(table), Dtype.U8, Op.SUM, table)])
-        except MemberLostError as error:
-            post.close()
-            if error.lost:
-                return False
-            raise
-        cards = [bytes(table[_CARD_BYTES * i : _CARD_BYTES * (i + 1)]) for i in range(self.size)]
-        ids.extend(one[:32].decode() for one in cards)
-        self.post = post
-        post.open([one[-_ADDRESS_BYTES:].decode().strip() for one in cards], self._secret(bytes(table)))
-        return True
-
-    def _absent(self, ids: Sequence[str]) -> list[int]:
-        job = self._job
-        try:
-            here = {one.member for one in job.members} if job is not None else set(ids)
-        except SpotnikError:
-            return []  # the membership has ended
-        return [rank for rank, one in enumerate(ids) if one not in here]
-
-    def _secret(self, cards: bytes) -> bytes:
-        """What only members of this circle know: the job's key, and random numbers that the job has carried."""
-        path = self._config.key_file or os.environ.get("SPOTNIK_KEY_FILE")
-        key = b""
-        if path:
-            with open(path, "rb") as file:
-                key = file.read().strip()
-        return hashlib.sha256(key + repr(self.uids).encode() + cards).digest()
-
-    def _announce(self) -> None:
-        """Before roll calls: all members of a circle that has letters must know that it ends."""
-        post, self.post = self.post, None
-        if post is not None:
-            post.fail(MemberLostError("reconfigure() was called; make this call again"))
-        if self.has_letters and self.broken is None and self._job is not None:
-            try:
-                self._step((), "reconfigure", mark=True)
-            except GroupError as error:
-                self.broken = error
-
     # ---- the end ----
 
     def leave(self) -> None:
         """Leave the job with goodbye."""
-        if self.post is not None:
-            self.post.close()
         job, self._job = self._job, None
         if job is not None:
             job.leave()
 
     def abandon(self) -> None:
         """Leave at once: to the others this member is lost."""
-        if self.post is not None:
-            self.post.fail(AbortedError("this process has abandoned the group"), [self.rank])
         job, self._job = self._job, None
         if job is not None:
             job.abandon()

@@ -6,16 +6,13 @@ Groups of the same members share a crew: their calls are steps of one job, and o
 
 from __future__ import annotations
 
-import weakref
 import zlib
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Optional, Protocol
+from typing import Any, Optional
 
 from ...config import Config
 from ._circle import Circle, Part
 from ._errors import AbortedError, GroupError, MemberLostError
-from ._post import Post
 from ._work import Errands, GroupWork
 
 __all__ = ["Crew", "Loner"]
@@ -23,26 +20,15 @@ __all__ = ["Crew", "Loner"]
 _SHUTDOWN_S = 10.0
 
 
-class Ending(Protocol):
-    """What lives no longer than a circle."""
-
-    def leave(self) -> None:
-        """Take no more calls."""
-
-
 class Crew:
     """Made by :meth:`gather`, which waits for the members."""
 
-    def __init__(
-        self, config: Config, rank: int, size: int, limit_s: float, kept: object = None, letters: bool = False
-    ) -> None:
+    def __init__(self, config: Config, rank: int, size: int, limit_s: float, kept: object = None) -> None:
         self._kept = kept  # files that the config names
-        self._circle = Circle(config, letters)
+        self._circle = Circle(config)
         self._errands = Errands("spotnik-group")
         self.rank, self.size = rank, size
         self.is_over = False  # aborted, or left
-        self._made: Counter[tuple[int, ...]] = Counter()  # groups of some members, in this circle
-        self._groups: weakref.WeakSet[Ending] = weakref.WeakSet()
         try:
             self.gather(size, limit_s)
         except BaseException:
@@ -52,31 +38,7 @@ class Crew:
     @property
     def error(self) -> Optional[GroupError]:
         """Why calls are refused; None: they are taken."""
-        post = self._circle.post
-        return self._circle.broken or (post.error if post is not None else None)
-
-    @property
-    def post(self) -> Optional[Post]:
-        """What carries letters; None: the group was made without."""
-        return self._circle.post
-
-    @property
-    def letters(self) -> Optional[tuple[Post, int, Sequence[int]]]:
-        """What carries send and recv: the post, the box of this group, and the ranks there by those here."""
-        return (self._circle.post, 0, range(self.size)) if self._circle.post is not None else None
-
-    def box(self, ranks: Sequence[int]) -> int:
-        """A number for a new group of `ranks`: the same on all its members, which make groups in one order."""
-        self._made[tuple(ranks)] += 1
-        return zlib.crc32(f"{list(ranks)} {self._made[tuple(ranks)]}".encode()) + 1
-
-    def keep(self, group: Ending) -> None:
-        """Have `group` end with this circle."""
-        self._groups.add(group)
-
-    def allow_letters(self, limit_s: float) -> None:
-        """:meth:`Circle.allow_letters`."""
-        self._errands.add(GroupWork("allowing letters", None, limit_s), self._circle.allow_letters).wait()
+        return self._circle.broken
 
     @property
     def circle(self) -> str:
@@ -92,15 +54,9 @@ class Crew:
     def gather(self, size: int, limit_s: float) -> dict[int, int]:
         """Close the next circle, and return its ranks by those before. :meth:`Circle.close` says what is raised."""
         before: list[tuple[int, ...]] = []
-        if self._circle.post is not None:  # now: errands under way may wait for members that wait for our letters
-            self._circle.post.fail(MemberLostError("reconfigure() was called; make this call again"))
         work = GroupWork("gathering the members", None, limit_s + _SHUTDOWN_S)
         self._errands.add(work, lambda: before.append(self._circle.close(self.rank, size, limit_s))).wait()
         self.rank, self.size = self._circle.rank, self._circle.size
-        self._made.clear()
-        for group in self._groups:
-            group.leave()
-        self._groups.clear()
         return {old: new for new, old in enumerate(before[0]) if old >= 0}
 
     def call(self, work: GroupWork, parts: Callable[[], Sequence[Part]], done: Callable[[], None]) -> GroupWork:
@@ -114,10 +70,7 @@ class Crew:
 
     def abort(self, why: str = "abort() was called; call init_process_group() again") -> None:
         """End every pending call, and the membership without goodbye."""
-        error = AbortedError(why)
-        if self._circle.post is not None:
-            self._circle.post.fail(error, [self.rank])
-        self._errands.abort(error)
+        self._errands.abort(AbortedError(why))
         self._end("the group was aborted", self._circle.abandon)
 
     def leave(self) -> None:
@@ -140,12 +93,6 @@ class Loner:
 
     rank, size = 0, 1
     error: Optional[GroupError] = None
-    letters: Optional[tuple[Post, int, Sequence[int]]] = None
-
-    def __init__(self, letters: bool = False) -> None:
-        if letters:  # to itself
-            post = Post(0, 1, "127.0.0.1", list)
-            self.letters = (post, 0, range(1))
 
     def gather(self, *_: Any) -> dict[int, int]:
         """Nobody is lost."""
@@ -159,12 +106,7 @@ class Loner:
         return work
 
     def abort(self, why: str = "abort() was called; call init_process_group() again") -> None:
-        """Only a letter to itself may be pending."""
-        if self.letters is not None:
-            self.letters[0].fail(AbortedError(why))
-            self.letters[0].close()
+        """Nothing is pending."""
 
     def leave(self) -> None:
         """Nobody is left behind."""
-        if self.letters is not None:
-            self.letters[0].close()

@@ -6,17 +6,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
 
 from ._circle import Part
 from ._errors import GroupError, NotSupportedError
-from ._memory import bytes_from, bytes_of, check_dense, copy_bytes, reduce_part, reduced_copy, table_part, view_of
-from ._post import ANY, Letter, Post
+from ._memory import bytes_of, check_dense, copy_bytes, reduce_part, reduced_copy, table_part
 from ._regroup import AnyCrew, Regroup
-from ._some import Some
 from ._work import GroupWork
 
 __all__ = ["SpotnikGroup"]
@@ -29,15 +27,13 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def __init__(
         self,
-        crew: Union[AnyCrew, Some],
+        crew: AnyCrew,
         timeout: timedelta,
         owns: bool = True,
         regroup: Optional[Regroup] = None,
-        box: int = 0,
     ) -> None:
         super().__init__(crew.rank, crew.size)
         self._crew = crew
-        self._box = box  # of letters; 0: that of the crew
         self._regroup = regroup  # by PyTorch's reconfigure interface
         self._owns = owns  # a group of the same members that was made later ends nothing
         self._timeout_s = timeout.total_seconds()
@@ -79,8 +75,6 @@ class SpotnikGroup(dist.ProcessGroup):
         now, by the rank that the same member had before. Raises WaitError after `timeout`.
         """
         limit_s = timeout.total_seconds() if timeout is not None else self._timeout_s
-        if isinstance(self._crew, Some):
-            raise NotSupportedError("call reconfigure() for the default group, and make this group again")
         moved = self._crew.gather(size, limit_s)
         self._renumber()
         return moved
@@ -107,14 +101,11 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def get_reconfigure_handle(self) -> str:
         """What the others must know of this member; the program exchanges it."""
-        regroup = self._regrouping()
-        assert not isinstance(self._crew, Some)
-        return regroup.handle(self._crew)
+        return self._regrouping().handle(self._crew)
 
     def reconfigure(self, opts: Any) -> GroupWork:
         """Become a group of the members that ``opts.handles`` names, in their order. Has ended when it returns."""
         limit_s = opts.timeout.total_seconds() if opts.timeout is not None else self._timeout_s
-        assert not isinstance(self._crew, Some)
         self._crew = self._regrouping().next(self._crew, opts.uuid, opts.handles, limit_s)
         self._renumber()
         work = GroupWork("reconfigure", None, limit_s)
@@ -315,9 +306,7 @@ class SpotnikGroup(dist.ProcessGroup):
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    def _reduce_parts(
-        self, outputs: Tensors, wholes: Callable[[], list[torch.Tensor]], opts: Any = None
-    ) -> GroupWork:
+    def _reduce_parts(self, outputs: Tensors, wholes: Callable[[], list[torch.Tensor]], opts: Any = None) -> GroupWork:
         """All-reduce each whole, and keep this member's part."""
         check_dense(outputs)
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
@@ -384,57 +373,18 @@ class SpotnikGroup(dist.ProcessGroup):
 
         return self._call("all_to_all", parts, done, list(outputs), opts)
 
-    # ---- letters ----
-
-    def _letters(self) -> tuple[Post, int, Sequence[int]]:
-        if self._crew.error is not None:
-            raise self._crew.error
-        letters = self._crew.letters
-        if letters is None:
-            raise NotSupportedError(
-                "this group has no send and recv; give init_process_group() "
-                "pg_options=spotnik.torch.distributed.Options(p2p=True)"
-            )
-        post, box, ranks = letters
-        return post, self._box or box, ranks
-
-    def send(self, tensors: Tensors, to: int, tag: int = 0) -> GroupWork:
-        """Ends when the receiver has taken it."""
-        post, box, ranks = self._letters()
-        check_dense(tensors)
-        work = GroupWork(f"send to {to}", list(tensors), self._timeout_s)
-        data = view_of(torch.cat([bytes_of(one) for one in tensors]) if len(tensors) > 1 else bytes_of(tensors[0]))
-        post.send(ranks[to], box, tag, data, done=lambda error, _letter: work.finish(error))
-        return work
-
-    def recv(self, tensors: Tensors, source: int, tag: int = 0) -> GroupWork:
-        post, box, ranks = self._letters()
-        check_dense(tensors)
-        (tensor,) = tensors
-        work = GroupWork(f"recv from {'anybody' if source == ANY else source}", list(tensors), self._timeout_s)
-
-        def done(error: Optional[BaseException], letter: Optional[Letter]) -> None:
-            try:
-                if letter is not None:
-                    work.source = ranks.index(letter.source)
-                    _fill(tensor, letter.data, work.source)
-            except Exception as caught:  # it belongs to the call, not to the thread of the letters
-                error = caught
-            work.finish(error)
-
-        post.take(ANY if source == ANY else ranks[source], box, tag, done)
-        return work
-
-    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> GroupWork:
-        return self.recv(tensors, ANY, tag)
-
     # ---- what is not there ----
 
-    def split_group(self, *_: Any, **__: Any) -> dist.ProcessGroup:
+    def send(self, *_: Any, **__: Any) -> GroupWork:
         raise NotSupportedError(
-            "split_group is not there; use dist.new_group(ranks), with "
-            "pg_options=spotnik.torch.distributed.Options(p2p=True) in init_process_group()"
+            'this group has no send and recv; make a second one, dist.new_group(backend="gloo"), and pass it as group= '
+            "(docs/guide/process-group.md)"
         )
+
+    recv = recv_anysource = send
+
+    def split_group(self, *_: Any, **__: Any) -> dist.ProcessGroup:
+        raise NotSupportedError('split_group is not there; use dist.new_group(ranks, backend="gloo")')
 
     # ---- what torch keeps on it ----
 
@@ -453,9 +403,3 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def _set_group_desc(self, desc: str) -> None:
         self._desc = desc
-
-
-def _fill(tensor: torch.Tensor, data: bytearray, source: int) -> None:
-    if len(data) != tensor.nbytes:
-        raise GroupError(f"rank {source} sent {len(data)} bytes, and this recv has room for {tensor.nbytes}")
-    copy_bytes(tensor, bytes_from(data))

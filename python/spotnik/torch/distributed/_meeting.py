@@ -62,14 +62,14 @@ def _config(store: dist.Store, rank: int, size: int) -> tuple[Config, object]:
     return Config(members_max=size, bind=mine, peers=",".join(addresses), key_file=key.name), key
 
 
-def regroup_of(store: dist.Store, rank: int, letters: bool) -> Regroup:
+def regroup_of(store: dist.Store, rank: int) -> Regroup:
     """For a group that PyTorch's interface will reconfigure: all learn the key, by the environment or by the store."""
     if os.environ.get("SPOTNIK_KEY_FILE"):
-        return Regroup(_free_address, None, letters=letters)
+        return Regroup(_free_address, None)
     if rank == 0:
         store.set("spotnik/key", secrets.token_hex(32))
     key = _key_from(store)
-    return Regroup(_free_address, key.name, key, letters)
+    return Regroup(_free_address, key.name, key)
 
 
 def _key_from(store: dist.Store) -> Any:

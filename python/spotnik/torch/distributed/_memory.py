@@ -7,7 +7,6 @@ its bytes and the rest with zeros, and the sum of the bytes is the whole.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,15 +18,12 @@ from ._circle import Part
 from ._errors import NotSupportedError
 
 __all__ = [
-    "bytes_from",
     "bytes_of",
     "check_dense",
-    "combine",
     "copy_bytes",
     "reduce_part",
     "reduced_copy",
     "table_part",
-    "view_of",
 ]
 
 _DTYPES = {
@@ -111,41 +107,3 @@ def copy_bytes(to: torch.Tensor, data: torch.Tensor) -> None:
 def table_part(table: torch.Tensor) -> Part:
     """The all-reduce that fills in the others' places of a table of bytes."""
     return Part(table.data_ptr(), table.numel(), Dtype.U8, Op.SUM, table)
-
-
-# ---- letters ----
-
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-
-
-def view_of(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a contiguous tensor, which lives as long as the view."""
-    memory = (ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr() if tensor.nbytes else 0)
-    setattr(memory, "owner", tensor)  # noqa: B010 (the view keeps `memory`)
-    return memoryview(memory)
-
-
-def bytes_from(data: bytearray) -> torch.Tensor:
-    """Bytes that have come, as a tensor over the same memory."""
-    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-
-
-def combine(tensors: Sequence[torch.Tensor], op: Op) -> torch.Tensor:
-    """Reduce tensors of one shape, in their order, to a new one. PyTorch lacks arithmetic of large unsigned numbers."""
-    dtype = tensors[0].dtype
-    if dtype in _SIGNED:
-        signed = [tensor.view(_SIGNED[dtype]) for tensor in tensors]
-        flip = torch.iinfo(_SIGNED[dtype]).min if op in (Op.MIN, Op.MAX) else 0  # keeps the order
-        return (combine([tensor ^ flip for tensor in signed], op) ^ flip).view(dtype)
-    is_narrow = dtype in (torch.float16, torch.bfloat16)
-    total = tensors[0].float() if is_narrow else tensors[0].clone()
-    for tensor in tensors[1:]:
-        if op == Op.PRODUCT:
-            total.mul_(tensor)
-        elif op in (Op.MIN, Op.MAX):
-            total = (torch.minimum if op == Op.MIN else torch.maximum)(total, tensor.to(total.dtype))
-        else:
-            total.add_(tensor)
-    if op == Op.MEAN:
-        total = total / len(tensors) if total.is_floating_point() else total // len(tensors)
-    return total.to(dtype)

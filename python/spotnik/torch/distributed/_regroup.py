@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Optional, Union
 
@@ -69,17 +69,10 @@ def _go_on(handles: Collection[Handle]) -> bool:
 
 
 class Regroup:
-    """How one group finds its next members. `key_file` is what the config needs to find the key.
+    """How one group finds its next members. `key_file` is what the config needs to find the key."""
 
-    With `letters` each of its groups has them.
-    """
-
-    def __init__(
-        self, free_address: object, key_file: Optional[str], kept: object = None, letters: bool = False
-    ) -> None:
-        assert callable(free_address)
+    def __init__(self, free_address: Callable[[], str], key_file: Optional[str], kept: object = None) -> None:
         self._free_address = free_address
-        self._letters = letters
         self._key_file, self._kept = key_file, kept
         self._name = os.environ.get("SPOTNIK_JOB", "spotnik")
         self._address = ""
@@ -109,7 +102,7 @@ class Regroup:
             return crew
         crew.abort("this group was reconfigured; make it again with new_group()")
         if len(handles) == 1:
-            return Loner(self._letters)
+            return Loner()
         config = Config(
             job_name=f"{self._name}.{uuid}",
             members_max=len(handles),
@@ -117,7 +110,7 @@ class Regroup:
             peers=",".join(addresses),
             key_file=self._key_file,
         )
-        return Crew(config, addresses.index(mine), len(handles), limit_s, self._kept, self._letters)
+        return Crew(config, addresses.index(mine), len(handles), limit_s, self._kept)
 
 
 def _lost(error: Optional[GroupError]) -> tuple[int, ...]:

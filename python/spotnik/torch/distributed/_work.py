@@ -22,7 +22,6 @@ class GroupWork(dist._Work):
     def __init__(self, what: str, result: Any, limit_s: float) -> None:
         super().__init__()
         self.what = what
-        self.source = -1  # rank whose letter has come
         self._limit_s = limit_s
         self._result = result
         self._done = threading.Event()
@@ -62,9 +61,6 @@ class GroupWork(dist._Work):
 
     def exception(self) -> Optional[BaseException]:
         return self._error
-
-    def _source_rank(self) -> int:
-        return self.source
 
     def synchronize(self) -> None:
         self.wait()
