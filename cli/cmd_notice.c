@@ -37,9 +37,6 @@ static const char help[] =
     "      --interval TIME   between two looks         [aws, exec: 5s; azure: 1s; file: 250ms; gcp "
     "waits for "
     "the change]\n\n"
-    "SPOTNIK_IMDS_ENDPOINT names another metadata service (see spotnik mock-imds), "
-    "SPOTNIK_NOTICE_INTERVAL "
-    "the interval.\n"
     "Exit status: 0 there is no notice, 3 there is one, 1 something is wrong.\n\n"
     "  spotnik notice                       in no cloud: says so\n"
     "  spotnik notice --watch --from file:/run/going-down\n";
@@ -59,7 +56,7 @@ static int parse(int argc, char **argv, struct request *request)
         { "json", no_argument, NULL, 'j' },       { "interval", required_argument, NULL, 'i' },
         { "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 }
     };
-    const char *interval = getenv("SPOTNIK_NOTICE_INTERVAL");
+    const char *interval = getenv("SPOTNIK_NOTICE_INTERVAL"); /* of the tests */
     int option;
 
     if (interval && *interval && !option_duration(interval, &request->interval_ns))
@@ -159,8 +156,6 @@ int spotnik_cmd_notice(int argc, char **argv)
     if (!watch)
         return option_refuse("notice", "%s", error);
     end_commands_too();
-    if (request.watch)
-        notice_watch_share(watch);
     while (any && !ferror(stdout) && (request.watch || !notice_watch_has_looked(watch)))
         any = notice_watch_turn(watch, TURN_MS);
     notice_watch_present(watch, present, sizeof(present));

@@ -20,7 +20,6 @@ int spotnik_cmd_prices(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 int spotnik_cmd_model(int argc, char **argv);
 int spotnik_cmd_notice(int argc, char **argv);
-int spotnik_cmd_mock_imds(int argc, char **argv);
 int spotnik_cmd_slurm(int argc, char **argv);
 int spotnik_cmd_doctor(int argc, char **argv);
 int spotnik_cmd_bag(int argc, char **argv);

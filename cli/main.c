@@ -23,7 +23,6 @@ static const struct {
     { "checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint },
     { "lineage", "two jobs of one name? see them, choose, force", spotnik_cmd_lineage },
     { "notice", "is this machine about to be taken away?", spotnik_cmd_notice },
-    { "mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds },
     { "slurm", "submit a job whose elements come and go", spotnik_cmd_slurm },
     { "doctor", "is everything ready, here and between two hosts?", spotnik_cmd_doctor },
     { "fleet", "keep the number of machines that the plan wants", spotnik_cmd_fleet },

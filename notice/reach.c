@@ -58,8 +58,6 @@ static void connected(struct notice_source *source)
     source->due_ns = NOTICE_NEVER;
     if (error)
         notice_source_missing(source);
-    else if (source->watch->asleep)
-        source->due_ns = notice_clock_ns(); /* somebody else asks: look again when we wake up */
     else
         source->due(source);
 }
@@ -96,8 +94,7 @@ bool notice_reach(struct notice_source *source)
         notice_source_missing(source);
         return true;
     }
-    if (!source->shared || source->presence != NOTICE_SEEKING
-        || !address_of(source->base, &address))
+    if (source->presence != NOTICE_SEEKING || !address_of(source->base, &address))
         return false;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

@@ -28,12 +28,9 @@ struct notice_source {
     uint64_t interval_ns; /* between two looks */
     enum notice_presence presence;
     bool wanted; /* the user named it: look for ever */
-    bool shared; /* one process of a host asks for all */
     bool answered;
     uint32_t seeks, failures;
     bool standing; /* a notice to leave */
-    bool rumour;   /* it stood for a process that asked before us; we have not looked yet */
-    int64_t deadline_ms;
     char told[200], risk[200];
     char base[300]; /* of URLs */
     void *own;
@@ -45,10 +42,7 @@ struct notice_watch {
     struct notice_http *http; /* made for the first question; NULL: not yet, or not possible */
     int epoll;
     uint32_t count;
-    struct notice_source source[NOTICE_SOURCES_MAX + 1];
-    /* the one behind them, host.c; NULL: this watch asks for itself alone */
-    struct notice_source *host;
-    bool asleep;       /* another process asks what the shared sources would */
+    struct notice_source source[NOTICE_SOURCES_MAX];
     uint64_t begun_ns; /* before anything else was done */
     uint64_t interval_ns;
     notice_teller *tell;
@@ -61,10 +55,6 @@ bool notice_gcp_open(struct notice_source *source, bool maintenance);
 bool notice_azure_open(struct notice_source *source);
 bool notice_exec_open(struct notice_source *source, const char *command);
 bool notice_file_open(struct notice_source *source, const char *path);
-bool notice_host_open(struct notice_source *self);
-
-/* Other processes of this host hear it from us, if we are the one that asks. */
-void notice_host_tell(const struct notice_source *source, const struct notice *notice);
 
 /* ---- reach.c ---- */
 

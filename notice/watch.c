@@ -39,9 +39,7 @@ static void tell(struct notice_source *source, const struct notice *notice)
     struct notice told = *notice;
 
     memcpy(told.source, source->name, sizeof(told.source));
-    notice_host_tell(source, &told);
-    if (!source->rumour) /* the end of what we never told is no news for us */
-        source->watch->tell(source->watch->context, &told);
+    source->watch->tell(source->watch->context, &told);
 }
 
 static void over(struct notice_source *source)
@@ -50,7 +48,7 @@ static void over(struct notice_source *source)
 
     snprintf(notice.text, sizeof(notice.text), "%s", source->told);
     tell(source, &notice);
-    source->standing = source->rumour = false;
+    source->standing = false;
     source->told[0] = 0;
 }
 
@@ -59,11 +57,9 @@ void notice_source_say(struct notice_source *source, const struct notice *seen)
     source->answered = true;
     source->failures = 0;
     if (seen->kind == NOTICE_LEAVE) {
-        if (source->standing && !source->rumour && !strcmp(source->told, seen->text))
+        if (source->standing && !strcmp(source->told, seen->text))
             return;
         source->standing = true;
-        source->rumour = false;
-        source->deadline_ms = seen->deadline_ms;
         snprintf(source->told, sizeof(source->told), "%s", seen->text);
         tell(source, seen);
         return;
@@ -91,15 +87,6 @@ static bool another_is_present(const struct notice_watch *watch)
     return false;
 }
 
-static void lose(struct notice_source *source)
-{
-    struct notice nothing = { .kind = NOTICE_NONE };
-
-    source->presence = NOTICE_ABSENT;
-    memcpy(nothing.source, source->name, sizeof(nothing.source));
-    notice_host_tell(source, &nothing);
-}
-
 void notice_source_missing(struct notice_source *source)
 {
     source->failures++;
@@ -117,7 +104,7 @@ void notice_source_missing(struct notice_source *source)
     else if (seek < SEEKS && !another_is_present(source->watch))
         notice_source_again(source, seek_pauses_ns[seek]);
     else
-        lose(source);
+        source->presence = NOTICE_ABSENT;
 }
 
 void notice_source_found(struct notice_source *source)
@@ -171,12 +158,13 @@ static struct notice_source *add(struct notice_watch *watch, const char *name, u
     return source;
 }
 
+/* SPOTNIK_IMDS_ENDPOINT is the tests' cloud; `variable` names the endpoint as tools of that cloud
+ * do. */
 static void cloud_set(struct notice_source *source, const char *variable, const char *prefix)
 {
-    const char *all = getenv("SPOTNIK_IMDS_ENDPOINT"), *own = getenv(variable);
+    const char *all = getenv("SPOTNIK_IMDS_ENDPOINT"), *own = variable ? getenv(variable) : NULL;
     bool has_all = all && *all, has_own = own && *own;
 
-    source->shared = true;
     snprintf(source->base, sizeof(source->base), "%s%s", !has_all && has_own ? prefix : "",
              has_all   ? all
              : has_own ? own
@@ -218,7 +206,7 @@ static bool add_azure(struct notice_watch *watch, bool wanted)
 
     if (!source)
         return false;
-    cloud_set(source, "SPOTNIK_AZURE_ENDPOINT", "");
+    cloud_set(source, NULL, "");
     return notice_azure_open(source);
 }
 
@@ -293,34 +281,13 @@ void notice_watch_free(struct notice_watch *watch)
     free(watch);
 }
 
-bool notice_watch_share(struct notice_watch *watch)
-{
-    bool any = false;
-
-    for (uint32_t i = 0; i < watch->count; i++)
-        any |= watch->source[i].shared;
-    if (!any)
-        return true;
-    struct notice_source *self = &watch->source[watch->count++];
-    *self = (struct notice_source){ .watch = watch, .name = "host", .due_ns = notice_clock_ns() };
-    if (notice_host_open(self))
-        return true;
-    watch->count--;
-    return false;
-}
-
 /* ---- the loop ---- */
-
-static bool is_idle(const struct notice_source *source)
-{
-    return source->presence == NOTICE_ABSENT || (source->shared && source->watch->asleep);
-}
 
 static void do_due(struct notice_watch *watch)
 {
     for (uint32_t i = 0; i < watch->count; i++) {
         struct notice_source *source = &watch->source[i];
-        if (is_idle(source) || source->due_ns > notice_clock_ns())
+        if (source->presence == NOTICE_ABSENT || source->due_ns > notice_clock_ns())
             continue;
         source->due_ns = NOTICE_NEVER;
         if (!notice_reach(source))
@@ -333,15 +300,15 @@ static int wait_ms(const struct notice_watch *watch, int timeout_ms)
     uint64_t now_ns = notice_clock_ns(), least_ns = now_ns + (uint64_t)timeout_ms * NOTICE_MS;
 
     for (uint32_t i = 0; i < watch->count; i++)
-        if (!is_idle(&watch->source[i]) && watch->source[i].due_ns < least_ns)
+        if (watch->source[i].presence != NOTICE_ABSENT && watch->source[i].due_ns < least_ns)
             least_ns = watch->source[i].due_ns;
     return least_ns <= now_ns ? 0 : (int)((least_ns - now_ns) / NOTICE_MS + 1);
 }
 
 static void read_pipes(struct notice_watch *watch, int timeout_ms)
 {
-    struct epoll_event event[NOTICE_SOURCES_MAX + 1];
-    int count = epoll_wait(watch->epoll, event, NOTICE_SOURCES_MAX + 1, timeout_ms);
+    struct epoll_event event[NOTICE_SOURCES_MAX];
+    int count = epoll_wait(watch->epoll, event, NOTICE_SOURCES_MAX, timeout_ms);
 
     for (int i = 0; i < count; i++) {
         struct notice_source *source = event[i].data.ptr;
@@ -362,7 +329,7 @@ bool notice_watch_turn(struct notice_watch *watch, int timeout_ms)
     read_pipes(watch, wait);
     do_due(watch); /* a look that has lasted long enough ends here, not after the next wait */
     for (uint32_t i = 0; i < watch->count; i++)
-        any |= &watch->source[i] != watch->host && watch->source[i].presence != NOTICE_ABSENT;
+        any |= watch->source[i].presence != NOTICE_ABSENT;
     return any;
 }
 
@@ -382,8 +349,7 @@ void notice_watch_present(const struct notice_watch *watch, char *text, uint32_t
     for (uint32_t i = 0; i < watch->count; i++) {
         const struct notice_source *source = &watch->source[i];
         size_t used = strlen(text);
-        if (source->presence == NOTICE_PRESENT && source != watch->host
-            && !strstr(text, source->name))
+        if (source->presence == NOTICE_PRESENT && !strstr(text, source->name))
             snprintf(text + used, size - used, "%s%s", used ? ", " : "", source->name);
     }
 }

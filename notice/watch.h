@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher of one host. It finds out in which cloud the machine is, and asks there again and
+/* A watcher. It finds out in which cloud the machine is, and asks there again and
  * again. It runs the user's commands, looks at the user's files, and tells what changes. One
  * thread; never blocks longer than it is told to. */
 #ifndef NOTICE_WATCH_H
@@ -25,10 +25,6 @@ void notice_watch_free(struct notice_watch *watch);
 
 /* End the commands of exec: that run now, with what they have started. For a signal handler. */
 void notice_commands_kill(void);
-
-/* Ask the clouds together with the other watches of this host that ask the same: one of them asks,
- * all hear. False: no memory; the watch asks by itself. */
-bool notice_watch_share(struct notice_watch *watch);
 
 /* One turn, of at most timeout_ms. False: there is nothing left to watch. */
 bool notice_watch_turn(struct notice_watch *watch, int timeout_ms);

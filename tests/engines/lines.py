@@ -18,6 +18,7 @@ from place import end_all, fail, within_namespace, words
 
 BUILD, GUIDE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SPOTNIK, WORKER = f"{BUILD}/cli/spotnik", f"{BUILD}/tests/e2e/e2e-worker"
+MOCK = str(pathlib.Path(__file__).parent.parent / "notice/mock_imds.py")
 LIMIT_S = 120  # ends a test that hangs
 TRAIN = f"exec {WORKER} -u 5000 -n 100000 -b 96"
 FAKES = {
@@ -110,7 +111,7 @@ class Started:
             time.sleep(0.05)  # between two looks; nothing rests on it
 
     def order(self, text):
-        """To mock-imds."""
+        """To the mock of the metadata service."""
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
         self.until(re.escape(text))
@@ -135,7 +136,7 @@ def block(page, first):
 
 
 def metadata(place):
-    return place.start("exec spotnik mock-imds --listen 169.254.169.254:80 --clouds aws --script -")
+    return place.start(f"exec {MOCK} --listen 169.254.169.254:80 --clouds aws")
 
 
 def notices(place):
@@ -190,15 +191,17 @@ def wait(is_true, what):
 
 
 def at_home(place):
-    lines = block("notices", "printf '5 aws")
-    job = place.start("\n".join([*lines[:-1], lines[-1].replace("spotnik run", "exec spotnik run")]))
+    run, appear, go = block("notices", "spotnik run -n 3 --notice")
+    job = place.start("exec " + run.removesuffix(" &"))
     job.all_of(3)
-    job.until("aws: this machine goes in")
+    place.run(appear)
+    job.until("file: this machine goes in")
     job.until(r"left \(75\)", times=3)
-    job.until("aws: .*no longer|no longer")
+    place.run(go)
+    job.until(" no longer")
     job.all_of(3, times=2)
     job.terminate()
-    print("the script of Try it at home: three left for the notice, and came back when it was taken back")
+    print("Try it at home: three left for the notice, and came back when it was taken back")
 
 
 # ---- the doctor of engines.md ----

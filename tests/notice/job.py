@@ -61,7 +61,7 @@ class Lines:
 
 class Cloud(Lines):
     def __init__(self):
-        super().__init__([SPOTNIK, "mock-imds", "--listen", "127.0.0.1:0", "--clouds", "aws", "--script", "-"])
+        super().__init__([os.path.join(os.path.dirname(__file__), "mock_imds.py"), "--clouds", "aws"])
         self.url = self.until("^http")
 
     def order(self, text):

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The watcher against the clouds of mock-imds. Claims: every notice is heard, with its deadline, and told
+"""The watcher against the clouds of mock_imds.py. Claims: every notice is heard, with its deadline, and told
 once; tokens that expire, services that fail, hang or break a long poll, and bad dates lose none; an event for
 another machine is none, and no event is ever acknowledged; a proxy in the environment is not used; where
 there is no cloud, nothing is said and nothing is left running. Commands that hang or never stop to print keep nobody
-waiting. Of four watchers of a host one asks the cloud, and all hear;
-another one asks when that one is killed, or suspended, and what stood goes on standing.
+waiting.
 
     watch.py SPOTNIK"""
 
@@ -13,7 +12,6 @@ import json
 import os
 import queue
 import select
-import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +19,7 @@ import time
 import urllib.request
 
 SPOTNIK = sys.argv[1]
+MOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mock_imds.py")
 PATIENCE_S = 20
 
 
@@ -34,7 +33,7 @@ class Process:
     def __init__(self, *args, env=None, pass_fds=()):
         self.lines = queue.Queue()
         self.process = subprocess.Popen(
-            [SPOTNIK, *args],
+            args,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -64,14 +63,14 @@ class Process:
 
 class Cloud(Process):
     def __init__(self, *args):
-        super().__init__("mock-imds", "--listen", "127.0.0.1:0", "--script", "-", *args)
-        self.url = self.line("the address of mock-imds")
+        super().__init__(MOCK, *args)
+        self.url = self.line("the address of the mock")
 
     def order(self, text):
         """It has happened when this returns."""
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
-        self.line(f"mock-imds to do: {text}")
+        self.line(f"the mock to do: {text}")
 
     def seen(self):
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
@@ -93,7 +92,7 @@ class Cloud(Process):
 
 class Watch(Process):
     def __init__(self, *args, env, pass_fds=()):
-        super().__init__("notice", "--watch", "--json", *args, env=env, pass_fds=pass_fds)
+        super().__init__(SPOTNIK, "notice", "--watch", "--json", *args, env=env, pass_fds=pass_fds)
 
     def expect(self, kind, source, text="", within_s=None):
         """The very next thing told."""
@@ -228,68 +227,6 @@ def endless():
     print("a command that never stops, and one that hangs: the cloud was heard, and both ended with the watcher")
 
 
-def together():
-    """AWS gives a token to each that asks for itself: the tokens tell how many have asked."""
-    cloud = Cloud("--clouds", "aws")
-    first = Watch(env=cloud.env())
-    cloud.order("aws rebalance")
-    first.expect("risk", "aws")
-    others = [Watch(env=cloud.env()) for _ in range(3)]
-    for watch in others:
-        watch.expect("risk", "aws")
-    cloud.order("aws action terminate +120")
-    for watch in (first, *others):
-        watch.expect("leave", "aws", "terminate", (60, 121))
-    late = Watch(env=cloud.env())
-    late.expect("leave", "aws", "terminate", (20, 121))
-    asked = few(cloud, [first, *others, late], 0)
-    first.process.kill()  # the next one to ask knows what stands, or hears it of the others
-    cloud.order("aws clear")
-    for watch in (*others, late):
-        watch.expect("over", "aws", "terminate")
-    few(cloud, [*others, late], asked)
-    second, others = asking([*others, late])
-    second.process.send_signal(signal.SIGSTOP)
-    cloud.order("aws action stop +120")
-    for watch in others:
-        watch.expect("leave", "aws", "stop")
-    second.process.send_signal(signal.SIGCONT)
-    second.expect("leave", "aws", "stop")
-    for watch in (second, *others):
-        watch.end()
-    cloud.end()
-    print("five watchers of a host: one asked; it was killed, and another one asked; that one was suspended: all heard in time")
-
-
-def few(cloud, watches, before):
-    """One of them asks; a second one may while the first gets no turn for seconds, on a machine that is too busy."""
-    asking(watches)
-    asked = cloud.seen()["tokens"]
-    if asked - before >= len(watches):
-        fail(f"{len(watches)} watchers of a host asked for {asked - before} tokens")
-    return asked
-
-
-def asking(watches):
-    """(the one that asks, the others): only that one listens for the others."""
-    found = []
-    deadline = time.monotonic() + PATIENCE_S
-    while len(found) != 1:
-        if time.monotonic() > deadline:
-            fail(f"{len(found)} watchers ask")
-        found = [watch for watch in watches if listens(watch.process.pid)]
-    return found[0], [watch for watch in watches if watch is not found[0]]
-
-
-def listens(pid):
-    """Does the process hold a listening socket by which watchers find each other?"""
-    with open("/proc/net/unix") as file:
-        rows = [line.split() for line in file]
-    names = {row[6] for row in rows if len(row) == 8 and row[7].startswith("@spotnik-notice-") and row[3] == "00010000"}
-    held = [os.readlink(link.path) for link in os.scandir(f"/proc/{pid}/fd")]
-    return any(f"socket:[{inode}]" in held for inode in names)
-
-
 def nowhere():
     """Nobody listens, nobody answers, or what answers has no tokens, as OpenStack and old metadata services: the first
     look takes 300 ms at most for each cloud, and all look at once."""
@@ -322,7 +259,6 @@ def main():
     import tempfile
 
     nowhere()
-    together()
     aws()
     gcp()
     azure()

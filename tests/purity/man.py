@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 SPOTNIK, PAGE = sys.argv[1:3]
-COMMANDS = ("run", "notice", "mock-imds", "slurm submit", "doctor", "fleet")
+COMMANDS = ("run", "notice", "slurm submit", "doctor", "fleet")
 
 
 def helped(command):
