@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as processes: start, output, death. */
 #include "agent.h"
-#include "run_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +26,11 @@ bool agent_init(struct agent *agent, char **command, uint32_t places, const stru
     *agent =
         (struct agent){ .command = command, .places = places, .slots_fd = -1, .output = *output };
     agent->worker = calloc(places, sizeof(*agent->worker));
-    if (!agent->worker || !keeper_start(&agent->keeper, agent))
-        return false;
-    return spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
+    return agent->worker && spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
 }
 
 void agent_done(struct agent *agent)
 {
-    keeper_end(&agent->keeper);
     spotnik_slots_unmap(agent->slots);
     if (agent->slots_fd >= 0)
         close(agent->slots_fd);
@@ -128,52 +124,73 @@ static void close_pair(int pair[2])
     close(pair[1]);
 }
 
-/* A worker without a file is better than none. */
-static void open_log(const struct agent *agent, struct agent_worker *worker)
+/* With --log-dir a worker writes its file itself, and the agent reads along: the worker outlives
+ * its agent. `ends`: what the worker gets as its standard streams. */
+static bool open_file(const struct agent *agent, struct agent_worker *worker, int ends[2])
 {
-    char text[256];
+    int read_fd;
 
-    worker->log = output_open(&agent->output, worker->number);
-    if (worker->log >= 0 || !agent->output.log_dir)
-        return;
-    snprintf(text, sizeof(text), "no log of w%u in %.120s: %s", worker->number,
-             agent->output.log_dir, strerror(errno));
-    run_line_say(text);
+    if (!output_open(&agent->output, worker->number, &ends[0], &read_fd))
+        return false;
+    ends[1] = fcntl(ends[0], F_DUPFD_CLOEXEC, 0);
+    if (ends[1] < 0) {
+        close(ends[0]);
+        close(read_fd);
+        return false;
+    }
+    worker->out = (struct agent_pipe){ .fd = read_fd, .is_file = true };
+    worker->err = (struct agent_pipe){ .fd = -1 };
+    return true;
+}
+
+static bool open_pipes(struct agent_worker *worker, int ends[2])
+{
+    int out[2], err[2];
+
+    if (pipe2(out, O_CLOEXEC))
+        return false;
+    if (pipe2(err, O_CLOEXEC)) {
+        close_pair(out);
+        return false;
+    }
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(err[0], F_SETFL, O_NONBLOCK);
+    worker->out = (struct agent_pipe){ .fd = out[0] };
+    worker->err = (struct agent_pipe){ .fd = err[0], .error = true };
+    ends[0] = out[1];
+    ends[1] = err[1];
+    return true;
+}
+
+static void close_streams(struct agent_worker *worker)
+{
+    if (worker->out.fd >= 0)
+        close(worker->out.fd);
+    if (worker->err.fd >= 0)
+        close(worker->err.fd);
 }
 
 struct agent_worker *agent_start(struct agent *agent)
 {
     struct agent_worker *worker = free_place(agent);
-    int out[2], err[2];
+    int ends[2];
 
-    if (!worker || pipe2(out, O_CLOEXEC))
+    if (!worker)
         return NULL;
-    if (pipe2(err, O_CLOEXEC)) {
-        close_pair(out);
+    *worker = (struct agent_worker){ .number = agent->started, .started_ns = now_ns() };
+    if (!(agent->output.log_dir ? open_file(agent, worker, ends) : open_pipes(worker, ends)))
         return NULL;
-    }
-    *worker = (struct agent_worker){ .number = agent->started,
-                                     .started_ns = now_ns(),
-                                     .out = { .fd = out[0] },
-                                     .err = { .fd = err[0], .error = true },
-                                     .log = -1 };
     spotnik_slots_assign(agent->slots, (uint32_t)(worker - agent->worker));
     fflush(NULL);
     worker->pid = fork();
     if (worker->pid == 0)
-        become_worker(agent, worker, out[1], err[1]);
-    close(out[1]);
-    close(err[1]);
+        become_worker(agent, worker, ends[0], ends[1]);
+    close_pair(ends);
     if (worker->pid < 0) {
-        close(out[0]);
-        close(err[0]);
+        close_streams(worker);
         worker->pid = 0;
         return NULL;
     }
-    fcntl(out[0], F_SETFL, O_NONBLOCK);
-    fcntl(err[0], F_SETFL, O_NONBLOCK);
-    open_log(agent, worker);
-    keeper_give(&agent->keeper, worker->number, out[0], err[0]);
     agent->started++;
     return worker;
 }
@@ -223,8 +240,7 @@ static bool is_before(const struct agent *agent, const struct agent_worker *a,
 
 /* The member of lowest rank that runs here; before the first step, the worker that was started
  * first. Of two with one rank the first is dead and not reaped yet, or has heard of the new view
- * later. Both count as senior, so that no line is lost. In the keeper no worker runs, and all
- * are. */
+ * later. Both count as senior, so that no line is lost. */
 static bool is_senior(const struct agent *agent, const struct agent_worker *worker)
 {
     if (agent->told)
@@ -235,17 +251,18 @@ static bool is_senior(const struct agent *agent, const struct agent_worker *work
     return true;
 }
 
-static void pass_line(const struct agent *agent, struct agent_worker *worker, bool error,
-                      const char *text, size_t length)
+static void pass_line(const struct agent *agent, struct agent_worker *worker,
+                      const struct agent_pipe *pipe, const char *text, size_t length)
 {
     const struct output_line line = { .worker = worker->number,
-                                      .error = error,
+                                      .error = pipe->error,
+                                      .kept = pipe->error || pipe->is_file,
                                       .text = text,
                                       .length = length,
                                       .senior = agent->output.whose == OUTPUT_SENIOR
                                                 && is_senior(agent, worker) };
 
-    output_pass(&agent->output, worker->log, &line, &worker->tail);
+    output_pass(&agent->output, &line, &worker->tail);
 }
 
 static void pass_lines(const struct agent *agent, struct agent_worker *worker,
@@ -253,15 +270,27 @@ static void pass_lines(const struct agent *agent, struct agent_worker *worker,
 {
     char *start = pipe->line, *end;
     while ((end = memchr(start, '\n', pipe->used - (size_t)(start - pipe->line)))) {
-        pass_line(agent, worker, pipe->error, start, (size_t)(end - start));
+        pass_line(agent, worker, pipe, start, (size_t)(end - start));
         start = end + 1;
     }
     pipe->used -= (uint32_t)(start - pipe->line);
     memmove(pipe->line, start, pipe->used);
     if (pipe->used == sizeof(pipe->line)) { /* a line longer than we hold is cut */
-        pass_line(agent, worker, pipe->error, pipe->line, pipe->used);
+        pass_line(agent, worker, pipe, pipe->line, pipe->used);
         pipe->used = 0;
     }
+}
+
+static void pipe_end(const struct agent *agent, struct agent_worker *worker,
+                     struct agent_pipe *pipe)
+{
+    if (pipe->fd < 0)
+        return;
+    close(pipe->fd);
+    pipe->fd = -1;
+    if (pipe->used)
+        pass_line(agent, worker, pipe, pipe->line, pipe->used);
+    pipe->used = 0;
 }
 
 void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
@@ -270,12 +299,10 @@ void agent_read(const struct agent *agent, struct agent_worker *worker, struct a
         ssize_t got = read(pipe->fd, pipe->line + pipe->used, sizeof(pipe->line) - pipe->used);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
+        if (got == 0 && pipe->is_file)
+            return;
         if (got <= 0) {
-            close(pipe->fd);
-            pipe->fd = -1;
-            if (pipe->used)
-                pass_line(agent, worker, pipe->error, pipe->line, pipe->used);
-            pipe->used = 0;
+            pipe_end(agent, worker, pipe);
             return;
         }
         pipe->used += (uint32_t)got;
@@ -329,16 +356,11 @@ enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, in
 
     agent_read(agent, worker, &worker->out);
     agent_read(agent, worker, &worker->err);
-    if (worker->out.fd >= 0)
-        close(worker->out.fd); /* a grandchild may hold the other end */
-    if (worker->err.fd >= 0)
-        close(worker->err.fd);
-    if (worker->log >= 0)
-        close(worker->log);
+    pipe_end(agent, worker, &worker->out); /* a grandchild may hold the other end */
+    pipe_end(agent, worker, &worker->err);
     if ((end == AGENT_FAILED || end == AGENT_LOST) && !worker->killed)
         output_tail_show(&agent->output, worker->number, &worker->tail);
     agent->told |= end == AGENT_DONE && is_senior(agent, worker);
-    keeper_drop(&agent->keeper, worker->number);
     agent->ended[end]++;
     worker->pid = 0;
     return end;

@@ -8,16 +8,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "keeper.h"
 #include "link/slots.h"
 #include "output.h"
 
 #define AGENT_LINE 4096
 
-/* One pipe from a worker, cut into lines. */
+/* What a worker prints, cut into lines: a pipe, or the file that it writes with --log-dir. */
 struct agent_pipe {
-    int fd;     /* -1: closed */
-    bool error; /* standard error */
+    int fd;       /* -1: closed */
+    bool is_file; /* of both streams; it has an end only when the worker has ended */
+    bool error;   /* standard error */
     uint32_t used;
     char line[AGENT_LINE];
 };
@@ -29,10 +29,9 @@ struct agent_worker {
     uint32_t number; /* w<number>: counts starts, never used twice */
     uint32_t node;   /* of the trace, when one is replayed */
     uint64_t started_ns;
-    bool leaving, killed; /* asked to leave; killed by us */
-    struct agent_pipe out, err;
-    int log;                 /* the file its lines are kept in; -1: none */
-    struct output_tail tail; /* the last of its standard error that were not shown */
+    bool leaving, killed;       /* asked to leave; killed by us */
+    struct agent_pipe out, err; /* err: not with a file */
+    struct output_tail tail;    /* the last of its errors that were not shown */
 };
 
 struct agent {
@@ -46,7 +45,6 @@ struct agent {
     bool torchrun;      /* workers get torchrun's variables */
     struct output output;
     bool told; /* the senior worker has ended with 0, and said all: nobody follows it */
-    struct keeper keeper;
     uint32_t started, killed;
     int first_error; /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];
@@ -67,7 +65,7 @@ void agent_signal(const struct agent_worker *worker, int number);
 /* Ask for a planned leave: through the slot if the worker has joined a job, else by SIGTERM. */
 void agent_leave(struct agent *agent, struct agent_worker *worker);
 
-/* Read what a pipe holds and pass on whole lines, each tagged "[w3] " where it is shown. */
+/* Read what has come and pass on whole lines, each tagged "[w3] " where it is shown. */
 void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
 
 /* A child has ended with `status`: drain its pipes, count it, free the place. Returns how it

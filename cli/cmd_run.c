@@ -98,10 +98,9 @@ static const char help[] =
     "lowest rank here prints, and the\n"
     "                          last errors of a worker that fails; none: nothing    [senior on a "
     "terminal, else all]\n"
-    "      --log-dir FOLDER    also keep all that a worker prints in FOLDER/w0.log, w1.log, ...; "
-    "files are appended to\n"
-    "      --tee FILE          also append all that workers print to FILE, each line with its "
-    "worker\n"
+    "      --log-dir FOLDER    each worker appends what it prints to FOLDER/w0.log, w1.log, ...; "
+    "it "
+    "needs no agent for it\n"
     "      --json              our own lines as JSON objects, and the status of the job once a "
     "second\n"
     "  -q, --quiet             no lines of our own\n\n"
@@ -146,8 +145,7 @@ enum {
     OPTION_TORCHRUN,
     OPTION_DONE,
     OPTION_OUTPUT,
-    OPTION_LOG_DIR,
-    OPTION_TEE
+    OPTION_LOG_DIR
 };
 
 static const struct option names[] = {
@@ -175,7 +173,6 @@ static const struct option names[] = {
     { "notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE },
     { "output", required_argument, NULL, OPTION_OUTPUT },
     { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
-    { "tee", required_argument, NULL, OPTION_TEE },
     { "torchrun-env", no_argument, NULL, OPTION_TORCHRUN },
     { "quiet", no_argument, NULL, 'q' },
     { "help", no_argument, NULL, 'h' },
@@ -299,9 +296,6 @@ static bool take_option(struct request *ret, int option, const char *value)
         return output_parse(value, &ret->run.output.whose);
     case OPTION_LOG_DIR:
         ret->run.output.log_dir = value;
-        return *value != 0;
-    case OPTION_TEE:
-        ret->run.output.tee_path = value;
         return *value != 0;
     case OPTION_JSON:
         ret->run.json = true;
@@ -495,10 +489,8 @@ int spotnik_cmd_run(int argc, char **argv)
     if (!read_churn(&request))
         return 2;
     if (!output_prepare(&request.run.output)) {
-        fprintf(
-            stderr,
-            "spotnik run: cannot write to %s: %s; name another place with --log-dir and --tee\n",
-            output_refused(&request.run.output), strerror(errno));
+        fprintf(stderr, "spotnik run: cannot write to %s: %s; name another place with --log-dir\n",
+                request.run.output.log_dir, strerror(errno));
         return 1;
     }
     bool ready = set_environment(&request);

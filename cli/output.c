@@ -6,8 +6,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 bool output_parse(const char *word, enum output_whose *ret_whose)
@@ -28,45 +28,33 @@ bool output_prepare(struct output *output)
 {
     if (output->whose == OUTPUT_BY_TERMINAL)
         output->whose = isatty(STDOUT_FILENO) ? OUTPUT_SENIOR : OUTPUT_ALL;
-    output->tee = output->tee_path
-                      ? open(output->tee_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
-                      : -1;
-    if (output->tee_path && output->tee < 0)
-        return false;
-    if (!output->log_dir || mkdir(output->log_dir, 0777) == 0)
+    output->grows = -1;
+    if (!output->log_dir)
         return true;
-    return errno == EEXIST && access(output->log_dir, W_OK | X_OK) == 0;
+    if (mkdir(output->log_dir, 0700) && (errno != EEXIST || access(output->log_dir, W_OK | X_OK)))
+        return false;
+    output->grows = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (output->grows >= 0)
+        inotify_add_watch(output->grows, output->log_dir, IN_MODIFY);
+    return true;
 }
 
-const char *output_refused(const struct output *output)
-{
-    return output->tee_path && output->tee < 0 ? output->tee_path : output->log_dir;
-}
-
-int output_open(const struct output *output, uint32_t worker)
+bool output_open(const struct output *output, uint32_t worker, int *ret_write, int *ret_read)
 {
     char path[4096];
 
-    if (!output->log_dir)
-        return -1;
     if ((size_t)snprintf(path, sizeof(path), "%s/w%u.log", output->log_dir, worker)
         >= sizeof(path)) {
         errno = ENAMETOOLONG;
-        return -1;
+        return false;
     }
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-}
-
-/* A full disk must not stop the workers, nor be told of for each of their lines: the line is
- * missing in the file. */
-static void append(int fd, const char *tag, const struct output_line *line)
-{
-    struct iovec part[] = { { .iov_base = (void *)tag, .iov_len = strlen(tag) },
-                            { .iov_base = (void *)line->text, .iov_len = line->length },
-                            { .iov_base = "\n", .iov_len = 1 } };
-
-    if (fd >= 0 && writev(fd, part, 3) < 0)
-        return;
+    *ret_write = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    *ret_read = *ret_write < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (*ret_read >= 0 && lseek(*ret_read, 0, SEEK_END) >= 0)
+        return true;
+    if (*ret_write >= 0)
+        close(*ret_write);
+    return false;
 }
 
 static bool is_shown(const struct output *output, const struct output_line *line)
@@ -99,17 +87,12 @@ static void tail_add(struct output_tail *tail, const char *text, size_t length)
     tail->text[tail->used++] = '\n';
 }
 
-void output_pass(const struct output *output, int log, const struct output_line *line,
+void output_pass(const struct output *output, const struct output_line *line,
                  struct output_tail *tail)
 {
-    char tag[16];
-
-    snprintf(tag, sizeof(tag), "[w%u] ", line->worker);
-    append(log, "", line);
-    append(output->tee, tag, line);
     if (is_shown(output, line))
         show(line->error ? stderr : stdout, line->worker, line->text, line->length);
-    else if (line->error)
+    else if (line->kept)
         tail_add(tail, line->text, line->length);
 }
 

@@ -18,6 +18,7 @@
 #include "run_state.h"
 
 #define FAILURES_MAX 3 /* workers in a row that end without a committed step: respawning stops */
+#define FIRST_PIPE 3   /* behind the descriptors that are no pipes */
 #define LOOK_MS 200    /* how often to look at what the members tell */
 #define WAITING_TOLD_NS (10 * SPOTNIK_S) /* between two lines on what a member waits for */
 
@@ -323,11 +324,13 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
     pipes[count++] = NULL;
     fds[count] = (struct pollfd){ .fd = run->ear.fd, .events = POLLIN }; /* -1 is passed over */
     pipes[count++] = NULL;
+    fds[count] = (struct pollfd){ .fd = run->options->output.grows, .events = POLLIN };
+    pipes[count++] = NULL;
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
         struct agent_pipe *both[] = { &worker->out, &worker->err };
         for (int j = 0; j < 2 && worker->pid; j++)
-            if (both[j]->fd >= 0) {
+            if (both[j]->fd >= 0 && !both[j]->is_file) {
                 fds[count] = (struct pollfd){ .fd = both[j]->fd, .events = POLLIN };
                 owners[count] = worker;
                 pipes[count++] = both[j];
@@ -380,6 +383,17 @@ static void look_at_waiting(struct run *run)
         (double)ms / 1e3, (double)of_ms / 1e3);
 }
 
+static void read_files(struct run *run)
+{
+    char events[4096];
+
+    while (read(run->options->output.grows, events, sizeof(events)) > 0)
+        continue;
+    for (uint32_t i = 0; i < run->agent.places; i++)
+        if (run->agent.worker[i].pid && run->agent.worker[i].out.is_file)
+            agent_read(&run->agent, &run->agent.worker[i], &run->agent.worker[i].out);
+}
+
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
                  struct agent_worker **owners)
 {
@@ -387,9 +401,10 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
 
     if (poll(fds, count, wait_ms(run)) < 0 && errno != EINTR)
         return;
-    for (uint32_t i = 2; i < count; i++)
+    for (uint32_t i = FIRST_PIPE; i < count; i++)
         if (fds[i].revents)
             agent_read(&run->agent, owners[i], pipes[i]);
+    read_files(run);
     run_look(run, now_ns());
     look_at_waiting(run);
     take_signals(run);
@@ -448,9 +463,9 @@ static bool watch_signals(struct run *run)
 static void loop(struct run *run)
 {
     uint32_t places = run->agent.places;
-    struct pollfd *fds = calloc(2 + 2 * places, sizeof(*fds));
-    struct agent_pipe **pipes = calloc(2 + 2 * places, sizeof(*pipes));
-    struct agent_worker **owners = calloc(2 + 2 * places, sizeof(*owners));
+    struct pollfd *fds = calloc(FIRST_PIPE + 2 * places, sizeof(*fds));
+    struct agent_pipe **pipes = calloc(FIRST_PIPE + 2 * places, sizeof(*pipes));
+    struct agent_worker **owners = calloc(FIRST_PIPE + 2 * places, sizeof(*owners));
 
     while (fds && pipes && owners
            && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER

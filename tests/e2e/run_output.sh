@@ -4,8 +4,9 @@
 #   1. --output senior shows the member of lowest rank, also where another worker was started first; when it is killed, the
 #      next one's output goes on; the errors of another worker are shown when it fails, and only then;
 #   2. that is so on a terminal without being said, and on a pipe all are shown;
-#   3. --log-dir keeps all that each worker prints, --tee all that all print, whatever is shown; both append;
-#   4. no line is torn: halves that come at different times stand in one line, also when the agent itself is killed.
+#   3. --log-dir keeps all that each worker prints, whatever is shown; files are appended to, and their owner alone reads them;
+#   4. no line is torn: halves that come at different times stand in one line. With --log-dir the file grows on when the
+#      agent itself is killed; without it the worker ends at its next line.
 #
 #     run_output.sh SPOTNIK WORKER
 set -u
@@ -49,7 +50,7 @@ shown() {
 program='echo $$ >"$dir/pid.$SPOTNIK_WORKER"
 if [ "$SPOTNIK_WORKER" = 0 ]; then until [ -e "$dir/joins" ]; do sleep 0.01; done; fi
 exec "$worker" -u 1000'
-begin "$spotnik" run -n 1:2 --output senior --log-dir "$dir/logs" --tee "$dir/tee" -- sh -c "$program"
+begin "$spotnik" run -n 1:2 --output senior --log-dir "$dir/logs" -- sh -c "$program"
 wait_for out '^\[w1\] commit 5 '
 : >"$dir/joins"
 wait_for logs/w0.log '^commit [0-9]* [0-9a-f]* [0-9]* 2 '
@@ -66,9 +67,7 @@ grep -q '^\[w0\] leaving ' "$dir/out" || fail "the end of the next senior is not
 # No step is missing on the screen between the two but those that the killed one did not live to tell of.
 gap=$(sed -n 's/^\[w[01]\] commit \([0-9]*\) .*/\1/p' "$dir/out" | awk 'NR > 1 && $1 > last + 1 { n += $1 - last - 1 } { last = $1 } END { print n + 0 }')
 [ "$gap" -le 2 ] || fail "$gap steps are not on the screen"
-for number in 0 1; do
-    sed -n "s/^\[w$number\] //p" "$dir/tee" | cmp -s - "$dir/logs/w$number.log" || fail "w$number: --tee and --log-dir differ"
-done
+[ "$(stat -c %a "$dir/logs/w0.log")" = 600 ] || fail "others may read w0.log"
 grep -q '^commit 1 ' "$dir/logs/w1.log" || fail "w1.log lacks the first step"
 echo "senior: the member of lowest rank, then the next one, from step $last on"
 
@@ -118,25 +117,22 @@ echo "terminal: one; pipe: all"
 [ "$(cat "$dir/terminal/w1.log")" = "early 1
 early 1
 early 1" ] || fail "w1.log of three runs"
-"$spotnik" run -q -n 2 --output none --tee "$dir/tee2" --log-dir "$dir/terminal" -- sh -c 'echo more; echo worse >&2; exit 4' \
+"$spotnik" run -q -n 2 --output none --log-dir "$dir/terminal" -- sh -c 'echo more; echo worse >&2; exit 4' \
     >"$dir/out" 2>"$dir/err"
 status_is 4 $? "run that shows nothing"
 [ ! -s "$dir/out" ] && [ ! -s "$dir/err" ] || fail "--output none shows something"
-[ "$(sort "$dir/tee2" | tr '\n' ' ')" = "[w0] more [w0] worse [w1] more [w1] worse " ] || fail "--tee: $(cat "$dir/tee2")"
 [ "$(tail -n 2 "$dir/terminal/w1.log" | sort | tr '\n' ' ')" = "more worse " ] || fail "a file is not appended to"
 "$spotnik" run -n 1 --output loud -- true >"$dir/out" 2>"$dir/err"
 status_is 2 $? "run with an unknown --output"
-for place in --log-dir --tee; do
-    "$spotnik" run -n 1 $place "$dir/tee2/inside" -- true >"$dir/out" 2>"$dir/err"
-    status_is 1 $? "run with a $place that cannot be made"
-    grep -q 'cannot write to .*tee2/inside' "$dir/err" || fail "$place: the place is not named"
-done
+"$spotnik" run -n 1 --log-dir "$dir/seen/inside" -- true >"$dir/out" 2>"$dir/err"
+status_is 1 $? "run with a --log-dir that cannot be made"
+grep -q 'cannot write to .*seen/inside' "$dir/err" || fail "the folder is not named"
 echo "files: kept of all, appended to"
 
 # 4. Each worker prints half a line, waits until all have, and prints the rest; then the agent is killed, and they do so again.
 halves='printf "$1 "; : >"$dir/half.$1.$SPOTNIK_WORKER"
 for number in 0 1 2; do until [ -e "$dir/half.$1.$number" ]; do sleep 0.01; done; done; echo "of $SPOTNIK_WORKER"'
-begin env TMPDIR="$dir" "$spotnik" run -n 3 --log-dir "$dir/halves" --tee "$dir/tee3" -- sh -c "said() { $halves; }
+begin env TMPDIR="$dir" "$spotnik" run -n 3 --log-dir "$dir/halves" -- sh -c "said() { $halves; }
 said first; until [ -e \$dir/alone ]; do sleep 0.01; done; said second"
 for number in 0 1 2; do
     wait_for out "^\[w$number\] first of $number\$"
@@ -145,10 +141,15 @@ kill -KILL $run
 wait $run 2>/dev/null
 : >"$dir/alone"
 for number in 0 1 2; do
-    wait_for out "^\[w$number\] second of $number\$"
     wait_for halves/w$number.log "^second of $number\$"
-    wait_for tee3 "^\[w$number\] second of $number\$"
     [ "$(wc -l <"$dir/halves/w$number.log")" = 2 ] || fail "w$number.log has other lines"
 done
-[ "$(grep -cv '^\[w\([012]\)\] \(first\|second\) of \1$' "$dir/out")" = 0 ] || fail "a line is torn"
-echo "lines: whole, also after the agent was killed"
+[ "$(grep -cv '^\[w\([012]\)\] first of \1$' "$dir/out")" = 0 ] || fail "a line is torn"
+begin env TMPDIR="$dir" "$spotnik" run -n 1 -- sh -c 'echo "pid $$"; until [ -e "$dir/orphan" ]; do sleep 0.01; done; echo second; : >"$dir/wrong"'
+wait_for out '^\[w0\] pid [0-9]'
+kill -KILL $run
+wait $run 2>/dev/null
+: >"$dir/orphan"
+timeout 60 tail --pid="$(sed -n "s/^\[w0\] pid //p" "$dir/out")" -f /dev/null || fail "a worker lives on without its agent"
+[ ! -e "$dir/wrong" ] || fail "a worker without --log-dir went on after its agent"
+echo "lines: whole; a killed agent is outlived with --log-dir alone"
