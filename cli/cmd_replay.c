@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik dump and spotnik replay: have members write what their flight recorders hold, and run it
- * again (docs/design/0033-traces-and-recorder.md). */
+ * again (docs/design/0023-seeing.md). */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

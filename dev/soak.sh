@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# All cases of tests/e2e/neighbours.py once; then the nemesis of tests/nemesis, seed after seed (docs/design/0034-nemesis.md). FOLDER/record.jsonl is the cumulative record; broken off, it goes on
+# All cases of tests/e2e/neighbours.py once; then the nemesis of tests/nemesis, seed after seed (docs/reference/how-we-test.md). FOLDER/record.jsonl is the cumulative record; broken off, it goes on
 # there. Ends with a table. Usage: dev/soak.sh BUILD FOLDER [MINUTES] [options of tests/nemesis/soak.py]
 set -eu
 cd "$(dirname "$0")/.."

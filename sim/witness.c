@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder's witness: one file that is moved, never copied, from an earlier epoch's name to a
- * later one (docs/design/0024-exact-ties.md). The question and its answer travel for a while, and
+ * later one (docs/design/0014-ties.md). The question and its answer travel for a while, and
  * either may be lost. The folder may lie on a host that is cut off or loses power. A cleaner may
  * take the file away. */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `excess` bounds what the way back may cost beyond what Uniform Progress has yet to pay. Names and
- * cases are those of docs/design/0040-never-dearer.md. */
+ * cases are those of docs/design/0006-planner.md. */
 #include "plan/guard.h"
 
 #include "plan/policy.h"

@@ -2,7 +2,7 @@
 /* A policy that is never dearer than Uniform Progress by more than a share of it. Uniform Progress
  * is run beside it on what is seen. Another policy decides for as long as there is a way back whose
  * worst cost the share still pays for; from there on the way back is gone. The proof is in
- * docs/design/0040-never-dearer.md. For one place, and machines that work together faster than one
+ * docs/design/0006-planner.md. For one place, and machines that work together faster than one
  * (pair_speed above 1). */
 #ifndef SPOTNIK_PLAN_GUARD_H
 #define SPOTNIK_PLAN_GUARD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of a step that are all-reduces underneath (docs/design/0009-collectives.md): what
+/* Collectives of a step that are all-reduces underneath (docs/design/0007-data-path.md): what
  * each bucket becomes after the commit. Decides whose bytes go where; the engine moves, adds and
  * commits them.
  *

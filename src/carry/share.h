@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory (docs/design/0007-fast-path.md). Private to the carriers; everything runs under the
+/* Shared memory (docs/design/0007-data-path.md). Private to the carriers; everything runs under the
  * loop's lock unless marked otherwise.
  *
  *     share.c       our segment, and the segments of others: Unix sockets, one per member of this

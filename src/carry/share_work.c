@@ -319,7 +319,7 @@ void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_
 }
 
 /* The members and orders of the view before stand until the next flat step is started, and so do
- * their shares (0007). */
+ * their shares (docs/design/0007-data-path.md). */
 static void take_late(struct spotnik_carriage *carriage, uint32_t number)
 {
     struct spotnik_share *share = carriage->share;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact ties of views. The core asks for the witness, and a thread of its own looks into the folder
- * and answers: a file server may take any time (docs/design/0024-exact-ties.md). An answer counts
+ * and answers: a file server may take any time (docs/design/0014-ties.md). An answer counts
  * for the member and the lineage that it was asked for. */
 #include "engine/inside.h"
 

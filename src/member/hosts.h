@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a view that share a host, and the one of them that holds its stream. It is a pure
- * function of the view: all members agree on it without a message (docs/design/0010-hierarchy.md).
+ * function of the view: all members agree on it without a message (docs/design/0007-data-path.md).
  *
  * Hosts are numbered in ring order of their holders; the holder of a host is its member of lowest
  * rank. When a holder is lost, the next view has another. The core uses this. It says nothing about

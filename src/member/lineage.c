@@ -2,7 +2,7 @@
 /* The lineage rule (P1). Why it is safe, for two disjoint sets of voters A1 (which decided) and A2
  * of one epoch: two halves-with-the-smallest-or-more intersect. So do two halves that both hold the
  * member that the witness names for this epoch, for it names at most one
- * (docs/design/0024-exact-ties.md); all members of an epoch use the same one of these two rules. If
+ * (docs/design/0014-ties.md); all members of an epoch use the same one of these two rules. If
  * A2 is all members that are not GONE, then A1 is inside GONE. But every member of A1 fenced its
  * links to A2 before A1 decided, so no voter of A2 can call it GONE. Nothing between the two is
  * allowed: a majority of the members "not proven gone" would not do. A dead member may have

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The witness of a lineage: an empty file in its directory that decides exact ties
- * (docs/design/0024-exact-ties.md). Its name says for which epoch it names which member. The
+ * (docs/design/0014-ties.md). Its name says for which epoch it names which member. The
  * founder makes it before any other process knows of the founding. From then on only the member
  * that the new name names moves it, to a later epoch. So no two members ever have it for one epoch.
  * Opening the new name shows the winner: the result of rename() may be lost at a file server, and a

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the members of a view that share no memory move a bucket: round the ring, or up a tree and
- * down again (docs/design/0013-tree.md). A small one may go in one or two hops
- * (0011-small-buckets.md). The table was measured (docs/results/allreduce.md); all members of a
- * view must hold the same one. */
+ * down again. A small one may go in one or two hops (docs/design/0007-data-path.md). The table was
+ * measured (docs/results/allreduce.md); all members of a view must hold the same one. */
 #ifndef SPOTNIK_RING_CHOICE_H
 #define SPOTNIK_RING_CHOICE_H
 

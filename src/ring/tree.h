@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree over places 0 to size - 1: the way of partial sums (docs/design/0013-tree.md). Place 0 is
- * the root, place p has the children fan p + 1 to fan p + fan, as far as there are. Pure
+/* A tree over places 0 to size - 1: the way of partial sums (docs/design/0007-data-path.md). Place
+ * 0 is the root, place p has the children fan p + 1 to fan p + fan, as far as there are. Pure
  * arithmetic: callers decide what is at a place, and what to send.
  *
  *            0            A place knows its neighbours by slots: 0 is its parent, 1 to `fan` are

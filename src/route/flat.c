@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When steps are reduced in shared memory instead of round the ring
- * (docs/design/0007-fast-path.md). When they are reduced in the memory of each host, and between
- * hosts round a ring of those (0010-hierarchy.md): the same decision, only that members of
+ * (docs/design/0007-data-path.md). When they are reduced in the memory of each host, and between
+ * hosts round a ring of those: the same decision, only that members of
  * different hosts need not share.
  *
  * All members of a view must choose alike, and neither way to that costs a message. First way: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One or two hops (docs/design/0011-small-buckets.md): everybody sends its input to everybody, or
+/* One or two hops (docs/design/0007-data-path.md): everybody sends its input to everybody, or
  * to rank 0 and gets the result. The table of src/ring/choice.h says when. src/step/small.c has the
  * open transfers. */
 #include "base/assert.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By hosts (docs/design/0010-hierarchy.md): the members of a host add up in memory. One of them,
+/* By hosts (docs/design/0007-data-path.md): the members of a host add up in memory. One of them,
  * the holder, goes on with the sum round the ring of hosts, or up a tree of them. A member alone on
  * its host goes there at once. */
 #include "base/assert.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In memory that all members of the view share (docs/design/0007-fast-path.md): the driver reduces
+/* In memory that all members of the view share (docs/design/0007-data-path.md): the driver reduces
  * it. flat.c decides when a view does. */
 #include "base/assert.h"
 #include "route/route.h"

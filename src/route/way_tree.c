@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small buckets of large views: sums go up a tree, and the result comes down
- * (docs/design/0013-tree.md), among all members; or among hosts, for way_hosts.c. Decides the
+ * (docs/design/0007-data-path.md), among all members; or among hosts, for way_hosts.c. Decides the
  * tree, the place of each member, and when to add. src/step/small.c has the open transfers. */
 #include "base/assert.h"
 #include "route/route.h"

@@ -100,7 +100,7 @@ static void input_put_up(struct spotnik_flat *flat, uint32_t number,
     bucket->seen = 0;
 }
 
-/* No member that could still commit an earlier step reads its bytes there (0007, Overwriting). */
+/* No member that could still commit an earlier step reads its bytes there. */
 static void slot_clear(struct spotnik_flat *flat, uint32_t number,
                        const struct spotnik_flat_bucket *bucket)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flat all-reduce: members that can read each other's memory reduce a bucket without passing it
- * on (docs/design/0007-fast-path.md). One slice of work at a time, whenever the driver has time for
+ * on (docs/design/0007-data-path.md). One slice of work at a time, whenever the driver has time for
  * it.
  *
  *     small   put up our input; when all inputs hang there, add up all of it ourselves
@@ -8,7 +8,7 @@
  *             all shares hang there, the whole result is held: it lies in the members' memory,
  *             which outlives them
  *
- * Where the job has several hosts (docs/design/0010-hierarchy.md), the first member of a host holds
+ * Where the job has several hosts, the first member of a host holds
  * its stream to other hosts. It gathers the sums in memory of its own, where they do not change.
  * When the result of all hosts has come, it spreads the result: puts it up whole. The others wait
  * for it. Large buckets come piece by piece (pipeline.c), and their results can be seen before they

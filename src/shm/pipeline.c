@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large buckets on one of several hosts, in pieces (docs/design/0010-hierarchy.md, Pieces). While
+/* Large buckets on one of several hosts, in pieces (docs/design/0007-data-path.md). While
  * the first pieces are on the wire, the last ones are still being copied. A piece is a few chunks
  * of every segment of the ring of hosts, since at every hop that ring needs the first chunks first.
  * Its chunks go round among the members of the host, each of which adds up every n-th.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The result of all hosts, shown to the members of one before it is whole
- * (docs/design/0010-hierarchy.md, Shown in pieces). Chunks of the ring of hosts become final at the
+ * (docs/design/0007-data-path.md). Chunks of the ring of hosts become final at the
  * holder one after the other. The holder writes into its slot how many of them lie in its memory;
  * other members use theirs for their sums. A member that copies some of them checks the ticket
  * again afterwards. No member waits for this or commits by it: a commit takes the whole result

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buckets too small for the ring: whole inputs to the adding members, and the result from the hub
- * (docs/design/0011-small-buckets.md), or sums up a tree, and the result down (0013-tree.md).
+ * (docs/design/0007-data-path.md), or sums up a tree, and the result down.
  * Decides the open transfers. A bucket's progress is two sets: of ranks, in a tree of slots. */
 #include "base/assert.h"
 #include "step/transaction.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do all members hold the same results (docs/design/0027-digests.md)? The driver tells the digest
+/* Do all members hold the same results (docs/design/0014-ties.md)? The driver tells the digest
  * of every result that its caller got. A member chains them from the first step of the view on, and
  * its heartbeats carry the chain. Ring neighbours compare: one step that differs makes all later
  * links of the chain differ. Decides which of two neighbours that differ is the odd one, and ends

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubt: have the others decided without us while we were stopped? (docs/design/0014-doubt.md)
+/* Doubt: have the others decided without us while we were stopped? (docs/design/0014-ties.md)
  *
  * Data from before the stop may complete a step that the others repeat without us, since they took
  * us for lost. So a member whose own clock is late asks all members it is linked to. It commits

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact ties: half of the view is all that promised, and which half goes on is for the witness to
  * say. The witness is a thing that one member at most can have for an epoch
- * (docs/design/0024-exact-ties.md). The initiator asks for it and decides by its own word alone:
+ * (docs/design/0014-ties.md). The initiator asks for it and decides by its own word alone:
  * others of its half need not know. What it was told once in an epoch stays true in it. */
 #include "base/assert.h"
 #include "vote/vote.h"

@@ -23,7 +23,7 @@ static void swap_sides(const struct cluster *cluster)
         sides.among[i] = !sides.among[i];
 }
 
-/* An exact tie goes to whoever takes the witness first (docs/design/0024-exact-ties.md). From now
+/* An exact tie goes to whoever takes the witness first (docs/design/0014-ties.md). From now
  * on `among` says which half that was. */
 bool sides_one_half_goes_on(struct cluster *cluster)
 {

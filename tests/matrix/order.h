@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The result of an all-reduce, computed one element after the other as docs/design says the members
- * do it: 0001 and 0007 (ring, memory), 0010 (hosts), 0011 (direct, hub), 0013 (tree). Shares no
+ * do it: docs/design/0007-data-path.md. Shares no
  * code with src/. */
 #ifndef TESTS_MATRIX_ORDER_H
 #define TESTS_MATRIX_ORDER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member of a job that says what it does, one line for each fact, in a file of its own
- * (docs/design/0034-nemesis.md). It uses the public interface only. A line is the instant in
+ * (docs/reference/how-we-test.md). It uses the public interface only. A line is the instant in
  * nanoseconds (CLOCK_MONOTONIC), a word, and what belongs to it:
  *
  *     start PID

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A cluster of hosts that are network namespaces, members of one job on them, and a random nemesis
-(docs/design/0034-nemesis.md).
+(docs/reference/how-we-test.md).
 
     nemesis.py MEMBER SPOTNIK --seed N [--seconds S] [--keep FOLDER] [--record FILE] [--limits FACTOR]
     nemesis.py MEMBER SPOTNIK --seed N --plan       print what the seed means

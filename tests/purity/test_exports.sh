@@ -20,5 +20,5 @@ for name in $declared; do
     echo "$exported" | grep -qx "$name" || { echo "declared in the header, but not exported: $name"; exit 1; }
 done
 "$objdump" -p "$library" | grep -q 'SONAME *libspotnik\.so\.0$' || { echo "the SONAME is not libspotnik.so.0"; exit 1; }
-# Notices are the command's: people who link the library need no HTTP client (docs/design/0021).
+# Notices are the command's: people who link the library need no HTTP client (docs/design/0021-operators.md).
 ! "$objdump" -p "$library" | grep -i 'NEEDED.*curl' || { echo "libspotnik needs libcurl"; exit 1; }

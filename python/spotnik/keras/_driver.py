@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A prepared model: each call of its train function is a step of the job (docs/design/0031)."""
+"""A prepared model: each call of its train function is a step of the job (docs/design/0015-python.md)."""
 
 from __future__ import annotations
 

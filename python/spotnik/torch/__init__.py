@@ -8,7 +8,7 @@
 
 Under ``spotnik run -n 2:8 -- python train.py`` the members average their gradients while backward runs. When one is
 lost, the others finish the very step they were in; one that comes receives the state and enters. Without ``spotnik
-run`` the script is a job of one. What a step does, and when, is in docs/design/0015-pytorch.md.
+run`` the script is a job of one. What a step does, and when, is in docs/design/0015-python.md.
 """
 
 from __future__ import annotations

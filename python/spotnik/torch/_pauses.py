@@ -7,7 +7,7 @@ too. In an open pause two kinds of steps alternate, neither with samples:
     roll     each member says whether it calls allreduce(), and with what; when nobody does, the pause is closed
     values   what the callers gave, reduced; the others contribute nothing
 
-Decides what such a step says, and nothing about when it is begun. docs/design/0039-pauses.md has the reasons.
+Decides what such a step says, and nothing about when it is begun. docs/design/0015-python.md has the reasons.
 """
 
 from __future__ import annotations
