@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import keras
 import numpy as np
 
+from .. import _packing
 from ..errors import ArgumentError
 from ._notes import tell_too_large
 
@@ -228,35 +227,33 @@ def _numbers(callback: Any) -> dict[str, Any]:
 
 def _arrays(callback: Any) -> dict[str, list[Any]]:
     lists = {name: value for name, value in vars(callback).items() if isinstance(value, list) and value}
-    return {name: value for name, value in lists.items() if all(isinstance(one, np.ndarray) for one in value)}
+    return {name: value for name, value in lists.items() if all(map(_is_plain_array, value))}
+
+
+def _is_plain_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.names is None
 
 
 def pack(callbacks: Sequence[Any]) -> bytes:
     """The plain attributes of callbacks, and lists of arrays (weights kept), as bytes."""
-    stored: dict[str, Any] = {"numbers": np.array(json.dumps([_numbers(one) for one in callbacks]))}
-    for number, callback in enumerate(callbacks):
-        for name, values in _arrays(callback).items():
-            stored.update({f"{number}/{name}/{at}": value for at, value in enumerate(values)})
-    if sum(one.nbytes for one in stored.values()) > _BLOB_MAX:
-        stored = {"numbers": stored["numbers"]}  # weights that a callback keeps are too large to travel
-    file = io.BytesIO()
-    np.savez(file, **stored)
-    return file.getvalue()
+    told = [_numbers(one) for one in callbacks]
+    lists = [(at, name, value) for at, one in enumerate(callbacks) for name, value in _arrays(one).items()]
+    if sum(one.nbytes for _, _, values in lists for one in values) > _BLOB_MAX:
+        lists = []  # weights that a callback keeps are too large to travel
+    kinds = [[at, name, [[one.dtype.name, one.shape] for one in values]] for at, name, values in lists]
+    return bytes(_packing.pack([told, kinds], [one.tobytes() for _, _, values in lists for one in values]))
 
 
 def unpack(callbacks: Sequence[Any], data: bytes) -> None:
     """Take over what :func:`pack` has packed, where the callbacks are of the same number."""
     if not data:
         return
-    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        numbers = json.loads(str(stored["numbers"]))
-        if len(numbers) != len(callbacks):
-            return
-        for callback, attributes in zip(callbacks, numbers):
-            vars(callback).update(attributes)
-        lists: dict[tuple[int, str], list[Any]] = {}
-        for key in (key for key in stored.files if key != "numbers"):
-            number, name, _ = key.split("/")
-            lists.setdefault((int(number), name), []).append(stored[key])
-        for (at, name), values in lists.items():
-            setattr(callbacks[at], name, values)
+    (told, kinds), buffers = _packing.unpack(data)
+    if len(told) != len(callbacks):
+        return
+    for callback, attributes in zip(callbacks, told):
+        vars(callback).update({name: value for name, value in attributes.items() if name not in _NOT_STATE})
+    come = iter(buffers)
+    for at, name, shapes in kinds:
+        arrays = [np.frombuffer(next(come), np.dtype(kind)).reshape(shape).copy() for kind, shape in shapes]
+        setattr(callbacks[at], name, arrays)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import enum
-import io
 import json
 import secrets
 from collections.abc import Callable
@@ -19,8 +18,8 @@ from typing import Any, Optional
 import torch
 
 from ..._native import Dtype, Op
-from ...errors import StateError
 from ...job import Job
+from ._state import packed, unpacked
 
 __all__ = ["Handover", "Place", "Stage"]
 
@@ -101,7 +100,7 @@ class Handover:
     def _measure(self, job: Job, place: Place) -> bool:
         told = array.array("Q", bytes(8 * 4))
         if place.donor == self.uid:
-            self._outgoing = _packed(self._read())
+            self._outgoing = packed(self._read())
             told = array.array("Q", [1, self._outgoing.numel(), place.step, place.batches])
         job.allreduce_start(_SIZE, told.buffer_info()[0], len(told), Dtype.U64, Op.SUM, told)
         if not job.step_commit():
@@ -148,23 +147,6 @@ class Handover:
         if self._outgoing is not None:
             self.is_whole = True
         elif self._incoming is not None and self._filled == place.size:
-            self._write(_unpacked(self._incoming))
+            self._write(unpacked(self._incoming))
             self.is_whole = True
         self._outgoing = self._incoming = None
-
-
-def _packed(state: Any) -> torch.Tensor:
-    stream = io.BytesIO()
-    torch.save(state, stream)
-    return torch.frombuffer(stream.getbuffer(), dtype=torch.uint8)
-
-
-def _unpacked(data: torch.Tensor) -> Any:
-    """A pickle can run code: only what PyTorch holds to be harmless is read."""
-    try:
-        return torch.load(io.BytesIO(data.numpy().tobytes()), weights_only=True)
-    except Exception as error:
-        raise StateError(
-            f"the state of another member cannot be read: {error}. Let state_dict() return tensors, numbers, strings, "
-            "lists and dicts, or name the classes with torch.serialization.add_safe_globals()"
-        ) from error
