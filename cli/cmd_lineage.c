@@ -22,7 +22,7 @@ static const char help[] =
     "       spotnik lineage [OPTION]... force ADDRESS --yes\n\n"
     "A lineage is one life of a job: all members that go back to one founding, and what they have "
     "written. There should be one.\n"
-    "Two can come about when a job is started twice in different folders, with majority:..., or by "
+    "Two can come about when a job is started twice in different folders, or by "
     "force. When they meet, the\n"
     "younger one stops by itself with SPOTNIK_ERR_LINEAGE, and spotnik run with status 76. A "
     "parked lineage that is behind the\n"

@@ -26,7 +26,6 @@
 #define PORT_SPREAD 9000
 #define NODES_LISTED 64
 #define COMMAND_S 30 /* for a command that prints hosts */
-#define MAJORITY "majority:"
 
 static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -478,25 +477,28 @@ static bool find_auto(const char *bind, struct run_engine *ret)
     return true;
 }
 
-static bool find(const char *word, const char *bind, struct run_engine *ret);
-
-/* What stands behind "majority:" is found as without it; that more than half may begin is the
- * library's business. */
-static bool find_majority(const char *word, const char *bind, struct run_engine *ret)
+static bool find(const char *word, const char *bind, struct run_engine *ret)
 {
-    size_t prefix = strlen(MAJORITY), used, said;
+    bool wants_own = bind && !strcmp(bind, "auto");
 
-    if (!find(word + prefix, bind, ret))
-        return false;
-    used = strlen(ret->peers);
-    said = strlen(ret->said);
-    if (prefix + used >= sizeof(ret->peers))
+    *ret = (struct run_engine){ .port = 0 };
+    bind = wants_own ? NULL : bind;
+    if (bind && strchr(bind, ':') && bind[0] != '[' && strchr(bind, ':') == strrchr(bind, ':'))
+        bind = NULL; /* with a port: the user knows better; it stays in SPOTNIK_BIND */
+    if (!word || !*word || !strcmp(word, "auto"))
+        return find_auto(bind, ret) && (!wants_own || ret->bind[0] || own_address(NULL, ret));
+    if (!strncmp(word, "slurm", 5) && (word[5] == 0 || word[5] == ':'))
+        return find_slurm(word + 5 + (word[5] == ':'), bind, ret);
+    if (!strcmp(word, "skypilot"))
+        return find_skypilot(bind, ret);
+    if (!strncmp(word, "exec:", 5))
+        return find_exec(word + 5, bind, ret);
+    if (!strncmp(word, "dns://", 6) || !strncmp(word, "hosts:", 6))
+        return find_dns(word, bind, ret);
+    snprintf(ret->peers, sizeof(ret->peers), "%s", word);
+    if (strlen(word) >= sizeof(ret->peers))
         return complain("--peers is too long");
-    memmove(ret->peers + prefix, ret->peers, used + 1);
-    memcpy(ret->peers, MAJORITY, prefix);
-    if (said)
-        snprintf(ret->said + said, sizeof(ret->said) - said, "; more than half of them may begin");
-    return true;
+    return !wants_own || own_address(NULL, ret);
 }
 
 /* Slurm, or mpirun, may start several agents on a host: all but the first listen behind it. */
@@ -525,28 +527,3 @@ bool run_engine_find(const char *word, const char *bind, uint32_t workers, struc
     return true;
 }
 
-static bool find(const char *word, const char *bind, struct run_engine *ret)
-{
-    bool wants_own = bind && !strcmp(bind, "auto");
-
-    if (word && !strncmp(word, MAJORITY, strlen(MAJORITY)))
-        return find_majority(word, bind, ret);
-    *ret = (struct run_engine){ .port = 0 };
-    bind = wants_own ? NULL : bind;
-    if (bind && strchr(bind, ':') && bind[0] != '[' && strchr(bind, ':') == strrchr(bind, ':'))
-        bind = NULL; /* with a port: the user knows better; it stays in SPOTNIK_BIND */
-    if (!word || !*word || !strcmp(word, "auto"))
-        return find_auto(bind, ret) && (!wants_own || ret->bind[0] || own_address(NULL, ret));
-    if (!strncmp(word, "slurm", 5) && (word[5] == 0 || word[5] == ':'))
-        return find_slurm(word + 5 + (word[5] == ':'), bind, ret);
-    if (!strcmp(word, "skypilot"))
-        return find_skypilot(bind, ret);
-    if (!strncmp(word, "exec:", 5))
-        return find_exec(word + 5, bind, ret);
-    if (!strncmp(word, "dns://", 6) || !strncmp(word, "hosts:", 6))
-        return find_dns(word, bind, ret);
-    snprintf(ret->peers, sizeof(ret->peers), "%s", word);
-    if (strlen(word) >= sizeof(ret->peers))
-        return complain("--peers is too long");
-    return !wants_own || own_address(NULL, ret);
-}

@@ -223,11 +223,6 @@ void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool a
     spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);
 }
 
-void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns)
-{
-    engine->lease_until_ns = until_boot_ns;
-}
-
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
 {
     return engine->noticed_ns != 0;

@@ -14,6 +14,7 @@
 #include "world.h"
 
 #define EVENTS 40
+#define TORN_BYTES 40 /* of a file that a cleaner tore; a whole one has more */
 
 static uint64_t some_time(void)
 {

@@ -22,15 +22,14 @@ struct side {
     uint32_t size;
 };
 
-/* Have all its members been cut off from the folder for T or longer? What section 16 allows; with a
- * lease nothing is. */
+/* Have all its members been cut off from the folder for T or longer? What section 16 allows. */
 static bool is_cut_off(const struct lineage *lineage)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
         if (lineage->member[i]->alive
             && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
             return false;
-    return !world.lease;
+    return true;
 }
 
 static uint64_t excuses(void)
@@ -198,11 +197,6 @@ static bool decides(struct lineage *lineage, struct side *side)
 
 /* ---- what a side does ---- */
 
-static bool has_lease(const struct spotnik_engine *member)
-{
-    return !world.lease || task_now_ns() + member->clock_ns < member->lease_until_ns;
-}
-
 /* One that was stopped for about T looks before it commits (engine/tenure.c). */
 static void wake(struct spotnik_engine *process)
 {
@@ -220,7 +214,7 @@ static void wake(struct spotnik_engine *process)
 static void commit(struct lineage *lineage)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
-        if (!has_lease(lineage->member[i]) || lineage->member[i]->barred_ns != 0)
+        if (lineage->member[i]->barred_ns != 0)
             return;
     lineage->step++;
     lineage->goes = true;

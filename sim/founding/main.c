@@ -4,20 +4,17 @@
  *     founding [--seed N] [--seeds COUNT] [--keep-going] [--trace]
  *
  * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as
- * excused; with a lease no second lineage is allowed); a member ends because the job is over only
+ * excused); a member ends because the job is over only
  * where its work was done; and when everything has healed, all processes stand in one view of one
  * lineage before 3 T + 40 s are over. Only those that are left to an operator need not. */
 #include <dirent.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/time.h"
-#include "peers/lookout.h"
 #include "task.h"
 #include "world.h"
 
@@ -103,27 +100,6 @@ static bool is_left_to_operator(const struct spotnik_engine *process)
     return false;
 }
 
-/* The genesis of the highest number is torn, and nobody lives who has that number from his view.
- * With a lease nobody commits beside it, and an operator removes it
- * (docs/design/0002-finding-the-job.md). */
-static bool is_genesis_dead(void)
-{
-    char path[PATH_MAX];
-    struct stat told;
-    uint64_t highest;
-
-    if (!world.lease || spotnik_genesis_highest(world.folder, &highest) != 0)
-        return false;
-    snprintf(path, sizeof path, "%s/genesis-%llu", world.folder, (unsigned long long)highest);
-    if (stat(path, &told) != 0 || told.st_size > TORN_BYTES)
-        return false;
-    for (uint32_t i = 0; i < world.process_count; i++)
-        if (world.process[i].alive && world.process[i].lineage != NULL
-            && world.process[i].lineage->founding.generation == highest)
-            return false;
-    return true;
-}
-
 static const struct spotnik_engine *odd_one(void)
 {
     const struct lineage *common = NULL;
@@ -154,9 +130,7 @@ static void *calm_main(void *unused)
     while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
         task_sleep(SPOTNIK_S);
     const struct spotnik_engine *odd = odd_one();
-    if (odd != NULL && is_genesis_dead())
-        world.excused++;
-    else if (odd != NULL)
+    if (odd != NULL)
         world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9,
                     odd->number,
                     odd->lineage == NULL ? "in no view"
@@ -187,17 +161,12 @@ static void world_make(uint64_t seed, bool trace, const char *folder)
 {
     world = (struct world){ .seed = seed,
                             .trace = trace,
-                            .lease = seed % 3 == 0,
                             .fixed_ports = seed % 4 < 2,
                             .stale_ns = STALE_NS,
                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0,
                             .leaves = seed % 7 < 4 };
     snprintf(world.folder, sizeof world.folder, "%s", folder);
     setenv("SPOTNIK_STALE_MS", "20000", 1);
-    if (world.lease)
-        setenv("SPOTNIK_FOLDER", "lease", 1);
-    else
-        unsetenv("SPOTNIK_FOLDER");
     task_reset(seed);
     for (uint32_t i = 0; i < HOSTS; i++)
         world.host[i] = (struct host){ .boot = 1 + task_below(UINT64_MAX - 1),

@@ -17,7 +17,6 @@
 #define PROCESSES_CALM 32 /* of them, for the time after everything has healed */
 #define LINEAGES_MAX 32
 #define VIEW_MAX 16
-#define TORN_BYTES 40 /* of a file that a cleaner tore; a whole one has more */
 
 #define TICK_NS (50 * SPOTNIK_MS)
 
@@ -72,7 +71,6 @@ struct spotnik_engine {
     const struct lineage *left;
     struct spotnik_founding past;
     uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
-    uint64_t lease_until_ns; /* of its host's clock; 0: there is no lease */
     uint64_t refreshed_ns;   /* world time: when its last good refresh of its record began */
     /* when it ran last; when its last look at the folder began; since when it must look again
      * before it commits (0: it need not) */
@@ -86,7 +84,7 @@ struct spotnik_engine {
 
 struct world {
     uint64_t seed;
-    bool trace, lease, healing;
+    bool trace, healing;
     bool leaves;      /* members are told to go, and jobs end */
     bool fixed_ports; /* the next process of a host listens where one that died did */
     uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 /* Of SPOTNIK_PEERS where a path follows. */
-static const char *const kinds[] = { "majority:hosts:", "hosts:", "file:" };
+static const char *const kinds[] = { "hosts:", "file:" };
 
 static const char *path_of(const char *peers)
 {

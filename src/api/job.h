@@ -125,7 +125,7 @@ int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
  * setting. */
 int spotnik_config_check(const spotnik_config *config);
 
-/* Into the warnings of a status: no step is committed, where nothing else says so. */
+/* Into the warnings of a status: no step is committed before a look into the folder. */
 void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size);
 
 /* Where absolute paths stand, for as long as the config names them. */

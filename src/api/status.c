@@ -92,15 +92,12 @@ static struct spotnik_status_sync sync_status(struct spotnik_job *job,
     };
 }
 
-/* Whoever keeps our place in the folder says why no step is committed, and hangs where the folder
- * does. */
 void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size)
 {
-    if (!strncmp(text, "no step", 7) || !spotnik_engine_is_barred(job->engine))
-        return;
-    snprintf(text, size,
-             "no step is committed: the peers directory does not answer, and must be looked at "
-             "first");
+    if (spotnik_engine_is_barred(job->engine))
+        snprintf(text, size,
+                 "no step is committed: the peers directory does not answer, and must be looked at "
+                 "first");
 }
 
 /* What spotnik_leave() takes away: read under its lock. False: there are no checkpoints. */

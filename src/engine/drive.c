@@ -283,7 +283,7 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     if (!may_drive(engine, event->kind, event->now_ns))
         return;
     engine->driving = true;
-    spotnik_lease_check(engine);
+    spotnik_awake_check(engine);
     spotnik_net_look(event, NULL, false);
     spotnik_recorder_event(engine->recorder, engine->core, event);
     spotnik_tracer_event(engine->trace, event);

@@ -243,14 +243,12 @@ void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool a
 /* [any] The founding that has yielded so; 0: none. */
 uint64_t spotnik_engine_yielded(struct spotnik_engine *engine);
 
-/* [any] Commit steps only until then, by CLOCK_BOOTTIME, unless called anew. */
-void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns);
-/* [any] Without a lease: a look into the folder that began then, by CLOCK_BOOTTIME, found no
- * younger founding, or failed. Others take us for gone after `stale_ns`. So a process that was
+/* [any] A look into the folder that began then, by CLOCK_BOOTTIME, found no younger founding, or
+ * failed. Others take us for gone after `stale_ns`. So a process that was
  * stopped for about as long commits nothing before the next look. */
 void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns,
                            uint64_t stale_ns);
-/* [any] Is it over? */
+/* [any] Do commits wait for that look? */
 bool spotnik_engine_is_barred(struct spotnik_engine *engine);
 
 /* [caller] In no view, after _forget(): be another member from now on, before _found(). */

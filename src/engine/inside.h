@@ -88,11 +88,11 @@ struct spotnik_engine {
         struct spotnik_member peer;
         uint64_t heard_ns;          /* 0: nobody */
     } called[SPOTNIK_CALLERS_KEPT]; /* processes that asked us for the job lately */
-    uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
     struct {
         uint64_t look_ns, event_ns; /* CLOCK_BOOTTIME: when the last look at the folder began (0:
                                      * there is no folder), and the last event */
         uint64_t stale_ns;          /* others wait so long for us */
+        uint64_t barred_ns; /* commits wait for a look that began after that; 0: they do not */
     } awake;
     int ended; /* for good, 0: not; and why */
     char end[400];
@@ -136,7 +136,7 @@ static inline void spotnik_engine_kick(struct spotnik_engine *engine)
 
 /* tenure.c */
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
-void spotnik_lease_check(struct spotnik_engine *engine);
+void spotnik_awake_check(struct spotnik_engine *engine);
 
 /* meet.c */
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this member go on? The keeper of our place in the folder tells the engine three things: until
- * when a lease covers commits, that another lineage has the job, and which processes that asked us
- * a search may try. Decides nothing itself. */
+/* May this member go on? The keeper of our place in the folder tells the engine two things: when it
+ * looked there last, and that another lineage has the job. The engine tells it which processes
+ * asked us. Decides nothing itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,36 +73,27 @@ static bool is_parked_long(const struct spotnik_engine *engine)
 }
 
 /* Before each event: one of them may complete a step. */
-void spotnik_lease_check(struct spotnik_engine *engine)
+void spotnik_awake_check(struct spotnik_engine *engine)
 {
     uint64_t now_ns = spotnik_clock_boot_ns();
     if (was_stopped(engine, now_ns) || is_parked_long(engine))
-        engine->lease_ns = now_ns;
+        engine->awake.barred_ns = now_ns;
     engine->awake.event_ns = now_ns;
-    if (engine->lease_ns == 0 || now_ns < engine->lease_ns)
+    if (engine->awake.barred_ns == 0)
         return;
     spotnik_recorder_bar(engine->recorder, true);
     spotnik_core_bar(engine->core, true);
 }
 
-void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns)
-{
-    spotnik_engine_lock(engine);
-    engine->lease_ns = until_boot_ns;
-    if (engine->ended == 0 && spotnik_clock_boot_ns() < until_boot_ns)
-        bar(engine, false);
-    spotnik_engine_unlock(engine);
-}
-
 void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns, uint64_t stale_ns)
 {
     spotnik_engine_lock(engine);
-    bool barred = engine->lease_ns != 0 && begun_boot_ns >= engine->lease_ns;
+    bool lifts = engine->awake.barred_ns != 0 && begun_boot_ns >= engine->awake.barred_ns;
     engine->awake.look_ns = begun_boot_ns;
     engine->awake.stale_ns = stale_ns;
-    if (barred)
-        engine->lease_ns = 0;
-    if (barred && engine->ended == 0)
+    if (lifts)
+        engine->awake.barred_ns = 0;
+    if (lifts && engine->ended == 0)
         bar(engine, false);
     spotnik_engine_unlock(engine);
 }
@@ -110,8 +101,7 @@ void spotnik_engine_looked(struct spotnik_engine *engine, uint64_t begun_boot_ns
 bool spotnik_engine_is_barred(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
-    bool barred = engine->lease_ns != 0 && spotnik_clock_boot_ns() >= engine->lease_ns
-                  && engine->parked_ns == 0;
+    bool barred = engine->awake.barred_ns != 0 && engine->parked_ns == 0;
     spotnik_engine_unlock(engine);
     return barred;
 }

@@ -210,7 +210,6 @@ static int youngest_judge(struct spotnik_peers *peers, const spotnik_job_status 
     pthread_mutex_lock(&peers->lock);
     /* an operator may have chosen our lineage again (docs/design/0028-lineages.md) */
     peers->generation = highest;
-    peers->founder = ret->member.id;
     pthread_mutex_unlock(&peers->lock);
     return 0;
 }

@@ -17,8 +17,6 @@
 /* a member may be entering a view right now, on the word of one that has just died */
 #define SPOTNIK_PEERS_QUIET_ROUNDS 3
 #define SPOTNIK_PEERS_BACK_REFRESHES 3 /* members put back within one what a cleaner has taken */
-/* age at which the record of a process that has ended is taken away */
-#define SPOTNIK_PEERS_SWEEP_S 30
 /* Files about the end of one life of the job, by its founding. */
 #define SPOTNIK_OVER_NAME "over-%016llx"
 #define SPOTNIK_STOPPED_NAME "stopped-%016llx"
@@ -39,17 +37,11 @@ struct spotnik_peers {
     struct spotnik_peers_spec spec;
     struct spotnik_peers_times times;
     struct spotnik_process process;
-    bool lease; /* commits need a fresh record */
-    /* keeper: CLOCK_BOOTTIME, until when the last one holds; 0: there was none */
-    uint64_t lease_ns;
-    uint32_t lease_rounds; /* keeper: good looks in a row since it ran out */
-    bool witness;          /* the operator vouches for rename() in this directory */
+    bool witness; /* the operator vouches for rename() in this directory */
     pthread_t witness_thread;
     bool witnessing;
     pthread_t keeper;
     bool keeping;
-    uint64_t sweep_ns; /* keeper: when to look again for what the dead have left */
-    uint64_t touch_ns; /* keeper: when to make the witness young again */
     /* keeper, list: when to look again for listed processes outside of the view */
     uint64_t absent_ns;
     uint64_t met;                /* keeper: the other lineage told of last, */
@@ -64,7 +56,6 @@ struct spotnik_peers {
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
     bool stopping;
-    struct spotnik_id founder; /* of our generation, when last seen */
     /* we have asked to enter, or have founded: our record says so from then on */
     bool entered;
     bool entered_is_told; /* a record that says it lies in the directory */
@@ -79,7 +70,6 @@ struct spotnik_peers {
     /* what the record of the member said that we join by */
     uint64_t sponsor_founding, sponsor_generation;
     uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
-    char barred[300];      /* why no step is committed, with a lease */
     char warning[256];     /* what is wrong with the directory */
     char advice[256];      /* what should be better about it */
     char waiting[320];     /* what a search waits for */
@@ -157,10 +147,6 @@ int spotnik_peers_named(const struct spotnik_peers_spec *spec,
                         const struct spotnik_credentials *credentials, struct spotnik_member **ret,
                         uint32_t *ret_count);
 
-/* sweep.c: take away what the dead have left in the directory. Blocking, about two seconds at
- * most. */
-void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_credentials *self);
-
 /* genesis.c: the founder. */
 /* Found this generation: 0, -EEXIST when another process did, or minus an errno. Blocking. */
 int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding,
@@ -190,8 +176,6 @@ bool spotnik_witness_offer(struct spotnik_peers *peers, struct spotnik_founding 
  * earlier one. False: it does not, or nobody knows. */
 bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch,
                           struct spotnik_id self);
-/* Keep it young, in the eyes of cleaners. */
-void spotnik_witness_keep(const char *directory, uint64_t founding);
 /* Of a founding that nobody decides by any more: taken back, or followed by another. */
 void spotnik_witness_remove(const char *directory, uint64_t founding);
 /* The thread that answers the engine. 0 or an errno. */

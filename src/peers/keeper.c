@@ -16,8 +16,6 @@
 #include "peers/inside.h"
 
 #define LOOK_MAX 64 /* addresses asked in one look; the next one goes on behind them */
-/* of T: clocks of two machines run at a little different rates, and a commit takes a moment */
-#define LEASE_MARGIN 16
 
 /* ---- the job, elsewhere ---- */
 
@@ -111,20 +109,6 @@ static void look_round(struct spotnik_peers *peers, uint64_t epoch)
 
 /* ---- the thread ---- */
 
-/* Each member at a time of its own, so that they share the work. */
-static void sweep(struct spotnik_peers *peers, const spotnik_job_status *status)
-{
-    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
-    uint64_t now_ns = spotnik_peers_clock_ns(), pause_ns = SPOTNIK_PEERS_SWEEP_S * SPOTNIK_S;
-    if (peers->sweep_ns == 0)
-        peers->sweep_ns = now_ns + credentials.self.id.low % pause_ns;
-    if (now_ns >= peers->sweep_ns && !status->parked && status->view_epoch > 0) {
-        peers->sweep_ns = now_ns + pause_ns;
-        spotnik_peers_sweep(peers, &credentials);
-    }
-    explicit_bzero(&credentials, sizeof credentials);
-}
-
 /* A younger founding has taken our place. A member that is parked, and no further than that lineage
  * was at its founding, joins it: nothing is lost. Every other member ends, and says so. */
 static void superseded(struct spotnik_peers *peers, const spotnik_job_status *status,
@@ -143,48 +127,6 @@ static void superseded(struct spotnik_peers *peers, const spotnik_job_status *st
         spotnik_engine_end(peers->engine, SPOTNIK_ERR_LINEAGE, spotnik_last_error());
 }
 
-static void witness_keep(struct spotnik_peers *peers)
-{
-    uint64_t now_ns = spotnik_peers_clock_ns();
-    if (now_ns < peers->touch_ns)
-        return;
-    peers->touch_ns = now_ns + SPOTNIK_PEERS_SWEEP_S * SPOTNIK_S;
-    spotnik_witness_keep(peers->spec.directory, spotnik_peers_founding(peers));
-}
-
-static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
-{
-    peers->lease_ns = begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN;
-    peers->lease_rounds = 0;
-    spotnik_engine_lease_set(peers->engine, peers->lease_ns);
-}
-
-/* In the status: whoever stands still says why. `guard`: of the look at the genesis. */
-static void barred_tell(struct spotnik_peers *peers, int rc, int guard)
-{
-    bool barred = spotnik_clock_boot_ns() >= peers->lease_ns;
-    const char *why = rc != 0      ? strerror(-rc)
-                      : guard != 0 ? spotnik_last_error()
-                                   : "it is about to be renewed";
-    pthread_mutex_lock(&peers->lock);
-    peers->barred[0] = '\0';
-    if (barred)
-        snprintf(peers->barred, sizeof peers->barred,
-                 "no step is committed, the lease on the peers directory ran out: %.220s", why);
-    pthread_mutex_unlock(&peers->lock);
-}
-
-/* Once the lease ran out others may have founded the job again, and a cleaner may have taken their
- * genesis. They put it back within one refresh. So if we see none for three refreshes, nobody has
- * founded in between. */
-static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool good)
-{
-    bool expired = begun_ns >= peers->lease_ns;
-    peers->lease_rounds = good && expired ? peers->lease_rounds + 1 : 0;
-    if (good && (!expired || peers->lease_rounds > SPOTNIK_PEERS_BACK_REFRESHES))
-        lease_set(peers, begun_ns);
-}
-
 /* The record first, then the look at the genesis: a founder does it the other way round
  * (lookout.h). */
 static void keep_directory(struct spotnik_peers *peers)
@@ -192,7 +134,7 @@ static void keep_directory(struct spotnik_peers *peers)
     uint64_t begun_ns = spotnik_clock_boot_ns();
     spotnik_job_status status;
     struct spotnik_record by;
-    int rc = spotnik_peers_record_refresh(peers);
+    (void)spotnik_peers_record_refresh(peers); /* the warning says what went wrong */
     spotnik_engine_status(peers->engine, &status);
     int guard = status.view_epoch > 0 && !spotnik_peers_refounds(peers)
                     ? spotnik_genesis_guard(peers, &status, &by)
@@ -201,16 +143,7 @@ static void keep_directory(struct spotnik_peers *peers)
         superseded(peers, &status, &by);
         return;
     }
-    if (peers->lease) {
-        lease_renew(peers, begun_ns, rc == 0 && guard == 0);
-        barred_tell(peers, rc, guard);
-    } else {
-        spotnik_engine_looked(peers->engine, begun_ns, peers->times.stale_ns);
-    }
-    if (rc == 0) {
-        sweep(peers, &status);
-        witness_keep(peers);
-    }
+    spotnik_engine_looked(peers->engine, begun_ns, peers->times.stale_ns);
     if (!status.parked)
         spotnik_peers_unparked(peers);
     else if (spotnik_peers_is_over(peers))
@@ -262,7 +195,6 @@ static void advise(struct spotnik_peers *peers)
 
 int spotnik_peers_keeper_start(struct spotnik_peers *peers)
 {
-    uint64_t begun_ns = spotnik_clock_boot_ns();
     int rc = peers->spec.is_directory ? spotnik_peers_record_refresh(peers) : 0;
     if (rc != 0) {
         errno = -rc;
@@ -272,8 +204,6 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
             peers->spec.directory);
     }
     advise(peers);
-    if (peers->lease)
-        lease_set(peers, begun_ns);
     peers->keeping = true;
     spotnik_peers_here_add(peers);
     rc = peers->spec.is_directory ? spotnik_witness_start(peers) : 0;

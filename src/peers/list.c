@@ -2,8 +2,7 @@
 /* One round of the search in a list of addresses. Join a process that is in a view; else elect a
  * founder among the listed processes, by the votes of all of them. Only the processes of a job
  * remember that it was founded. We ask those that are listed; those that are not listed ask us
- * (announce). So a part of the list founds nothing, unless the user says "majority:" (before
- * addresses or names).
+ * (announce). So a part of the list founds nothing.
  *
  * A vote binds until the process it was given to has been replaced at its address, or has itself
  * voted for another. A process that votes for another withdraws, and does not found. So two
@@ -143,8 +142,7 @@ static bool callers_ask(struct spotnik_peers_search *search)
 
 static bool is_enough(const struct spotnik_peers_search *search, uint32_t count)
 {
-    const struct spotnik_peers_spec *spec = &search->peers->spec;
-    return spec->majority ? 2 * count > spec->count : count == spec->count;
+    return count == search->peers->spec.count;
 }
 
 /* May we vote again? The process that we voted for has been replaced, or has withdrawn. */
@@ -198,15 +196,10 @@ static void vote(struct spotnik_peers_search *search, const struct poll *poll,
 static void votes_say(struct spotnik_peers_search *search, const struct poll *poll)
 {
     const struct spotnik_peers_spec *spec = &search->peers->spec;
-    if (!is_enough(search, poll->up) && spec->majority)
-        spotnik_peers_say(
-            search, "%u of %u listed processes are up: a new job needs more than half of them",
-            poll->up, spec->count);
-    else if (!is_enough(search, poll->up))
+    if (!is_enough(search, poll->up))
         spotnik_peers_say(search,
                           "%u of %u listed processes are up: a new job needs all of them, since "
-                          "one that is not up may "
-                          "be in a job (SPOTNIK_PEERS=majority:... allows it to more than half)",
+                          "one that is not up may be in a job",
                           poll->up, spec->count);
     else if (poll->own == spec->count)
         spotnik_peers_say(search, "the listed processes have not formed the job yet");

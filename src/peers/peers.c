@@ -57,12 +57,11 @@ static int folder_read(struct spotnik_peers *peers)
     const char *text = getenv("SPOTNIK_FOLDER");
     if (text == NULL || *text == '\0')
         return 0;
-    peers->lease = strcmp(text, "lease") == 0 || strcmp(text, "lease,witness") == 0;
-    peers->witness = strcmp(text, "witness") == 0 || strcmp(text, "lease,witness") == 0;
-    if (!peers->lease && !peers->witness)
+    peers->witness = strcmp(text, "witness") == 0;
+    if (!peers->witness)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_FOLDER is \"%.40s\"; it must be lease, witness or "
-                                    "lease,witness, or not be set",
+                                    "SPOTNIK_FOLDER is \"%.40s\"; it must be witness, or not be "
+                                    "set",
                                     text);
     if (!peers->spec.is_directory)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
@@ -165,8 +164,7 @@ bool spotnik_peers_is_youngest(struct spotnik_peers *peers)
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)
 {
     pthread_mutex_lock(&peers->lock);
-    const char *said = peers->barred[0] != '\0'    ? peers->barred
-                       : peers->warning[0] != '\0' ? peers->warning
+    const char *said = peers->warning[0] != '\0'   ? peers->warning
                        : peers->waiting[0] != '\0' ? peers->waiting
                                                    : peers->advice;
     snprintf(text, size, "%s", said);

@@ -56,8 +56,6 @@ int spotnik_peers_spec_parse(const char *text, const uint8_t *own,
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
         return directory_parse(text + 5, ret_spec);
-    ret_spec->majority = strncmp(text, "majority:", 9) == 0;
-    text += ret_spec->majority ? 9 : 0;
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
     if (strncmp(text, "hosts:", 6) == 0)

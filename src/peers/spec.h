@@ -15,9 +15,6 @@
 struct spotnik_peers_spec {
     bool is_directory;
     char directory[PATH_MAX - 128]; /* room for the names of files in it */
-    /* "majority:" before a list or names: more than half of them may found; else all of them must
-     * be up */
-    bool majority;
     uint32_t count;
     struct spotnik_member listed[SPOTNIK_PEERS_LISTED_MAX]; /* ids are none */
     /* dns.h; name_count 0: addresses, not names */

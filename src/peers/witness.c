@@ -157,18 +157,6 @@ bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epo
     return is_there(target);
 }
 
-static void touch(const char *path, uint64_t epoch, void *context)
-{
-    (void)epoch, (void)context;
-    (void)!utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
-}
-
-void spotnik_witness_keep(const char *directory, uint64_t founding)
-{
-    if (founding & 1)
-        each_named(directory, founding, touch, NULL);
-}
-
 static void take_away(const char *path, uint64_t epoch, void *context)
 {
     (void)epoch, (void)context;

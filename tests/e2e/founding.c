@@ -17,8 +17,6 @@
  *             with its own state
  *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it
  *             goes on after T, not from its memory but from the checkpoint, which is newer
- *   lease     (SPOTNIK_FOLDER) members commit nothing when the folder has been away for T, and go
- *             on when it is back
  *
  *     e2e-founding WORKER [only=0: all, 1: genesis, ...] */
 #include <glob.h>
@@ -462,38 +460,11 @@ static void orphan(const char *worker)
     finish(&cluster);
 }
 
-static void lease(const char *worker)
-{
-    static struct cluster cluster;
-
-    begin(&cluster, worker, 2);
-    setenv("SPOTNIK_FOLDER", "lease", 1);
-    cluster_start(&cluster, 0);
-    cluster_start(&cluster, 1);
-    go_on(&cluster, 2, "two members");
-    if (shell("mv %s %s.away", cluster.peers, cluster.peers))
-        cluster_fail(&cluster, "the folder cannot be moved");
-    uint64_t before = cluster_step(&cluster);
-    cluster_spend(&cluster, STALE_MS * SPOTNIK_MS);
-    uint64_t at_end = cluster_step(&cluster);
-    cluster_spend(&cluster, 2 * SPOTNIK_S);
-    if (at_end == before || cluster_step(&cluster) > at_end + 1) /* one may have been told late */
-        cluster_fail(&cluster, "steps %" PRIu64 " before, %" PRIu64 " after T, %" PRIu64 " later",
-                     before, at_end, cluster_step(&cluster));
-    if (shell("mv %s.away %s", cluster.peers, cluster.peers))
-        cluster_fail(&cluster, "the folder cannot be moved back");
-    go_on(&cluster, 2, "both to go on");
-    printf("lease: %" PRIu64 " steps in T without the folder, then none; both go on with it\n",
-           at_end - before);
-    unsetenv("SPOTNIK_FOLDER");
-    finish(&cluster);
-}
-
 int main(int argc, char **argv)
 {
     static void (*const scenario[])(const char *worker) = { genesis,   reject, list,
                                                             outsiders, power,  pair,
-                                                            cleaned,   orphan, lease };
+                                                            cleaned,   orphan };
     uint64_t only = cluster_argument(argc, argv, "only", 0);
     char text[16];
 

@@ -4,7 +4,6 @@
   names       a list of names, where each host calls itself 127.0.1.1, and all have an IPv6 address, too, where
               nobody listens: they found one job
   forced      an operator forces both halves of a pair to go on: one does, the other ends with SPOTNIK_ERR_LINEAGE
-  hanging     with a lease, the folder hangs: no step is committed, and the status says why; all go on afterwards
   signals     programs block a signal once they have joined, and get it: none ends, and the others' losses are noticed
   tight       packets above 576 bytes vanish between two hosts: they find segments that pass
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
@@ -17,14 +16,11 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, SPOTNIK, STALE_MS, Worker, World, ip
 from neighbours_hostile import between, one_job
 from neighbours_losses import complete
-from neighbours_odd import has_disk
 from neighbours_paths import as_on_a_cable, status
 
 STALE_S = STALE_MS / 1000
@@ -79,40 +75,6 @@ def forced(world: World) -> None:
         world.fail(f"it ended with {ended.errors}")
     world.hosts.undo(rules)
     world.go_on([staying, world.start(2)])
-
-
-def hanging(world: World) -> None:
-    """Whoever waits for such a folder cannot be killed, so it is let go however this ends."""
-    if not has_disk(world):
-        return
-    (world.peers / "fresh").touch()
-    world.more = {"SPOTNIK_FOLDER": "lease"}
-    thaw = ["fsfreeze", "-u", str(world.peers)]
-    late = threading.Timer(60, subprocess.run, [thaw])
-    try:
-        members = [world.start(0), world.start(1)]
-        world.go_on(members)
-        late.start()
-        subprocess.run(["fsfreeze", "-f", str(world.peers)], check=True)
-        for host in (0, 1):
-            world.until("its status to say so", lambda host=host: "does not answer" in status(world, host))  # type: ignore[misc]
-        newcomer = world.start(2)
-        time.sleep(STALE_S / 4)  # pipes bring what was committed before: a late line fails the test, and hides nothing
-        step = max(w.step for w in members)
-        time.sleep(STALE_S / 2)  # the claim is about this time: no step is made in it
-        if any(w.step > step for w in members) or newcomer.step:
-            world.fail("a step was committed")
-        subprocess.run(thaw, check=True)
-        world.go_on([*members, newcomer])
-        if any("no step" in status(world, host) for host in (0, 1)):
-            world.fail("the status still says so")
-        one_job(world, "a folder that hangs")
-        world.end()
-    finally:
-        late.cancel()
-        subprocess.run(thaw, check=False, capture_output=True)
-        world.end()
-        subprocess.run(["umount", "-l", str(world.peers)], check=True)
 
 
 def wandering(world: World) -> None:
@@ -170,4 +132,4 @@ def tight(world: World) -> None:
     world.hosts.undo(rules)
 
 
-COMMON = (names, forced, hanging, signals, tight, wandering)
+COMMON = (names, forced, signals, tight, wandering)

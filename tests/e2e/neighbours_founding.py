@@ -14,7 +14,6 @@
   readonly    the folder's file system turns read-only: members go on, a newcomer founds nothing,
               and joins when it can be written
   restored    the folder is put back as it was when the job began: newcomers join the live job
-  hairpin     in `majority:` one listed address leads back to the asker: its echo is no vote
   junk        records that are directories, links and FIFOs delay the founding for T, no longer
   kinds       a folder that may not rename atomically (ramfs) has no witness, unless a user vouches
               for it; of two machines the one that is left goes on all the same"""
@@ -209,21 +208,6 @@ def restored(world: World) -> None:
         world.fail(f"foundings: {world.foundings()}")
 
 
-def hairpin(world: World) -> None:
-    at = [f"{world.hosts.address(host)}:{PORT}" for host in range(3)]
-    virtual = "10.79.0.99"
-    world.spec = f"majority:{at[0]},{virtual}:{PORT},{at[2]}"
-    nat = ["-t", "nat", "-A", "OUTPUT", "-p", "tcp", "-d", virtual, "-j", "DNAT", "--to-destination", at[0]]
-    world.hosts.iptables(0, *nat)
-    ip("-n", world.hosts.netns(0), "route", "add", f"{virtual}/32", "dev", "eth0", check=False)
-    asker = world.start(0)
-    time.sleep(2 * STALE_MS / 1000)  # the claim is that it founds nothing in twice T: that time has to pass
-    if asker.step or asker.process.poll() is not None:
-        world.fail("it took its own echo for another's vote, or gave up")
-    other = world.start(2)
-    world.go_on([asker, other])
-
-
 def junk(world: World) -> None:
     (world.peers / "fresh").unlink()
     (world.peers / f"member-{1:032x}").mkdir()
@@ -266,4 +250,4 @@ def kinds(world: World) -> None:
         subprocess.run(["umount", "-l", str(world.peers)], check=True)
 
 
-FOUNDING = (own, twins, containers, prohibited, replaced, readonly, restored, hairpin, junk, kinds)
+FOUNDING = (own, twins, containers, prohibited, replaced, readonly, restored, junk, kinds)

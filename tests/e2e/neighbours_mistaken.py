@@ -3,8 +3,7 @@
 
   clones        two hosts were resumed from one snapshot of memory, so they have one boot id: a newcomer on the
                 one founds nothing beside a member on the other, both train, and a broken path is a broken path
-  clock         the clocks of hosts jump by hours, forward and back: members go on, with and without a lease;
-                a newcomer that reaches nobody founds nothing
+  clock         the clocks of hosts jump by hours, forward and back: members go on, and a newcomer that reaches nobody founds nothing
   sleeper       a member is stopped for longer than T, the others lose power meanwhile and the job is founded
                 anew: when it goes on it is in, or it ends and says why
   idle          firewalls forget connections that say nothing for a second, silently or with a reset, and one
@@ -12,8 +11,6 @@
   kept          firewalls forget connections that say nothing for 20 s: those of five idle links are kept
   late_mount    a newcomer starts before its folder is mounted, and founds in the empty place: when it is
                 mounted the newcomer stops, and the job goes on
-  barred        with a lease, half a genesis of a higher number appears: no step is committed, the status of each
-                member names the file, and when it is gone members go on
   exchanged     two hosts of five exchange their addresses: the others go on, and the two come back or end
   conflict      a stranger's machine takes the address of one of four members and answers for it: the others
                 go on, and the member comes back or ends
@@ -85,35 +82,32 @@ def clones(world: World) -> None:
 
 
 def clock(world: World) -> None:
-    for number, how in enumerate(({}, {"SPOTNIK_FOLDER": "lease"})):
-        job = World(world.hosts, world.root, f"clock-{number}")
-        off = [job.root / f"off-{host}" for host in range(4)]
+    off = [world.root / f"off-{host}" for host in range(4)]
 
-        def start(host: int, job: World = job, off: list[Path] = off, how: dict[str, str] = how) -> Worker:
-            return job.start(host, PRETEND_CLOCK=str(off[host]), **MORE, **how)
+    def start(host: int) -> Worker:
+        return world.start(host, PRETEND_CLOCK=str(off[host]), **MORE)
 
-        members = [start(0), start(1)]
-        job.go_on(members)
-        off[0].write_text("18000")
-        off[1].write_text("-18000")
-        off[2].write_text("86400")
-        off[3].write_text("-86400")
-        members.append(start(2))
-        took = job.go_on(members)
-        for source in range(3):
-            job.hosts.drop(3, source)
-        newcomer = start(3)
-        job.waits(newcomer, members, 2 * STALE_S)
-        for host, jump in ((0, "-18000"), (1, "18000"), (2, "0"), (0, "86400")):
-            off[host].write_text(jump)
-            job.go_on(members)
-        job.hosts.undo(list(job.hosts.rules))
-        job.go_on([*members, newcomer])
-        one_job(job, "clocks that jump")
-        if job.exclusions():
-            job.fail("somebody was excluded")
-        print(f"    {how or 'no lease'}: a newcomer from another day is in after {took:.1f} s, nobody excluded")
-        job.end()
+    members = [start(0), start(1)]
+    world.go_on(members)
+    off[0].write_text("18000")
+    off[1].write_text("-18000")
+    off[2].write_text("86400")
+    off[3].write_text("-86400")
+    members.append(start(2))
+    took = world.go_on(members)
+    for source in range(3):
+        world.hosts.drop(3, source)
+    newcomer = start(3)
+    world.waits(newcomer, members, 2 * STALE_S)
+    for host, jump in ((0, "-18000"), (1, "18000"), (2, "0"), (0, "86400")):
+        off[host].write_text(jump)
+        world.go_on(members)
+    world.hosts.undo(list(world.hosts.rules))
+    world.go_on([*members, newcomer])
+    one_job(world, "clocks that jump")
+    if world.exclusions():
+        world.fail("somebody was excluded")
+    print(f"    a newcomer from another day is in after {took:.1f} s, nobody excluded")
 
 
 # ---- time
@@ -275,22 +269,6 @@ def one_folder(world: World) -> None:
     another.end()
 
 
-def barred(world: World) -> None:
-    world.more = {"SPOTNIK_FOLDER": "lease"}
-    members = [world.start(0), world.start(1)]
-    world.go_on(members)
-    half = world.peers / "genesis-2"
-    half.write_bytes((world.peers / "genesis-1").read_bytes()[:20])
-    for host in (0, 1):
-        took = world.until("its status to say so", lambda host=host: str(half) in status(world, host))  # type: ignore[misc]
-    print(f"    told after {took:.1f} s")
-    half.unlink()
-    took = world.go_on(members)
-    if any("lease" in status(world, host) for host in (0, 1)):
-        world.fail("its status still says so")
-    print(f"    members go on {took:.1f} s after it is gone")
-
-
 # ---- addresses
 
 
@@ -363,7 +341,7 @@ def sixes(world: World) -> None:
         one_job(world, "IPv6 alone")
         world.end()
         world.digests = {}
-        world.spec = f"majority:{','.join(f'[fd79::{host + 1}]:{PORT}' for host in range(3))}"
+        world.spec = ",".join(f"[fd79::{host + 1}]:{PORT}" for host in range(3))
         listed = [start(host) for host in range(3)]
         world.go_on(listed)
     finally:
@@ -373,4 +351,4 @@ def sixes(world: World) -> None:
             readdress(world, host, world.hosts.address(host))
 
 
-MISTAKEN = (clones, clock, sleeper, idle, kept, late_mount, one_folder, barred, exchanged, conflict, sixes)
+MISTAKEN = (clones, clock, sleeper, idle, kept, late_mount, one_folder, exchanged, conflict, sixes)

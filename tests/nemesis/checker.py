@@ -30,7 +30,7 @@ Fact = dict[str, Any]
 CAUSE_NS = 180 * SECOND
 DEATHS = {"kill", "poweroff", "total", "leave", "stop", "stop_long"}
 NETWORK = {"cut", "one_way", "partition", "loss", "narrow", "reject", "proxy", "poweroff", "stop", "stop_long"}
-FOLDER = {"clean", "tear", "hide", "away"}
+FOLDER = {"tear", "hide", "away"}
 # Error: what must have been done for it to be documented. The numbers are those of spotnik.h.
 DOCUMENTED = {
     -100: ("found nobody", DEATHS | NETWORK | FOLDER),

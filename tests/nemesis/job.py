@@ -230,12 +230,6 @@ class Job:
         found = sorted((self.folder / "peers").glob(names))
         return self.random.choice(found) if found else None
 
-    def do_clean(self, fault: Fault) -> None:
-        for _ in range(fault.count):
-            path = self.record("[mg]e*-*")
-            if path:
-                path.unlink(missing_ok=True)
-
     def do_tear(self, fault: Fault) -> None:
         path = self.record("member-*")
         if path:

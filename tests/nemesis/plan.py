@@ -25,13 +25,12 @@ KINDS: dict[str, tuple[int, tuple[float, float]]] = {
     "narrow": (2, (0.5, 6)),  # packets above 1280 bytes vanish
     "reject": (2, (0.3, 4)),  # a firewall that refuses in the name of the host behind it
     "proxy": (3, (0, 0)),  # the proxy between two hosts starts again; worlds with proxies only
-    "clean": (2, (0, 0)),  # a cleaner takes records, or a genesis
     "tear": (2, (0, 0)),
     "hide": (2, (0, 0)),  # a record that cannot be read
     "away": (2, (0.5, 8)),  # the folder is away for one host
     "total": (1, (0, 0)),  # everybody dies at one instant
 }
-FOLDER_KINDS = {"clean", "tear", "hide", "away"}
+FOLDER_KINDS = {"tear", "hide", "away"}
 PORT = 4100
 
 
@@ -71,7 +70,7 @@ def draw_world(seed: int) -> World:
     places = [host for host in range(hosts) for _ in range(random_.choice([1, 1, 1, 2]))]
     kinds = [kind for kind in KINDS if kind not in ("kill", "join")]
     peers = random_.choice(["file", "file", "file", "list"])
-    folder = random_.choice(["witness", "witness", "", "lease,witness"])
+    folder = random_.choice(["witness", "witness", ""])
     return World(
         seed=seed,
         hosts=hosts,

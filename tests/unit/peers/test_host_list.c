@@ -83,20 +83,6 @@ static void names(void **state)
     assert_int_equal(spec.port, SPOTNIK_DNS_PORT);
 }
 
-/* As for addresses: only who asks for it by name begins without some of the names. */
-static void majorities(void **state)
-{
-    (void)state;
-    assert_int_equal(spotnik_peers_spec_parse("dns://train-[0-3].train", NULL, &spec), 0);
-    assert_false(spec.majority);
-    assert_int_equal(spotnik_peers_spec_parse("majority:dns://train-[0-3].train:7000", NULL, &spec),
-                     0);
-    assert_true(spec.majority);
-    assert_int_equal(spec.count, 4);
-    assert_int_equal(spec.port, 7000);
-    assert_string_equal(spec.name[3], "train-3.train");
-}
-
 /* .invalid never has an address, by the rules of the DNS; localhost has, by those of hosts
  * files. */
 static void missing(void **state)
@@ -236,7 +222,6 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(lists),     cmocka_unit_test(refused),
                                         cmocka_unit_test(odd_files), cmocka_unit_test(families),
                                         cmocka_unit_test(names),     cmocka_unit_test(missing),
-                                        cmocka_unit_test(files),     cmocka_unit_test(majorities),
-                                        cmocka_unit_test(slots) };
+                                        cmocka_unit_test(slots),     cmocka_unit_test(files) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

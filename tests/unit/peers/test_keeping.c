@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: a member goes on only while its place in the directory is its own: a younger founding ends
- * it, and where commits need the lease they wait for the directory. What it writes there goes where
- * it should and nowhere else. */
+ * it, and one that was away for long looks before it commits. What it writes there goes where it
+ * should and nowhere else. */
 #include "engine/inside.h"
 #include "meeting.h"
 
@@ -49,7 +49,7 @@ static void a_younger_genesis_ends_us(void **state)
     seeker_close(&member);
 }
 
-/* ---- the lease ---- */
+/* ---- commits ---- */
 
 static uint64_t boot_ns(void)
 {
@@ -64,36 +64,6 @@ static void alone_open(struct seeker *member)
     seeker_open(member, 1, 0);
     spotnik_engine_found(member->engine, NULL, NULL);
     spotnik_engine_patience_set(member->engine, SECOND / 10);
-}
-
-static void *lease_renew(void *context)
-{
-    struct seeker *member = context;
-    nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
-    spotnik_engine_lease_set(member->engine, boot_ns() + 3600 * SECOND);
-    return NULL;
-}
-
-/* Nothing is committed without it; what was complete meanwhile is committed when it comes. */
-static void commits_need_the_lease(void **state)
-{
-    (void)state;
-    struct seeker member;
-    spotnik_step step;
-    pthread_t renewer;
-    alone_open(&member);
-    spotnik_engine_lease_set(member.engine, boot_ns() + 3600 * SECOND);
-    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
-    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
-    spotnik_engine_lease_set(member.engine, boot_ns() - 1);
-    assert_true(spotnik_engine_is_barred(member.engine));
-    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
-    assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
-    spotnik_engine_patience_set(member.engine, 0);
-    assert_int_equal(pthread_create(&renewer, NULL, lease_renew, &member), 0);
-    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
-    pthread_join(renewer, NULL);
-    spotnik_engine_free(member.engine, true);
 }
 
 /* Stopped for longer than others wait: nothing is committed before a look that began after that. */
@@ -149,40 +119,21 @@ static void one_that_was_parked_for_long_looks_first(void **state)
     spotnik_engine_free(member.engine, true);
 }
 
-/* While the directory cannot be written the lease runs out, and comes back with the directory. */
-static void the_lease_follows_the_directory(void **state)
+/* ---- the door of the directory ---- */
+
+static void the_folder_option_is_checked(void **state)
 {
     (void)state;
     struct seeker member;
-    char moved[80];
-    setenv("SPOTNIK_FOLDER", "lease", 1);
-    founder_start(&member, 1);
-    assert_false(spotnik_engine_is_barred(member.engine));
-    snprintf(moved, sizeof moved, "%s.moved", directory);
-    assert_int_equal(rename(directory, moved), 0);
-    uint64_t begun_ns = spotnik_peers_clock_ns();
-    while (!spotnik_engine_is_barred(member.engine))
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    assert_in_range(spotnik_peers_clock_ns() - begun_ns, 0, STALE_NS + SECOND);
-    uint64_t back_ns = spotnik_peers_clock_ns();
-    assert_int_equal(rename(moved, directory), 0);
-    while (spotnik_engine_is_barred(member.engine))
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    /* others may have founded, and their genesis may be away: it is back in three looks */
-    assert_true(spotnik_peers_clock_ns() - back_ns
-                >= SPOTNIK_PEERS_BACK_REFRESHES * member.peers->times.refresh_ns);
-    seeker_close(&member);
-    setenv("SPOTNIK_FOLDER", "least", 1);
-    seeker_open(&member, 2, 0);
+    seeker_open(&member, 1, 0);
+    setenv("SPOTNIK_FOLDER", "wetness", 1);
     assert_int_equal(spotnik_peers_new(spec, member.engine, &member.peers), SPOTNIK_ERR_ARGUMENT);
-    setenv("SPOTNIK_FOLDER", "lease", 1);
+    setenv("SPOTNIK_FOLDER", "witness", 1);
     assert_int_equal(spotnik_peers_new("127.0.0.1:1", member.engine, &member.peers),
                      SPOTNIK_ERR_ARGUMENT);
     unsetenv("SPOTNIK_FOLDER");
     spotnik_engine_free(member.engine, true);
 }
-
-/* ---- the door of the directory ---- */
 
 /* A link where our record is being written would have us write wherever it leads. */
 static void records_follow_no_link(void **state)
@@ -225,10 +176,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
-        cmocka_unit_test(commits_need_the_lease),
         cmocka_unit_test(one_that_was_stopped_looks_first),
         cmocka_unit_test(one_that_was_parked_for_long_looks_first),
-        cmocka_unit_test_setup_teardown(the_lease_follows_the_directory, directory_make,
+        cmocka_unit_test_setup_teardown(the_folder_option_is_checked, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(records_follow_no_link, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, directory_make,

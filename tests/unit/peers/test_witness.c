@@ -108,7 +108,7 @@ static void test_many_at_once(void **state)
     assert_true(all > 0);
 }
 
-/* Claim: a file that a cleaner took away, one of another founding, and a folder of the same name
+/* Claim: a file that was removed, one of another founding, and a folder of the same name
  * that is not the same folder name nobody. */
 static void test_not_there(void **state)
 {
@@ -122,22 +122,6 @@ static void test_not_there(void **state)
     assert_false(spotnik_witness_take("/tmp/spotnik-no-such-folder", FOUNDING, 1, id_of(1)));
 }
 
-/* Claim: it is kept young, and stays what it is. */
-static void test_kept_young(void **state)
-{
-    char path[200];
-    struct stat facts;
-    struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
-    (void)state;
-    found();
-    snprintf(path, sizeof path, "%s/witness-%016llx.0.%016llx%016llx", directory,
-             (unsigned long long)FOUNDING, 7ULL, 1ULL);
-    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
-    spotnik_witness_keep(directory, FOUNDING);
-    assert_int_equal(stat(path, &facts), 0);
-    assert_true(facts.st_mtim.tv_sec > 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,7 +129,6 @@ int main(void)
                                         directories_remove),
         cmocka_unit_test_setup_teardown(test_many_at_once, directories_make, directories_remove),
         cmocka_unit_test_setup_teardown(test_not_there, directories_make, directories_remove),
-        cmocka_unit_test_setup_teardown(test_kept_young, directories_make, directories_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
