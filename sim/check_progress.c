@@ -46,21 +46,9 @@ static bool only_unserved(struct sim_world *world, const struct fact_view *view)
     return true;
 }
 
-/* A member that was never met may be of an older version, which goes by the smallest id. */
-static bool has_met_all(struct sim_world *world, const struct fact_view *view, uint32_t member)
-{
-    for (uint32_t i = 0; i < view->size; i++)
-        if (view->member[i] != member
-            && !(world->facts->process[member].met >> view->member[i] & 1))
-            return false;
-    return true;
-}
-
-/* It lives, and has or can have the witness for this view, and knows that no member uses another
- * rule. A member that took the witness, and lost the answer before a cleaner took the file, will
- * never know. */
-static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member,
-                         uint32_t smallest)
+/* It lives, and has or can have the witness for this view. A member that took the witness, and
+ * lost the answer before a cleaner took the file, will never know. */
+static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member)
 {
     uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);
     bool told = world->process[member]->named_epoch == view->epoch;
@@ -69,8 +57,7 @@ static bool can_be_named(struct sim_world *world, const struct fact_view *view, 
     bool free = owner == SIM_NOBODY && world->witness.epoch < view->epoch
                 && spotnik_sim_witness_reaches(world, world->process[member]);
 
-    return sim_live(world->process[member]) && (knows || free)
-           && (sim_live(world->process[smallest]) || has_met_all(world, view, member));
+    return sim_live(world->process[member]) && (knows || free);
 }
 
 /* Half of a view lives: can it go on? A witness that nobody can reach, or that names a dead member
@@ -80,7 +67,7 @@ static bool tie_possible(struct sim_world *world, const struct fact_view *view, 
     if (!world->options.witnessed)
         return sim_live(world->process[smallest]);
     for (uint32_t i = 0; i < view->size; i++)
-        if (can_be_named(world, view, view->member[i], smallest))
+        if (can_be_named(world, view, view->member[i]))
             return true;
     return false;
 }

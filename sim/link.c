@@ -119,7 +119,6 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
     if (kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED)
         event.ended = (struct spotnik_event_ended){ member, proof };
     if (kind == SPOTNIK_EVENT_LINK_UP) {
-        event.link_up = (struct spotnik_event_link_up){ .peer = member };
         process->dial[peer] = 0;
         spotnik_check_unheard(world, process, peer);
     }

@@ -120,7 +120,6 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
         .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size
     };
     view->flat = world->options.flat;
-    view->tree = size > world->options.limits.tree_members;
     view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .born_ms = 1 };
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);

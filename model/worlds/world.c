@@ -120,8 +120,8 @@ static bool take_frame(uint32_t from, uint32_t to)
 static void link_up(uint32_t a, uint32_t b)
 {
     world.up[a][b] = world.node[a].linked[b] = true;
-    member_hears(a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
-                                            .link_up = { world_member(b), 0 } });
+    member_hears(a,
+                 (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = world_member(b) });
 }
 
 static void answer(uint32_t a, uint32_t b)

@@ -75,23 +75,11 @@ static int place(const char *text, struct spotnik_member *self)
     return 0;
 }
 
-/* SPOTNIK_WIRE: speak no newer wire version than this. Members negotiate the version by themselves;
- * in tests a member of this build stands for one that has not been upgraded. */
-static uint16_t speech(void)
-{
-    const char *newest = getenv("SPOTNIK_WIRE");
-    unsigned long version = newest ? strtoul(newest, NULL, 10) : 0;
-
-    return version >= SPOTNIK_WIRE_OLDEST && version <= SPOTNIK_WIRE_VERSION ? (uint16_t)version
-                                                                             : 0;
-}
-
 /* A job of one has a key that nobody else has. */
 static int fill(const spotnik_config *config, struct spotnik_credentials *credentials)
 {
     spotnik_job_hash(config->job_name, credentials->job);
     credentials->self.host = host_part(host_id());
-    credentials->speech = speech();
     int rc = spotnik_key_random(&credentials->self.id, sizeof credentials->self.id);
 
     if (!rc)

@@ -33,8 +33,8 @@ struct spotnik_outgoing {
     /* NULL: zeros; the frame is of an older epoch, and its receiver drops it */
     const uint8_t *payload;
     uint8_t stamp[SPOTNIK_STAMP_BYTES];
-    size_t payload_bytes, stamp_bytes; /* no stamp: its reader speaks an older version */
-    size_t sent;                       /* of prefix, payload and stamp together */
+    size_t payload_bytes;
+    size_t sent; /* of prefix, payload and stamp together */
 };
 
 /* One connection of a lane. */
@@ -58,7 +58,6 @@ struct spotnik_lane {
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn;              /* of the next frame */
-    uint8_t speech;                         /* wire version of the peer */
     uint64_t redial_ns;                     /* NEVER: not due */
     /* lane_watch.c: next look; since when it is not up; since when the link is asked, 0: it is
      * not */

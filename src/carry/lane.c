@@ -28,7 +28,7 @@ static const uint8_t zeros[65536];
 
 static size_t frame_bytes(const struct spotnik_outgoing *frame)
 {
-    return sizeof frame->prefix + frame->payload_bytes + frame->stamp_bytes;
+    return sizeof frame->prefix + frame->payload_bytes + sizeof frame->stamp;
 }
 
 static void close_sockets(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
@@ -87,7 +87,6 @@ static bool adopt(struct spotnik_carriage *carriage, struct spotnik_lane *lane, 
     lane->first.up = true;
     lane->first.socket.writable = true;
     lane->turn_epoch = 0;
-    lane->speech = spotnik_speech_of(carriage->links, lane->peer.id);
     memcpy(lane->name, name, sizeof lane->name);
     spotnik_widen_begin(carriage, lane);
     return true;
@@ -235,13 +234,6 @@ static uint64_t turn_next(struct spotnik_lane *lane, uint64_t epoch)
     return lane->turn++;
 }
 
-static void frame_stamp(const struct spotnik_lane *lane, uint64_t epoch, uint64_t turn,
-                        struct spotnik_outgoing *frame)
-{
-    frame->stamp_bytes = lane->speech >= SPOTNIK_SPEECH_STAMPS ? SPOTNIK_STAMP_BYTES : 0;
-    spotnik_stamp_encode(lane->name, epoch, turn, frame->stamp);
-}
-
 static void frame_make(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
                        const struct spotnik_transfer *transfer, struct spotnik_outgoing *frame)
 {
@@ -261,8 +253,7 @@ static void frame_make(struct spotnik_carriage *carriage, struct spotnik_lane *l
     SPOTNIK_ASSERT(bytes == 0 || source != NULL);
     uint64_t turn = turn_next(lane, header->epoch);
     spotnik_data_encode(header, turn, (uint32_t)bytes, frame->prefix);
-    spotnik_frame_version_set(frame->prefix, lane->speech);
-    frame_stamp(lane, header->epoch, turn, frame);
+    spotnik_stamp_encode(lane->name, header->epoch, turn, frame->stamp);
     frame->payload = bytes > 0 ? source + transfer->offset * one : NULL;
     frame->payload_bytes = bytes;
     frame->sent = 0;
@@ -322,7 +313,7 @@ static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piec
         count += zero_pieces(frame, piece + count, room - count);
     if (count < room)
         count +=
-            part_piece(frame, prefix + payload, frame->stamp, frame->stamp_bytes, piece + count);
+            part_piece(frame, prefix + payload, frame->stamp, sizeof frame->stamp, piece + count);
     return count;
 }
 

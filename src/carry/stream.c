@@ -220,7 +220,7 @@ static bool prefix_take(struct spotnik_carriage *carriage, struct spotnik_stream
     if (spotnik_frame_decode(prefix, carriage->limits, &frame) != 0
         || spotnik_data_decode(prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
         return false;
-    stream->stamp_bytes = frame.version >= SPOTNIK_SPEECH_STAMPS ? SPOTNIK_STAMP_BYTES : 0;
+    stream->stamp_bytes = SPOTNIK_STAMP_BYTES;
     stream->bytes = bytes;
     stream->have = 0;
     stream->frame_turn = frame.turn;

@@ -39,16 +39,7 @@
 #include "ring/ring.h"
 #include "ring/tree.h"
 
-#define SPOTNIK_SPEECH_CLAIMS 6  /* the first wire version that has CLAIM, */
-#define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
-#define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
-#define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, and witnesses of ties, */
-#define SPOTNIK_SPEECH_BRIEF 8   /* brief tokens and proposals, */
-#define SPOTNIK_SPEECH_STAMPS 9  /* stamps behind chunks of data, */
-#define SPOTNIK_SPEECH_TREES 10  /* passes by a tree, */
-#define SPOTNIK_SPEECH_NEWEST 10 /* of a link that says none, */
-#define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
-#define SPOTNIK_BUCKETS_MAX 258  /* 0..255 are the caller's */
+#define SPOTNIK_BUCKETS_MAX 258 /* 0..255 are the caller's */
 /* the library's own: numbers that all members decide by (src/api/agreed.h) */
 #define SPOTNIK_BUCKET_AGREED 256
 #define SPOTNIK_BUCKET_BARRIER 257
@@ -69,7 +60,7 @@ struct spotnik_limits {
     uint64_t enter_wait_ns; /* wait of a view change for a joiner that is a step behind */
     /* in larger views RECONCILE, ACCEPT and RESTART say only what differs */
     uint32_t brief_members;
-    /* in larger views RECONCILE and ACCEPT go up and down a tree, once all members know how */
+    /* in larger views RECONCILE and ACCEPT go up and down a tree */
     uint32_t tree_members;
     bool minority_continues; /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
     /* buckets that do not go round the ring; the same for all members. NULL: none */

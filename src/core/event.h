@@ -20,7 +20,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_RESUME,
     SPOTNIK_EVENT_JOIN, /* join: become a joiner */
     /* links: control links only; a peer is known by its descriptor after the handshake */
-    SPOTNIK_EVENT_LINK_UP,   /* link_up: authenticated both ways, usable */
+    SPOTNIK_EVENT_LINK_UP,   /* peer: authenticated both ways, usable */
     SPOTNIK_EVENT_LINK_DOWN, /* ended: all that the peer said was delivered before */
     /* ended: PROOF_GONE when the host it lived on refuses, or has another member there;
      * PROOF_LIKELY when a process answered and hung up; else PROOF_NONE */
@@ -118,11 +118,6 @@ struct spotnik_event_join {
     uint64_t committed; /* the step whose state was copied; 0: initial state */
 };
 
-struct spotnik_event_link_up {
-    struct spotnik_member peer;
-    uint64_t speech; /* its wire version; 0: the newest */
-};
-
 struct spotnik_event_ended {
     struct spotnik_member peer;
     enum spotnik_proof proof;
@@ -191,7 +186,6 @@ struct spotnik_event {
         struct spotnik_event_resume resume;
         struct spotnik_event_join join;
         struct spotnik_member peer;
-        struct spotnik_event_link_up link_up;
         struct spotnik_event_ended ended;
         struct spotnik_event_death death;
         struct spotnik_event_message message;

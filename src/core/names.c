@@ -73,7 +73,7 @@ const char *spotnik_action_name(enum spotnik_action_kind kind)
 
 static const uint16_t arm_bytes[SPOTNIK_EVENT_KINDS] = {
     [SPOTNIK_EVENT_FOUND] = ARM(found),        [SPOTNIK_EVENT_RESUME] = ARM(resume),
-    [SPOTNIK_EVENT_JOIN] = ARM(join),          [SPOTNIK_EVENT_LINK_UP] = ARM(link_up),
+    [SPOTNIK_EVENT_JOIN] = ARM(join),          [SPOTNIK_EVENT_LINK_UP] = ARM(peer),
     [SPOTNIK_EVENT_LINK_DOWN] = ARM(ended),    [SPOTNIK_EVENT_DIAL_FAILED] = ARM(ended),
     [SPOTNIK_EVENT_DEATH] = ARM(death),        [SPOTNIK_EVENT_MESSAGE] = ARM(message),
     [SPOTNIK_EVENT_LANE_DOWN] = ARM(peer),     [SPOTNIK_EVENT_PATH_DOWN] = ARM(peer),
@@ -90,8 +90,7 @@ size_t spotnik_event_arm_bytes(enum spotnik_event_kind kind)
     return arm_bytes[kind];
 }
 
-_Static_assert(offsetof(struct spotnik_event_link_up, peer) == 0
-                   && offsetof(struct spotnik_event_ended, peer) == 0
+_Static_assert(offsetof(struct spotnik_event_ended, peer) == 0
                    && offsetof(struct spotnik_event_death, peer) == 0
                    && offsetof(struct spotnik_event_message, from) == 0
                    && offsetof(struct spotnik_event_shared, peer) == 0

@@ -154,7 +154,7 @@ void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake
         spotnik_recorder_dump(engine->recorder, "spotnik dump asked", true, ret_line, size);
         return;
     }
-    const char *answer = "does not know this word: it is an older or a newer Spotnik";
+    const char *answer = "does not know this word";
     if (word == SPOTNIK_WORD_STANDS || word == SPOTNIK_WORD_FORK)
         answer = yield_take(engine, argument, word == SPOTNIK_WORD_FORK, shake);
     else if (word == SPOTNIK_WORD_FORCE)

@@ -25,7 +25,6 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
 {
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
-    credentials.speech = spotnik_speech_of(engine->links, peer->id);
     spotnik_presence_get(engine, &credentials.presence);
     int found_bytes = spotnik_openings_segment(engine->links, peer->host);
     spotnik_engine_unlock(engine);

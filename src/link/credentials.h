@@ -14,7 +14,6 @@ struct spotnik_credentials {
     uint8_t key[32];                  /* the job key */
     struct spotnik_member self;       /* address and port as others reach us */
     struct spotnik_presence presence; /* our place in a lineage; for outsiders: none */
-    uint16_t speech; /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
 };
 
 enum spotnik_purpose {

@@ -78,7 +78,8 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd,
         if (rc == 0)
             return 0;
         if (rc != SPOTNIK_SHAKE_AGAIN) {
-            spotnik_error_set("%s %s", name, spotnik_shake_text(shake, rc));
+            char text[SPOTNIK_SHAKE_TEXT];
+            spotnik_error_set("%s %s", name, spotnik_shake_text(shake, rc, text));
             return rc == SPOTNIK_ERR_ARGUMENT ? SPOTNIK_ERR_PEERS : rc;
         }
         short events = shake->out_at < shake->out_size ? POLLOUT : POLLIN;
@@ -88,21 +89,17 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd,
 }
 
 /* Prove the key both ways on a connected socket, which is closed on failure and blocking on
- * success. *speech: the version to speak; an older one to try next, or 0. */
+ * success. */
 static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd,
-                     const struct manner *manner, const struct patience *patience, uint16_t *speech,
+                     const struct manner *manner, const struct patience *patience,
                      struct spotnik_member *ret_peer)
 {
-    struct spotnik_credentials spoken = *credentials;
     struct spotnik_shake shake;
-    spoken.speech = *speech;
     if (manner->name != NULL)
-        spotnik_shake_init_word(&shake, &spoken, manner->name);
+        spotnik_shake_init_word(&shake, credentials, manner->name);
     else
-        spotnik_shake_init_client(&shake, &spoken, manner->purpose);
-    explicit_bzero(&spoken, sizeof spoken);
+        spotnik_shake_init_client(&shake, credentials, manner->purpose);
     int rc = shake_wait(&shake, name, fd, patience);
-    *speech = spotnik_shake_older(&shake, rc);
     spotnik_shake_done(&shake);
     if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket blocking: %m");
@@ -121,14 +118,10 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
 {
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd = -1;
-    uint16_t speech = credentials->speech;
-    int rc;
     spotnik_address_format(name, address, port);
-    do {
-        rc = connect_wait(name, address, port, manner->segment_bytes, patience, &fd, ret_refused);
-        if (rc == 0)
-            rc = introduce(credentials, name, fd, manner, patience, &speech, ret_peer);
-    } while (rc == SPOTNIK_ERR_VERSION && speech != 0);
+    int rc = connect_wait(name, address, port, manner->segment_bytes, patience, &fd, ret_refused);
+    if (rc == 0)
+        rc = introduce(credentials, name, fd, manner, patience, ret_peer);
     if (rc == 0)
         *ret_fd = fd;
     return rc;
@@ -160,11 +153,10 @@ int spotnik_net_reach(const struct spotnik_credentials *credentials,
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
     const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE,
                                    .segment_bytes = segment_bytes };
-    uint16_t speech = credentials->speech;
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];
     spotnik_address_format(name, peer->address, peer->port);
-    int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, &speech, &found)
+    int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, &found)
                      : dial(credentials, peer->address, peer->port, &manner, &patience, &fd, &found,
                             NULL);
     if (rc != 0)
@@ -242,6 +234,7 @@ int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    char address_text[SPOTNIK_ADDRESS_TEXT];
     struct spotnik_writer writer;
     struct spotnik_member peer;
     int fd;
@@ -256,6 +249,6 @@ int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t
     close(fd);
     return ret_line[0] != '\0'
                ? 0
-               : spotnik_error_return(SPOTNIK_ERR_VERSION,
-                                      "it is an older Spotnik, which knows no lineages");
+               : spotnik_error_return(SPOTNIK_ERR_PEERS, "%s gives no answer",
+                                      spotnik_address_format(address_text, address, port));
 }

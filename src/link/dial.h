@@ -46,7 +46,7 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
                     bool *ret_refused);
 
 /* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as
- * spotnik_net_dial(), VERSION also for an older Spotnik that knows no words. */
+ * spotnik_net_dial(). */
 int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
                     uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
                     char *ret_line, size_t size);

@@ -5,7 +5,7 @@
  *               the handshake is done
  *     link.c    control links                  voice.c    the half we speak on      ear.c    the
  *               half we hear
- *     speech.c  the wire version of each peer  links.c    begin and end */
+ *     links.c   begin and end */
 #ifndef SPOTNIK_LINK_INSIDE_H
 #define SPOTNIK_LINK_INSIDE_H
 
@@ -19,7 +19,6 @@
 #define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
 /* connections taken before all else has its turn again */
 #define SPOTNIK_DOOR_TURN 32
-#define SPOTNIK_SPEECHES 1024 /* members that speak an older wire version, at most */
 
 /* Where a connection comes from, as far as places at the door go. */
 struct spotnik_origin {
@@ -59,7 +58,6 @@ struct spotnik_voice {
     int error;         /* with which a call found it broken */
     bool clogged;      /* a frame found no room: what we say is not all of it any more */
     bool resets;       /* closed now, it ends with RST */
-    uint8_t speech;    /* its wire version */
     uint64_t asked_ns; /* when we last said something with all before it acknowledged */
     uint64_t said_ns;  /* when we last said anything; */
     uint64_t owed_ns;  /* for how long an acknowledgement was owed then; */
@@ -142,19 +140,11 @@ struct spotnik_links {
     /* after a breach of protocol, or of another version: not dialled before then */
     struct spotnik_backoff shunned;
     struct spotnik_backoff narrow; /* hosts that only small segments get through to */
-    struct spotnik_speech {
-        struct spotnik_id peer;
-        uint8_t version; /* 0: none */
-    } speech[SPOTNIK_SPEECHES];
-    uint32_t speech_next;
 };
 
 /* An event of a peer, for the core. */
 void spotnik_links_tell_ended(struct spotnik_links *links, enum spotnik_event_kind kind,
                               const struct spotnik_member *peer, enum spotnik_proof proof);
-
-/* speech.c */
-void spotnik_speech_note(struct spotnik_links *links, struct spotnik_id peer, uint16_t version);
 
 /* opening.c */
 /* NULL: fd is still the caller's */

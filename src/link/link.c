@@ -185,9 +185,7 @@ static void up(struct spotnik_links *links, struct spotnik_link *link)
     calls_cancel(links, link);
     link->state = SPOTNIK_LINK_UP;
     link->deadline_ns = SPOTNIK_NEVER;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_LINK_UP,
-                                   .link_up = { link->peer,
-                                                spotnik_speech_of(links, link->peer.id) } };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_LINK_UP, .peer = link->peer };
     spotnik_loop_drive(links->loop, &event);
 }
 

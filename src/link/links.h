@@ -54,10 +54,6 @@ int spotnik_links_new(struct spotnik_loop *loop, const struct spotnik_credential
 /* The progress thread is gone, or never was. Accepts NULL. */
 void spotnik_links_free(struct spotnik_links *links);
 
-/* ---- the wire version to speak with a peer: speech.c ---- */
-
-uint8_t spotnik_speech_of(const struct spotnik_links *links, struct spotnik_id peer);
-
 /* ---- who knocks: door.c; for the progress thread ---- */
 
 /* *port: 0 for any; filled in. */

@@ -128,11 +128,10 @@ static struct spotnik_opening *dial_new(struct spotnik_links *links,
     return opening;
 }
 
-/* What we say first; again, when the peer speaks an older version. */
+/* What we say first. */
 static void shake_init(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     struct spotnik_credentials credentials = *links->credentials;
-    credentials.speech = spotnik_speech_of(links, opening->peer.id);
     links->hooks.presence(links->hooks.context, &credentials.presence);
     if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_shake_init_back(&opening->shake, &credentials, opening->name);
@@ -309,32 +308,17 @@ static void refusal_note(struct spotnik_links *links, const struct spotnik_openi
     socklen_t size = sizeof name;
     uint8_t address[16] = { 0 };
     uint16_t port = 0;
-    char text[SPOTNIK_ADDRESS_TEXT];
+    char where[SPOTNIK_ADDRESS_TEXT], text[SPOTNIK_SHAKE_TEXT];
     if (getpeername(opening->socket.fd, (struct sockaddr *)&name, &size) == 0)
         spotnik_address_from_kernel(&name, address, &port);
     links->refusals++;
     snprintf(links->refusal, sizeof links->refusal, "%s %s",
-             spotnik_address_format(text, address, port),
-             spotnik_shake_text(&opening->shake, error));
-}
-
-/* The peer has not been upgraded yet: once more, in its words. */
-static bool dial_older(struct spotnik_links *links, struct spotnik_opening *opening, int error)
-{
-    uint16_t older = opening->dialled ? spotnik_shake_older(&opening->shake, error) : 0;
-    if (older == 0)
-        return false;
-    spotnik_speech_note(links, opening->peer.id, older);
-    spotnik_opening_close(links, opening);
-    shake_init(links, opening);
-    connect_begin(links, opening);
-    return true;
+             spotnik_address_format(where, address, port),
+             spotnik_shake_text(&opening->shake, error, text));
 }
 
 static void shake_failed(struct spotnik_links *links, struct spotnik_opening *opening, int error)
 {
-    if (dial_older(links, opening, error))
-        return;
     if (error != SPOTNIK_ERR_PEERS)
         refusal_note(links, opening, error);
     if (opening->dialled) /* hung up: its process may be about to end */
@@ -435,14 +419,6 @@ static void host_answered(struct spotnik_links *links, struct spotnik_opening *o
                                  same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
-/* Others, such as `spotnik status`, have a new id every time. */
-static bool is_of_member(uint8_t purpose)
-{
-    return purpose == SPOTNIK_PURPOSE_CONTROL || purpose == SPOTNIK_PURPOSE_BACK
-           || purpose == SPOTNIK_PURPOSE_DATA || purpose == SPOTNIK_PURPOSE_WIDEN
-           || purpose == SPOTNIK_PURPOSE_SHARE;
-}
-
 /* What makes no one a part of the job: questions. */
 static bool is_question(uint8_t purpose)
 {
@@ -463,8 +439,6 @@ static void shake_on(struct spotnik_links *links, struct spotnik_opening *openin
     int rc = spotnik_shake_run(&opening->shake, opening->socket.fd);
     if (rc == SPOTNIK_SHAKE_AGAIN)
         return;
-    if (rc == 0 && is_of_member(opening->shake.wire.purpose))
-        spotnik_speech_note(links, opening->shake.wire.peer.id, opening->shake.wire.speech);
     bool barred = rc == 0 && is_barred(links, opening);
     if (rc != 0)
         shake_failed(links, opening, rc);

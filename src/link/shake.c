@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -32,7 +33,6 @@ static void init(struct spotnik_shake *shake, const struct spotnik_credentials *
     memcpy(shake->wire.job, credentials->job, sizeof shake->wire.job);
     shake->wire.self = credentials->self;
     shake->wire.presence = credentials->presence;
-    shake->wire.speech = credentials->speech;
     spotnik_auth_random(shake->wire.nonce, sizeof shake->wire.nonce);
     shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
 }
@@ -42,7 +42,7 @@ static void hello(struct spotnik_shake *shake, enum spotnik_purpose purpose)
     shake->wire.purpose = (uint8_t)purpose;
     shake->state = SPOTNIK_SHAKE_READ_ANSWER;
     spotnik_handshake_hello(&shake->wire, shake->out);
-    shake->out_size = spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_HELLO);
+    shake->out_size = SPOTNIK_HANDSHAKE_HELLO_BYTES;
 }
 
 void spotnik_shake_init_client(struct spotnik_shake *shake,
@@ -186,8 +186,7 @@ static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type
     switch (shake->state) {
     case SPOTNIK_SHAKE_READ_HELLO:
         rc = spotnik_handshake_answer(&shake->wire, shake->in, shake->out);
-        out_put(shake,
-                rc == 0 ? spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_ANSWER) : 0);
+        out_put(shake, rc == 0 ? SPOTNIK_HANDSHAKE_ANSWER_BYTES : 0);
         shake->state = SPOTNIK_SHAKE_READ_PROOF;
         return rc;
     case SPOTNIK_SHAKE_READ_ANSWER:
@@ -249,26 +248,13 @@ int spotnik_shake_run(struct spotnik_shake *shake, int fd)
     return rc;
 }
 
-uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error)
-{
-    uint16_t ours = shake->wire.speech != 0 ? shake->wire.speech : SPOTNIK_WIRE_VERSION,
-             theirs = shake->wire.peer_version;
-    return error == SPOTNIK_ERR_VERSION && shake->from_peer && theirs >= SPOTNIK_WIRE_OLDEST
-                   && theirs < ours
-               ? theirs
-               : 0;
-}
-
-const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
+static const char *text_of(const struct spotnik_shake *shake, int error)
 {
     switch (error) {
     case SPOTNIK_ERR_KEY:
         return "has another job key; give all members the same SPOTNIK_KEY_FILE";
     case SPOTNIK_ERR_JOB:
         return "belongs to another job; compare SPOTNIK_JOB and SPOTNIK_PEERS";
-    case SPOTNIK_ERR_VERSION:
-        return "speaks another wire version; all members must have one of two Spotniks that follow "
-               "each other";
     case SPOTNIK_ERR_ARGUMENT:
         return "does not speak Spotnik's protocol";
     case SPOTNIK_ERR_SYSTEM:
@@ -279,6 +265,19 @@ const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
     return shake->state == SPOTNIK_SHAKE_DONE
                ? "answered"
                : "closed the connection before it had proved the job key";
+}
+
+const char *spotnik_shake_text(const struct spotnik_shake *shake, int error,
+                               char ret_text[SPOTNIK_SHAKE_TEXT])
+{
+    if (error == SPOTNIK_ERR_VERSION)
+        snprintf(ret_text, SPOTNIK_SHAKE_TEXT,
+                 "speaks wire version %u, and we speak %u; install the same Spotnik on all hosts "
+                 "(\"spotnik --version\" names it)",
+                 shake->wire.peer_version, SPOTNIK_WIRE_VERSION);
+    else
+        snprintf(ret_text, SPOTNIK_SHAKE_TEXT, "%s", text_of(shake, error));
+    return ret_text;
 }
 
 void spotnik_shake_done(struct spotnik_shake *shake)

@@ -72,12 +72,11 @@ void spotnik_shake_answers(const struct spotnik_shake *shake,
  * ended. We have told the peer why, as far as that needed no wait. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
 
-/* The client was refused, and the server names an older wire version that we speak, too: which. 0:
- * that is not what is wrong. */
-uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error);
+#define SPOTNIK_SHAKE_TEXT 160
 
-/* "has another job key", ...: to put after the name of the peer. */
-const char *spotnik_shake_text(const struct spotnik_shake *shake, int error);
+/* "has another job key", ...: to put after the name of the peer. Returns `ret_text`. */
+const char *spotnik_shake_text(const struct spotnik_shake *shake, int error,
+                               char ret_text[SPOTNIK_SHAKE_TEXT]);
 
 /* Wipe the keys. */
 void spotnik_shake_done(struct spotnik_shake *shake);

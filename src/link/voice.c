@@ -27,7 +27,6 @@ int spotnik_voice_open(struct spotnik_loop *loop, struct spotnik_voice *voice,
     int rc = spotnik_auth_init(&voice->auth, send_key);
     if (rc != 0)
         return rc;
-    voice->speech = (uint8_t)opening->shake.wire.speech;
     int fd = spotnik_socket_release(&opening->socket, loop->epoll_fd);
     rc = spotnik_socket_watch(&voice->socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
@@ -106,9 +105,7 @@ static uint8_t *reserve(struct spotnik_voice *voice, size_t bytes, size_t max)
 static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_kind kind,
                    uint32_t payload_bytes)
 {
-    struct spotnik_frame frame = { .kind = kind,
-                                   .version = voice->speech,
-                                   .payload_bytes = payload_bytes };
+    struct spotnik_frame frame = { .kind = kind, .payload_bytes = payload_bytes };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(&frame, voice->sequence, input);
     const struct spotnik_auth_part part[] = { { input, sizeof input },
@@ -196,7 +193,7 @@ void spotnik_places_of(int fd, struct spotnik_places *ret)
 void spotnik_voice_place(struct spotnik_voice *voice)
 {
     struct spotnik_places places;
-    if (voice->broken || voice->clogged || voice->speech < SPOTNIK_SPEECH_PLACES)
+    if (voice->broken || voice->clogged)
         return;
     learn(voice);
     uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + SPOTNIK_PLACES_BYTES, SIZE_MAX);
@@ -252,8 +249,6 @@ void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye rea
     uint8_t *at = reserve(voice, GOODBYE_FRAME_BYTES, SIZE_MAX);
     voice->clogged = at == NULL; /* then only RST can end it, or it would look like a death */
     if (at != NULL) {
-        if (reason == SPOTNIK_GOODBYE_OVER && voice->speech < SPOTNIK_SPEECH_PLACES)
-            reason = SPOTNIK_GOODBYE_SHUTDOWN;
         spotnik_goodbye_encode(reason, at + SPOTNIK_FRAME_BYTES);
         voice->clogged = !commit(voice, at, SPOTNIK_FRAME_GOODBYE, SPOTNIK_GOODBYE_BYTES);
     }

@@ -104,9 +104,8 @@ uint32_t spotnik_brief_flags(const struct spotnik_brief *brief, uint32_t rank)
 static bool is_like(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->speaks == b->speaks
-           && a->committed == b->committed && a->share_count == b->share_count && a->cut == b->cut
-           && a->apart == b->apart;
+           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed
+           && a->share_count == b->share_count && a->cut == b->cut && a->apart == b->apart;
 }
 
 static bool is_next(const struct spotnik_report *before, const struct spotnik_report *report)

@@ -38,7 +38,6 @@ struct spotnik_report {
     uint8_t begun;    /* 1: has begun step committed + 1 in this epoch */
     /* 1: copied its state after `committed` and does not hold the result of that step */
     uint8_t bare;
-    uint8_t speaks; /* 1: knows passes by a tree; said in large views only */
     uint64_t committed;
     uint32_t share, share_count; /* of the begun step, as it was begun; SPOTNIK_NO_SHARE: none */
     /* bit r % 64: it does not reach some rank r of the view, of another host, though that one may

@@ -15,7 +15,7 @@
 
 /* What a process says of its place. */
 struct spotnik_presence {
-    /* id 0: in no lineage, or an older version that does not say */
+    /* id 0: in no lineage */
     struct spotnik_founding founding;
     uint64_t epoch, chain; /* of its view; chain 0: not known */
     uint64_t step;         /* its last committed one */

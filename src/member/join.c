@@ -44,7 +44,6 @@ void spotnik_token_join(struct spotnik_token *to, const struct spotnik_token *fr
         report_join(&to->report[rank], &from->report[rank]);
     for (uint32_t i = 0; i < from->joiner_count; i++)
         joiner_join(to, &from->joiner[i]);
-    to->joiners_speak &= from->joiners_speak;
     if (knows_more(to, from)) {
         spotnik_ledger_copy(&to->ledger, &from->ledger);
         to->ledger_step = from->ledger_step;

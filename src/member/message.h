@@ -64,7 +64,6 @@ struct spotnik_claim {
 struct spotnik_token {
     struct spotnik_ballot ballot;
     uint8_t parked;        /* the initiator's last round had no quorum */
-    uint8_t joiners_speak; /* 1: all joiners in it know passes by a tree */
     uint32_t report_count; /* = size of the base view; report[rank] */
     uint32_t joiner_count;
     struct spotnik_report *report;
@@ -97,8 +96,6 @@ struct spotnik_message {
     uint64_t committed;                /* the sender's last committed step */
     struct spotnik_token *token;       /* RECONCILE, PROMISE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
-    bool plain;                        /* to a member that speaks of no lineages: leave them out */
-    bool older;                        /* to one that knows no passes by a tree: leave them out */
     bool brief;                        /* say only what differs (brief.h) */
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */

@@ -291,7 +291,7 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
         return;
     }
     ret->brief.run_count = 0;
-    ret->packed = ret->tree = false;
+    ret->packed = false;
     ret->founding = view->founding;
     ret->epoch = view->epoch + 1;
     ret->ballot = token->ballot;

@@ -35,7 +35,6 @@ static void head_copy(struct spotnik_proposal *to, const struct spotnik_proposal
     to->share_count = from->share_count;
     to->flat = from->flat;
     to->detour = from->detour;
-    to->tree = from->tree;
     to->entry_count = from->entry_count;
     to->founding = from->founding;
     to->chain = from->chain;
@@ -74,7 +73,6 @@ void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *fr
         return;
     to->ballot = from->ballot;
     to->parked = from->parked;
-    to->joiners_speak = from->joiners_speak;
     to->report_count = from->report_count;
     to->joiner_count = from->joiner_count;
     memcpy(to->report, from->report, from->report_count * sizeof(*to->report));
@@ -129,7 +127,6 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
     view->settled_step = proposal->settled_step;
     view->share_count = proposal->share_count;
     view->detour = proposal->detour;
-    view->tree = proposal->tree;
     view->founding = proposal->founding;
     view->chain = proposal->chain;
     view->size = 0;

@@ -87,10 +87,9 @@ struct spotnik_proposal {
     /* two of the view do not reach each other: everything goes round its ring, where they are no
      * neighbours */
     bool detour;
-    bool tree;            /* in the view it installs passes go by a tree (vote/gather.c) */
     uint32_t entry_count; /* ring order: the old view's order, then joiners */
     uint32_t entry_max;   /* capacity of entry[] */
-    /* id 0: the proposer does not know, or speaks a version without it */
+    /* id 0: the proposer does not know */
     struct spotnik_founding founding;
     uint64_t chain;               /* of the view it installs; 0: the same */
     struct spotnik_ledger ledger; /* after settled_step */
@@ -127,7 +126,7 @@ struct spotnik_view {
     uint64_t settled_step;
     uint32_t size;
     uint32_t share_count;
-    bool detour, tree;
+    bool detour;
     struct spotnik_founding founding;
     uint64_t chain;              /* 0: not known */
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which lineage our views are of, and whether the next one is built on ours
- * (docs/design/0028-lineages.md). A view of an older member brings no chain: then we continue our
- * own. */
+ * (docs/design/0028-lineages.md). */
 #include "base/assert.h"
 #include "vote/vote.h"
 

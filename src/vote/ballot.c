@@ -33,12 +33,6 @@ void freeze(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
-/* In smaller views nobody says what it knows of trees, and messages stay as they were. */
-static bool is_large(const struct spotnik_core *core)
-{
-    return core->view.size > core->limits.tree_members;
-}
-
 void token_clear(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->vote->token;
@@ -50,7 +44,6 @@ void token_clear(struct spotnik_core *core)
     token->report_count = core->view.size;
     memset(token->report, 0, core->view.size * sizeof(*token->report));
     token->joiner_count = 0;
-    token->joiners_speak = is_large(core);
     spotnik_ledger_copy(&token->ledger, &core->ledger);
     token->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
     token->accepted_ballot = (struct spotnik_ballot){ 0 };
@@ -111,13 +104,6 @@ void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, boo
     core->vote->token_at = (struct spotnik_id){ 0 };
 }
 
-static bool joiner_speaks(struct spotnik_core *core, struct spotnik_id id)
-{
-    const struct peer *peer = peer_find(core, id);
-
-    return peer && peer->speech >= SPOTNIK_SPEECH_TREES;
-}
-
 static void sign_joiners(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->vote->token;
@@ -129,8 +115,6 @@ static void sign_joiners(struct spotnik_core *core)
                && !spotnik_id_equal(token->joiner[at].member.id,
                                     core->vote->joiner[i].enter.member.id))
             at++;
-        if (!joiner_speaks(core, core->vote->joiner[i].enter.member.id))
-            token->joiners_speak = 0;
         if (at == token->joiner_count) {
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
@@ -165,7 +149,6 @@ void token_sign(struct spotnik_core *core)
                                  .begun = core->step.begun,
                                  .bare = core->vote->copied_step
                                          && core->step.committed == core->vote->copied_step,
-                                 .speaks = is_large(core),
                                  .committed = core->step.committed,
                                  .share = share,
                                  .share_count = shares,
@@ -368,7 +351,7 @@ static bool servant_left(const struct spotnik_core *core)
 static bool may_decide(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->token.report_count == core->view.size);
-    return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_decides(core))
+    return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_has_named_us(core))
            || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 
@@ -425,8 +408,6 @@ void token_returned(struct spotnik_core *core)
         ballot_park(core);
         return;
     }
-    if (!core->vote->token.accepted_ballot.round)
-        core->vote->accepted.tree = gather_may_come(core, &core->vote->accepted);
     proposal_accept(core);
 }
 

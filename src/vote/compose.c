@@ -82,11 +82,6 @@ static bool is_void(const struct spotnik_core *core, const struct queued_action 
     return claim || outbid || (pass && slot->epoch != core->view.epoch);
 }
 
-static bool knows_trees(const struct peer *peer)
-{
-    return !peer || peer->speech == 0 || peer->speech >= SPOTNIK_SPEECH_TREES;
-}
-
 /* A voter has promised, and so stands in the view before the one that was chosen, or further:
  * RESTART may speak of that view. Any other needs all. */
 static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind kind,
@@ -94,25 +89,16 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
 {
     const struct peer *peer = peer_find(core, id);
 
-    if (!peer || (peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_BRIEF))
+    if (!peer)
         return false;
     if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE)
-        /* an older one would be told runs that it would make longer */
-        return core->view.size > core->limits.brief_members
-               && (knows_trees(peer) || core->view.size <= core->limits.tree_members);
+        return core->view.size > core->limits.brief_members;
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
         return core->vote->accepted.brief.run_count > 0;
     if (kind != SPOTNIK_MESSAGE_RESTART || core->chosen.brief.run_count == 0 || peer->wants_all)
         return false;
     uint32_t at = spotnik_proposal_find_near(&core->chosen, id, peer->rank);
     return at != SPOTNIK_NO_RANK && (core->chosen.entry[at].flags & SPOTNIK_ENTRY_VOTER);
-}
-
-static bool speaks_plainly(struct spotnik_core *core, struct spotnik_id id)
-{
-    const struct peer *peer = peer_find(core, id);
-
-    return peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_LINEAGE;
 }
 
 bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
@@ -126,11 +112,9 @@ bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
         return false;
     ret->send.message = compose(core, kind);
     core->outgoing.serial = slot->serial;
-    core->outgoing.plain = speaks_plainly(core, to);
-    core->outgoing.older = !knows_trees(peer_find(core, to));
     core->outgoing.brief = may_be_brief(core, kind, to);
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
-        digest_claim(core, peer_find(core, to), &core->outgoing);
+        digest_claim(core, &core->outgoing);
     if (kind == SPOTNIK_MESSAGE_FENCED || kind == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
         /* a view that came in the same event is told of only after what it fences */
         core->outgoing.epoch = slot->epoch;

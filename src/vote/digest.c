@@ -67,13 +67,10 @@ static struct spotnik_digest_claim claim_of(const struct chain *chain)
                                           .tied = chain->tied };
 }
 
-/* What a heartbeat says of our results, to a peer that knows of digests. */
-void digest_claim(const struct spotnik_core *core, const struct peer *peer,
-                  struct spotnik_message *message)
+/* What a heartbeat says of our results. */
+void digest_claim(const struct spotnik_core *core, struct spotnik_message *message)
 {
     SPOTNIK_ASSERT(message->kind == SPOTNIK_MESSAGE_HEARTBEAT);
-    if (peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_DIGESTS)
-        return;
     for (int i = 0; i < DIGEST_CHAINS; i++)
         message->digest[i] = claim_of(&core->vote->digests.chain[i]);
 }

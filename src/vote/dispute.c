@@ -10,8 +10,7 @@
  *
  * Nothing can be committed meanwhile that the odd one has not contributed to. A view change ends
  * the dispute: the frames of the next view begin it anew. Of several buckets in dispute the first
- * one counts, of the lowest step. With a member in the view that speaks a wire version without
- * claims, the two that differ fail, as they did before there were any. */
+ * one counts, of the lowest step. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -142,27 +141,9 @@ static void judge(struct spotnik_core *core)
         decide(core, best, most, speaking);
 }
 
-/* Has everybody claims that we are linked to? While a job is upgraded there may be members that
- * have not. */
-static bool all_have_claims(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        const struct peer *peer =
-            rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
-        if (peer && peer->linked && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_CLAIMS)
-            return false;
-    }
-    return true;
-}
-
 static void say(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->dispute.step != 0);
-    if (!all_have_claims(core)) { /* as before there were any */
-        mismatch(core, core->vote->dispute.other);
-        return;
-    }
     if (!own_claim(core, &core->vote->dispute.own))
         return;
     for (uint32_t rank = 0; rank < core->view.size; rank++) {

@@ -68,7 +68,7 @@ static uint64_t patience(const struct spotnik_core *core, uint32_t lost)
     uint32_t order = witness_order(core, lost), heads = core->view.size / core->limits.warm_count;
 
     SPOTNIK_ASSERT(core->limits.warm_count >= 1);
-    if (core->view.tree && order > 1)
+    if (gather_is_used(core) && order > 1)
         for (; heads > 0; heads /= 2)
             order++;
     return order * core->limits.stagger_ns;

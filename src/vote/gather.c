@@ -66,21 +66,18 @@ static bool is_silent(struct spotnik_core *core)
     return false;
 }
 
-static bool all_links_speak(const struct spotnik_core *core)
+/* Do the passes of our view go by a tree? */
+bool gather_is_used(const struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->vote->peer_top; i++)
-        if (core->vote->peer[i].used && core->vote->peer[i].linked
-            && core->vote->peer[i].speech < SPOTNIK_SPEECH_TREES)
-            return false;
-    return true;
+    return core->view.size > core->limits.tree_members;
 }
 
 /* May the ballot that we start go by a tree? */
 bool gather_is_due(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    return core->view.tree && !core->vote->gather.missed && !core->vote->parked
-           && core->vote->retries == 0 && !is_silent(core) && all_links_speak(core);
+    return gather_is_used(core) && !core->vote->gather.missed && !core->vote->parked
+           && core->vote->retries == 0 && !is_silent(core);
 }
 
 static struct places places_of(const struct spotnik_core *core)
@@ -111,8 +108,6 @@ static void deliver(struct spotnik_core *core, enum spotnik_message_kind kind, s
 {
     SPOTNIK_ASSERT(peer->linked);
     SPOTNIK_ASSERT(core->frozen && core->vote->gather.on);
-    if (peer->speech < SPOTNIK_SPEECH_TREES)
-        return; /* it is no longer what its view says: the ring will do */
     tell_view(core, peer);
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_of_ballot(core, peer, kind);
@@ -289,21 +284,4 @@ bool gather_has_missed(const struct spotnik_core *core)
             && token->report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
             return true;
     return false;
-}
-
-/* Does everybody in the next view know how? Then its passes may go by a tree. The word of each came
- * in its report, and a relay of an older version drops it. */
-bool gather_may_come(const struct spotnik_core *core, const struct spotnik_proposal *next)
-{
-    const struct spotnik_token *token = &core->vote->token;
-
-    SPOTNIK_ASSERT(token->report_count == core->view.size);
-    if (core->view.size <= core->limits.tree_members || !token->joiners_speak)
-        return false;
-    for (uint32_t i = 0; i < next->entry_count; i++) {
-        uint32_t rank = spotnik_view_rank_near(&core->view, next->entry[i].member.id, i);
-        if (rank != SPOTNIK_NO_RANK && !token->report[rank].speaks)
-            return false;
-    }
-    return spotnik_proposal_size(next) > core->limits.tree_members;
 }

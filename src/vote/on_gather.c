@@ -6,7 +6,7 @@
 static bool is_of_view(const struct spotnik_core *core, const struct peer *from,
                        const struct spotnik_message *message)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && core->view.tree
+    return core->role == SPOTNIK_ROLE_MEMBER && gather_is_used(core)
            && message->epoch == core->view.epoch && peer_rank(core, from) != SPOTNIK_NO_RANK;
 }
 

@@ -15,13 +15,12 @@ static void say_fenced(struct spotnik_core *core, struct peer *peer)
         send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
 }
 
-void on_link_up(struct spotnik_core *core, const struct spotnik_event_link_up *up)
+void on_link_up(struct spotnik_core *core, const struct spotnik_member *member)
 {
-    struct peer *peer = peer_want(core, &up->peer);
+    struct peer *peer = peer_want(core, member);
 
     peer->linked = true;
     peer->dialling = false;
-    peer->speech = up->speech ? up->speech : SPOTNIK_SPEECH_NEWEST;
     peer->told_epoch = 0;
     peer->wants_all = false;
     if (!peer->certified)

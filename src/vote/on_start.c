@@ -14,7 +14,6 @@ static void install_alone(struct spotnik_core *core)
     alone->share_count = 1;
     alone->founding = core->view.founding;
     alone->chain = 0;
-    alone->tree = false;
     alone->entry_count = 1;
     alone->entry[0] =
         (struct spotnik_entry){ .member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0 };

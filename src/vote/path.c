@@ -18,20 +18,10 @@ static bool is_far(const struct spotnik_core *core, uint32_t rank)
     return core->view.entry[rank].member.host != core->self.host;
 }
 
-/* A member of an older version does not know what a detour is. */
-static bool all_know(const struct spotnik_core *core)
-{
-    for (uint32_t i = 0; i < core->vote->peer_top; i++)
-        if (core->vote->peer[i].used && core->vote->peer[i].linked
-            && core->vote->peer[i].speech != 0 && core->vote->peer[i].speech < SPOTNIK_SPEECH_PATHS)
-            return false;
-    return true;
-}
-
 static bool are_enough(const struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    return flat_hosts(core) >= HOSTS_MIN && all_know(core);
+    return flat_hosts(core) >= HOSTS_MIN;
 }
 
 /* A path that was well for eight times as long as it was avoided breaks for the first time
@@ -276,7 +266,8 @@ static void path_spares(struct spotnik_core *core)
     while ((rank = spotnik_detour_mute(accepted, &core->view, token, core->self.id))
            != SPOTNIK_NO_RANK) {
         mute(core, rank);
-        bool allowed = spotnik_lineage_allows(&core->view, token->report, witness_decides(core));
+        bool allowed =
+            spotnik_lineage_allows(&core->view, token->report, witness_has_named_us(core));
         if (!allowed)
             unmute(core);
         spotnik_proposal_make(accepted, &core->view, token, core->limits.members_max);
@@ -298,7 +289,8 @@ bool path_makes_room(struct spotnik_core *core)
         if (rank == SPOTNIK_NO_RANK) /* or a joiner, of whose paths nobody has said a word */
             return true;
         core->vote->token.report[rank].evidence = SPOTNIK_EVIDENCE_SILENT;
-        if (!spotnik_lineage_allows(&core->view, core->vote->token.report, witness_decides(core))
+        if (!spotnik_lineage_allows(&core->view, core->vote->token.report,
+                                    witness_has_named_us(core))
             && !core->limits.minority_continues)
             return false;
         if (core->vote->token.ledger_step != spotnik_proposal_settled(&core->vote->token))

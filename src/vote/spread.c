@@ -27,7 +27,8 @@ static struct tree tree_of(const struct spotnik_core *core)
                           .origin = origin == SPOTNIK_NO_RANK ? 0 : origin,
                           .places = { .count = proposal->entry_count,
                                       .block = core->limits.warm_count,
-                                      .forked = proposal->tree } };
+                                      .forked =
+                                          proposal->entry_count > core->limits.tree_members } };
 }
 
 /* NO_RANK when it has no entry. */

@@ -73,7 +73,7 @@ bool vote_take(struct spotnik_core *core, const struct spotnik_event *event)
         on_join(core, &event->join);
         return true;
     case SPOTNIK_EVENT_LINK_UP:
-        on_link_up(core, &event->link_up);
+        on_link_up(core, &event->peer);
         return true;
     case SPOTNIK_EVENT_LINK_DOWN:
         on_link_down(core, &event->ended);

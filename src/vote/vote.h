@@ -63,7 +63,6 @@ struct peer {
     struct compared compared[DIGEST_CHAINS];
     struct spotnik_claim claim; /* the last one it has told */
     bool wants_all;             /* it could not follow a brief RESTART */
-    uint64_t speech;            /* wire version of the present or last link; 0: there was none */
 };
 
 /* What we know ourselves of a member of the view. */
@@ -244,8 +243,7 @@ void collect_hear(struct spotnik_core *core, uint32_t rank);
 
 /* digest.c */
 void digest_view(struct spotnik_core *core);
-void digest_claim(const struct spotnik_core *core, const struct peer *peer,
-                  struct spotnik_message *message);
+void digest_claim(const struct spotnik_core *core, struct spotnik_message *message);
 void digest_hear(struct spotnik_core *core, struct peer *from,
                  const struct spotnik_message *message);
 void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
@@ -291,6 +289,7 @@ enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 /* gather.c */
 void gather_clear(struct spotnik_core *core);
 void gather_end(struct spotnik_core *core);
+bool gather_is_used(const struct spotnik_core *core);
 bool gather_is_due(struct spotnik_core *core);
 uint32_t gather_place(const struct spotnik_core *core, uint32_t rank);
 uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t below[PLACES_BELOW]);
@@ -303,7 +302,6 @@ void gather_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void gather_flush(struct spotnik_core *core, struct peer *peer);
 bool gather_seeks(const struct spotnik_core *core, const struct peer *peer);
 bool gather_has_missed(const struct spotnik_core *core);
-bool gather_may_come(const struct spotnik_core *core, const struct spotnik_proposal *next);
 
 /* install.c */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
@@ -331,7 +329,7 @@ void on_accepted(struct spotnik_core *core, const struct peer *from,
 void on_leave(struct spotnik_core *core);
 
 /* on_link.c */
-void on_link_up(struct spotnik_core *core, const struct spotnik_event_link_up *up);
+void on_link_up(struct spotnik_core *core, const struct spotnik_member *member);
 void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
@@ -408,7 +406,6 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 
 /* witness.c */
 bool witness_has_named_us(const struct spotnik_core *core);
-bool witness_decides(struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
 void witness_ask_again(struct spotnik_core *core);
 

@@ -6,20 +6,6 @@
 #include "base/assert.h"
 #include "vote/vote.h"
 
-/* A member of an older version goes by the smallest id. While there may be one in the view, a half
- * needs both, and no two halves have that. */
-static bool all_know(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        const struct peer *peer =
-            rank == core->rank ? NULL : peer_find(core, core->view.entry[rank].member.id);
-        if (rank != core->rank && (!peer || peer->speech < SPOTNIK_SPEECH_LINEAGE))
-            return false;
-    }
-    return true;
-}
-
 /* Whether that is enough is for a ballot of ours to say, once all have signed it. */
 bool witness_has_named_us(const struct spotnik_core *core)
 {
@@ -27,13 +13,6 @@ bool witness_has_named_us(const struct spotnik_core *core)
     if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
         return core->vote->witness.named_epoch != 0;
     return core->view.epoch != 0 && core->vote->witness.named_epoch == core->view.epoch;
-}
-
-bool witness_decides(struct spotnik_core *core)
-{
-    return witness_has_named_us(core)
-           && (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT) || all_know(core)
-               || spotnik_lineage_has_smallest(&core->view, core->vote->token.report));
 }
 
 /* Another's ballot found no quorum, and may be one of many: where others bid first every time, we

@@ -50,12 +50,6 @@ static size_t ledger_size(const struct spotnik_ledger *ledger)
            + ledger->returned_count * (size_t)SPOTNIK_WIRE_RANGE_BYTES;
 }
 
-/* A proposal of a lineage without a name is that of version 6. */
-static bool is_named(const struct spotnik_proposal *proposal, bool plain)
-{
-    return proposal->founding.id != 0 && !plain;
-}
-
 static bool is_brief(const struct spotnik_message *message, const struct spotnik_proposal *proposal)
 {
     return message->brief && proposal->brief.run_count > 0;
@@ -83,8 +77,7 @@ static size_t proposal_size(const struct spotnik_message *message,
                             const struct spotnik_proposal *proposal)
 {
     return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger)
-           + entries_size(message, proposal)
-           + (is_named(proposal, message->plain) ? SPOTNIK_WIRE_FOUNDING_BYTES + 8 : 0);
+           + entries_size(message, proposal) + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
 }
 
 static size_t reports_size(const struct spotnik_message *message)
@@ -100,7 +93,7 @@ static size_t reports_size(const struct spotnik_message *message)
     return size;
 }
 
-/* A token of which no member misses a path is that of version 5. */
+/* Cuts follow where a member misses a path. */
 static bool has_cuts(const struct spotnik_token *token)
 {
     for (uint32_t i = 0; i < token->report_count; i++)
@@ -141,7 +134,7 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
-/* A heartbeat that claims nothing is bare, as in version 5. */
+/* A heartbeat that claims nothing is bare. */
 static size_t digests_size(const struct spotnik_digest_claim *digest)
 {
     for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++)
@@ -205,16 +198,14 @@ static void enter_write(struct spotnik_writer *writer, const struct spotnik_ente
     spotnik_writer_u64(writer, enter->committed);
 }
 
-static void report_write(struct spotnik_writer *writer, const struct spotnik_report *report,
-                         bool older)
+static void report_write(struct spotnik_writer *writer, const struct spotnik_report *report)
 {
     spotnik_writer_u8(writer, report->evidence);
     spotnik_writer_u8(writer, report->leaving);
     spotnik_writer_u8(writer, report->promised);
     spotnik_writer_u8(writer, report->begun);
     spotnik_writer_u8(writer, report->bare);
-    spotnik_writer_u8(writer, older ? 0 : report->speaks);
-    spotnik_writer_skip(writer, 2);
+    spotnik_writer_skip(writer, 3);
     spotnik_writer_u64(writer, report->committed);
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
@@ -281,17 +272,13 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_m
     spotnik_writer_u32(writer, proposal->entry_count);
     spotnik_writer_u8(writer, proposal->flat);
     spotnik_writer_u8(writer, proposal->detour);
-    spotnik_writer_u8(writer, is_named(proposal, message->plain));
     spotnik_writer_u8(writer, is_brief(message, proposal));
-    spotnik_writer_u8(writer, proposal->tree && !message->older);
-    spotnik_writer_skip(writer, 3);
+    spotnik_writer_skip(writer, 5);
     ledger_write(writer, &proposal->ledger);
     if (is_brief(message, proposal))
         brief_write(writer, proposal);
     for (uint32_t i = 0; i < proposal->entry_count && !is_brief(message, proposal); i++)
         entry_write(writer, &proposal->entry[i]);
-    if (!is_named(proposal, message->plain))
-        return;
     spotnik_wire_founding_write(writer, &proposal->founding);
     spotnik_writer_u64(writer, proposal->chain);
 }
@@ -306,8 +293,7 @@ static void reports_write(struct spotnik_writer *writer, const struct spotnik_re
     spotnik_writer_u8(writer, report->begun);
     spotnik_writer_u8(writer, report->bare);
     spotnik_writer_u8(writer, ascending);
-    spotnik_writer_u8(writer, report->speaks);
-    spotnik_writer_skip(writer, 5);
+    spotnik_writer_skip(writer, 6);
     spotnik_writer_u64(writer, report->committed);
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
@@ -341,12 +327,11 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_mess
     spotnik_writer_u8(writer, token->parked);
     spotnik_writer_u8(writer, !message->brief && has_cuts(token));
     spotnik_writer_u8(writer, message->brief);
-    spotnik_writer_u8(writer, message->older ? 0 : token->joiners_speak);
-    spotnik_writer_skip(writer, 4);
+    spotnik_writer_skip(writer, 5);
     if (message->brief)
         token_runs_write(writer, token);
     for (uint32_t i = 0; i < token->report_count && !message->brief; i++)
-        report_write(writer, &token->report[i], message->older);
+        report_write(writer, &token->report[i]);
     for (uint32_t i = 0; i < token->joiner_count; i++)
         enter_write(writer, &token->joiner[i]);
     ledger_write(writer, &token->ledger);

@@ -48,8 +48,7 @@ static bool report_is_valid(const struct spotnik_report *report)
         !report->begun || report->share == SPOTNIK_NO_SHARE || report->share < report->share_count;
 
     return shared && report->evidence <= SPOTNIK_EVIDENCE_GONE && report->leaving <= 1
-           && report->promised <= 1 && report->begun <= 1 && report->bare <= 1
-           && report->speaks <= 1;
+           && report->promised <= 1 && report->begun <= 1 && report->bare <= 1;
 }
 
 static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret)
@@ -59,8 +58,7 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->promised = spotnik_reader_u8(reader);
     ret->begun = spotnik_reader_u8(reader);
     ret->bare = spotnik_reader_u8(reader);
-    ret->speaks = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 2);
+    bool good = spotnik_wire_zeros_read(reader, 3);
     ret->committed = spotnik_reader_u64(reader);
     ret->share = spotnik_reader_u32(reader);
     ret->share_count = spotnik_reader_u32(reader);
@@ -184,18 +182,6 @@ static uint64_t size_of(const struct spotnik_proposal *proposal)
     return proposal->packed ? size : spotnik_proposal_size(proposal);
 }
 
-/* Behind all else, where it is named. */
-static bool name_read(struct spotnik_reader *reader, bool named, struct spotnik_proposal *ret)
-{
-    ret->founding = (struct spotnik_founding){ .id = 0 };
-    ret->chain = 0;
-    if (!named)
-        return true;
-    spotnik_wire_founding_read(reader, &ret->founding);
-    ret->chain = spotnik_reader_u64(reader);
-    return ret->founding.id != 0 && !reader->failed;
-}
-
 /* The view that a proposal installs has to fit the limits as well, not only the list of members to
  * tell. */
 static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
@@ -208,16 +194,12 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
     uint32_t count = spotnik_reader_u32(reader);
     uint8_t flat = spotnik_reader_u8(reader);
     uint8_t detour = spotnik_reader_u8(reader);
-    uint8_t named = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    uint8_t tree = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 3) && flat <= 1 && detour <= 1 && named <= 1
-                && brief <= 1 && tree <= 1;
+    bool good = spotnik_wire_zeros_read(reader, 5) && flat <= 1 && detour <= 1 && brief <= 1;
     ret->packed = false;
     ret->brief.run_count = 0;
     ret->flat = flat == 1;
     ret->detour = detour == 1;
-    ret->tree = tree == 1;
     int rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
@@ -228,7 +210,9 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
     rc = brief ? brief_read(reader, count, ret) : entries_read(reader, count, ret);
     if (rc != SPOTNIK_OK)
         return rc;
-    if (!name_read(reader, named == 1, ret))
+    spotnik_wire_founding_read(reader, &ret->founding);
+    ret->chain = spotnik_reader_u64(reader);
+    if (reader->failed)
         return SPOTNIK_ERR_ARGUMENT;
     return size_of(ret) > members_max ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;
 }
@@ -257,8 +241,7 @@ static int reports_run_read(struct spotnik_reader *reader, uint32_t left,
     report.begun = spotnik_reader_u8(reader);
     report.bare = spotnik_reader_u8(reader);
     uint8_t ascending = spotnik_reader_u8(reader);
-    report.speaks = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 5) && ascending <= 1 && count > 0 && count <= left;
+    bool good = spotnik_wire_zeros_read(reader, 6) && ascending <= 1 && count > 0 && count <= left;
     report.committed = spotnik_reader_u64(reader);
     report.share = spotnik_reader_u32(reader);
     report.share_count = spotnik_reader_u32(reader);
@@ -286,8 +269,7 @@ static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_
         for (int i = 0; i < 5; i++)
             spotnik_reader_u8(&reader);
         good = good && spotnik_reader_u8(&reader) == ascending;
-        spotnik_reader_u8(&reader);
-        good = good && spotnik_wire_zeros_read(&reader, 5);
+        good = good && spotnik_wire_zeros_read(&reader, 6);
         for (int i = 0; i < 4; i++)
             spotnik_reader_u64(&reader);
     }
@@ -342,9 +324,7 @@ static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *
     ret->parked = spotnik_reader_u8(reader);
     uint8_t cuts = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    ret->joiners_speak = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 4) && brief <= 1 && cuts <= (brief ? 0 : 1)
-                && ret->joiners_speak <= 1;
+    bool good = spotnik_wire_zeros_read(reader, 5) && brief <= 1 && cuts <= (brief ? 0 : 1);
     *ret_cuts = cuts;
     *ret_brief = brief == 1;
     return good && ret->parked <= 1 && ret->ballot.round ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;

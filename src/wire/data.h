@@ -6,7 +6,7 @@
  * the key when it opened. An attacker that can alter its TCP stream later can alter sums; TLS
  * behind the same seam would close that.
  *
- * Since version 9 a stamp follows the elements, and they count once it is right. Bytes that are
+ * A stamp follows the elements, and they count once it is right. Bytes that are
  * taken out of the stream, or put into it, on this side or the other, move it from its place: a
  * child of the program that has inherited the socket can do that (docs/design/0004). */
 #ifndef SPOTNIK_WIRE_DATA_H

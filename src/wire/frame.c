@@ -41,7 +41,7 @@ static uint32_t payload_min(enum spotnik_frame_kind kind)
 static void head_write(const struct spotnik_frame *frame, struct spotnik_writer *writer)
 {
     spotnik_writer_u8(writer, MAGIC);
-    spotnik_writer_u8(writer, frame->version != 0 ? frame->version : SPOTNIK_WIRE_VERSION);
+    spotnik_writer_u8(writer, SPOTNIK_WIRE_VERSION);
     spotnik_writer_u8(writer, (uint8_t)frame->kind);
     spotnik_writer_u8(writer, 0);
     spotnik_writer_u32(writer, frame->payload_bytes);
@@ -62,11 +62,6 @@ void spotnik_frame_encode(const struct spotnik_frame *frame, uint8_t ret_bytes[S
     }
 }
 
-void spotnik_frame_version_set(uint8_t bytes[SPOTNIK_FRAME_BYTES], uint8_t version)
-{
-    bytes[1] = version;
-}
-
 static bool is_zero(const uint8_t *bytes, uint32_t size)
 {
     uint8_t any = 0;
@@ -85,8 +80,7 @@ int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES],
     spotnik_reader_init(&reader, bytes, SPOTNIK_FRAME_BYTES);
     if (spotnik_reader_u8(&reader) != MAGIC)
         return SPOTNIK_ERR_ARGUMENT;
-    frame.version = spotnik_reader_u8(&reader);
-    if (frame.version < SPOTNIK_WIRE_OLDEST || frame.version > SPOTNIK_WIRE_VERSION)
+    if (spotnik_reader_u8(&reader) != SPOTNIK_WIRE_VERSION)
         return SPOTNIK_ERR_VERSION;
     uint8_t kind = spotnik_reader_u8(&reader);
     uint8_t flags = spotnik_reader_u8(&reader);

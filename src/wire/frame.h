@@ -19,10 +19,7 @@
 
 #include "core/core.h"
 
-/* ours, the newest; 6: CLAIM, PLACES, digests in HEARTBEAT, GOODBYE OVER; 7: lineages; 8: brief
- * messages; 9: stamps */
-#define SPOTNIK_WIRE_VERSION 10
-#define SPOTNIK_WIRE_OLDEST 5 /* that we speak with members that have not been upgraded yet */
+#define SPOTNIK_WIRE_VERSION 1
 #define SPOTNIK_FRAME_BYTES 24
 #define SPOTNIK_FRAME_TAG_BYTES 16
 #define SPOTNIK_FRAME_TAG_INPUT_BYTES 16
@@ -40,7 +37,6 @@ enum spotnik_frame_kind {
 
 struct spotnik_frame {
     enum spotnik_frame_kind kind;
-    uint8_t version; /* that of the connection; to encode, 0: the newest */
     uint32_t payload_bytes;
     uint8_t tag[SPOTNIK_FRAME_TAG_BYTES];
     /* DATA: which of those of its epoch that the sender has for this member, from 0, over all
@@ -73,9 +69,6 @@ uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind,
 
 void spotnik_frame_encode(const struct spotnik_frame *frame,
                           uint8_t ret_bytes[SPOTNIK_FRAME_BYTES]);
-
-/* Say another version in an encoded frame that has no tag. */
-void spotnik_frame_version_set(uint8_t bytes[SPOTNIK_FRAME_BYTES], uint8_t version);
 
 /* Read a header before anything is done about the payload. 0, SPOTNIK_ERR_VERSION for another wire
  * version, SPOTNIK_ERR_LIMIT for a payload over the limits, else SPOTNIK_ERR_ARGUMENT. */

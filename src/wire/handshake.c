@@ -12,6 +12,8 @@
 #include "wire/frame.h"
 
 #define LABEL_BYTES 16
+/* what the MAC of the answer covers of it: all before */
+#define ANSWER_SIGNED_BYTES (SPOTNIK_HANDSHAKE_ANSWER_BYTES - SPOTNIK_MAC_BYTES)
 
 static const uint8_t magic[8] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1' };
 
@@ -36,45 +38,18 @@ struct preamble {
     uint8_t value; /* HELLO and ANSWER: purpose; REFUSAL: reason; PROOF: 0 */
 };
 
-static uint16_t speech(const struct spotnik_handshake *handshake)
-{
-    return handshake->speech != 0 ? handshake->speech : SPOTNIK_WIRE_VERSION;
-}
-
-static size_t bytes_in(uint16_t version, uint8_t type)
-{
-    bool long_one = type == SPOTNIK_HANDSHAKE_HELLO || type == SPOTNIK_HANDSHAKE_ANSWER;
-
-    return sizes[type]
-           - (long_one && version < SPOTNIK_SPEECH_LINEAGE ? SPOTNIK_HANDSHAKE_PRESENCE_BYTES : 0);
-}
-
-size_t spotnik_handshake_bytes(const struct spotnik_handshake *handshake,
-                               enum spotnik_handshake_type type)
-{
-    return bytes_in(speech(handshake), (uint8_t)type);
-}
-
-/* What the MAC of the answer covers of it: all before. */
-static size_t answer_signed_bytes(const struct spotnik_handshake *handshake)
-{
-    return spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER) - SPOTNIK_MAC_BYTES;
-}
-
-static void preamble_write(struct spotnik_writer *writer, const struct spotnik_handshake *handshake,
-                           enum spotnik_handshake_type type, uint8_t value)
+static void preamble_write(struct spotnik_writer *writer, enum spotnik_handshake_type type,
+                           uint8_t value)
 {
     spotnik_writer_bytes(writer, magic, sizeof magic);
-    spotnik_writer_u16(writer, speech(handshake));
+    spotnik_writer_u16(writer, SPOTNIK_WIRE_VERSION);
     spotnik_writer_u8(writer, (uint8_t)type);
     spotnik_writer_u8(writer, value);
-    spotnik_writer_u32(writer, (uint32_t)spotnik_handshake_bytes(handshake, type));
+    spotnik_writer_u32(writer, sizes[type]);
 }
 
-/* Of a version that we do not speak only the version is looked at: what the other fields mean there
- * is not known here. */
-static int preamble_read(struct spotnik_reader *reader, const struct spotnik_handshake *handshake,
-                         struct preamble *ret)
+/* For another version, read only the version field: what the others mean there is not known. */
+static int preamble_read(struct spotnik_reader *reader, struct preamble *ret)
 {
     uint8_t found[sizeof magic];
 
@@ -86,11 +61,9 @@ static int preamble_read(struct spotnik_reader *reader, const struct spotnik_han
     if (reader->failed || memcmp(found, magic, sizeof magic) != 0)
         return SPOTNIK_ERR_ARGUMENT;
     /* Refusals are the same in all versions: this is how a version is refused. */
-    bool spoken = ret->version >= SPOTNIK_WIRE_OLDEST && ret->version <= speech(handshake);
-    if (!spoken && ret->type != SPOTNIK_HANDSHAKE_REFUSAL)
+    if (ret->version != SPOTNIK_WIRE_VERSION && ret->type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_VERSION;
-    if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT
-        || size != bytes_in(ret->version, ret->type))
+    if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT || size != sizes[ret->type])
         return SPOTNIK_ERR_ARGUMENT;
     return SPOTNIK_OK;
 }
@@ -104,7 +77,7 @@ int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
     struct preamble preamble;
 
     spotnik_reader_init(&reader, bytes, SPOTNIK_HANDSHAKE_PREAMBLE_BYTES);
-    int rc = preamble_read(&reader, handshake, &preamble);
+    int rc = preamble_read(&reader, &preamble);
     if (rc != SPOTNIK_ERR_ARGUMENT)
         handshake->peer_version = preamble.version;
     if (rc != SPOTNIK_OK)
@@ -112,7 +85,7 @@ int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
     if (preamble.type != expected && preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_ARGUMENT;
     *ret_type = (enum spotnik_handshake_type)preamble.type;
-    *ret_size = bytes_in(preamble.version, preamble.type);
+    *ret_size = sizes[preamble.type];
     return SPOTNIK_OK;
 }
 
@@ -126,12 +99,8 @@ static void presence_write(struct spotnik_writer *writer, const struct spotnik_p
     spotnik_writer_skip(writer, 7);
 }
 
-static bool presence_read(struct spotnik_reader *reader, uint16_t version,
-                          struct spotnik_presence *ret)
+static bool presence_read(struct spotnik_reader *reader, struct spotnik_presence *ret)
 {
-    *ret = (struct spotnik_presence){ .epoch = 0 };
-    if (version < SPOTNIK_SPEECH_LINEAGE)
-        return true;
     spotnik_wire_founding_read(reader, &ret->founding);
     ret->epoch = spotnik_reader_u64(reader);
     ret->chain = spotnik_reader_u64(reader);
@@ -146,12 +115,11 @@ static void introduction_write(struct spotnik_writer *writer,
                                const struct spotnik_handshake *handshake,
                                enum spotnik_handshake_type type)
 {
-    preamble_write(writer, handshake, type, handshake->purpose);
+    preamble_write(writer, type, handshake->purpose);
     spotnik_writer_bytes(writer, handshake->job, SPOTNIK_JOB_HASH_BYTES);
     spotnik_writer_bytes(writer, handshake->nonce, SPOTNIK_NONCE_BYTES);
     spotnik_wire_member_write(writer, &handshake->self);
-    if (speech(handshake) >= SPOTNIK_SPEECH_LINEAGE)
-        presence_write(writer, &handshake->presence);
+    presence_write(writer, &handshake->presence);
 }
 
 static int introduction_read(struct spotnik_reader *reader, struct spotnik_handshake *handshake,
@@ -160,7 +128,7 @@ static int introduction_read(struct spotnik_reader *reader, struct spotnik_hands
     struct preamble preamble;
     uint8_t job[SPOTNIK_JOB_HASH_BYTES], nonce[SPOTNIK_NONCE_BYTES];
 
-    int rc = preamble_read(reader, handshake, &preamble);
+    int rc = preamble_read(reader, &preamble);
     if (rc != SPOTNIK_ERR_ARGUMENT)
         handshake->peer_version = preamble.version;
     if (rc != SPOTNIK_OK)
@@ -168,7 +136,7 @@ static int introduction_read(struct spotnik_reader *reader, struct spotnik_hands
     spotnik_reader_bytes(reader, job, sizeof job);
     spotnik_reader_bytes(reader, nonce, sizeof nonce);
     bool good = spotnik_wire_member_read(reader, &handshake->peer);
-    good = presence_read(reader, preamble.version, &handshake->peer_presence) && good;
+    good = presence_read(reader, &handshake->peer_presence) && good;
     if (preamble.type != type || preamble.value == 0 || !good || reader->failed)
         return SPOTNIK_ERR_ARGUMENT;
     *ret_purpose = preamble.value;
@@ -185,8 +153,7 @@ static void transcript_mac(const struct spotnik_handshake *handshake,
 
     spotnik_writer_init(&writer, input, sizeof input);
     spotnik_writer_bytes(&writer, label, LABEL_BYTES);
-    spotnik_writer_bytes(&writer, handshake->hello,
-                         spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_HELLO));
+    spotnik_writer_bytes(&writer, handshake->hello, SPOTNIK_HANDSHAKE_HELLO_BYTES);
     spotnik_writer_bytes(&writer, handshake->answer, answer_bytes);
     handshake->mac(handshake->mac_context, handshake->key, input, writer.at, ret_mac);
 }
@@ -215,13 +182,12 @@ int spotnik_handshake_answer(struct spotnik_handshake *handshake,
     int rc = introduction_read(&reader, handshake, SPOTNIK_HANDSHAKE_HELLO, &handshake->purpose);
     if (rc != SPOTNIK_OK)
         return rc;
-    handshake->speech = handshake->peer_version; /* the client's, which may be older than ours */
-    memcpy(handshake->hello, hello, spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_HELLO));
-    size_t signed_bytes = answer_signed_bytes(handshake);
-    spotnik_writer_init(&writer, handshake->answer, signed_bytes);
+    memcpy(handshake->hello, hello, sizeof handshake->hello);
+    spotnik_writer_init(&writer, handshake->answer, ANSWER_SIGNED_BYTES);
     introduction_write(&writer, handshake, SPOTNIK_HANDSHAKE_ANSWER);
-    transcript_mac(handshake, label_answer, signed_bytes, handshake->answer + signed_bytes);
-    memcpy(ret_answer, handshake->answer, signed_bytes + SPOTNIK_MAC_BYTES);
+    transcript_mac(handshake, label_answer, ANSWER_SIGNED_BYTES,
+                   handshake->answer + ANSWER_SIGNED_BYTES);
+    memcpy(ret_answer, handshake->answer, sizeof handshake->answer);
     return SPOTNIK_OK;
 }
 
@@ -233,20 +199,19 @@ int spotnik_handshake_prove(struct spotnik_handshake *handshake,
     struct spotnik_writer writer;
     uint8_t mac[SPOTNIK_MAC_BYTES], purpose;
 
-    size_t signed_bytes = answer_signed_bytes(handshake);
-    spotnik_reader_init(&reader, answer, signed_bytes);
+    spotnik_reader_init(&reader, answer, ANSWER_SIGNED_BYTES);
     int rc = introduction_read(&reader, handshake, SPOTNIK_HANDSHAKE_ANSWER, &purpose);
     if (rc != SPOTNIK_OK)
         return rc;
-    if (purpose != handshake->purpose || handshake->peer_version != speech(handshake))
+    if (purpose != handshake->purpose)
         return SPOTNIK_ERR_ARGUMENT;
-    memcpy(handshake->answer, answer, signed_bytes + SPOTNIK_MAC_BYTES);
-    transcript_mac(handshake, label_answer, signed_bytes, mac);
-    if (!spotnik_wire_equal(mac, answer + signed_bytes, SPOTNIK_MAC_BYTES))
+    memcpy(handshake->answer, answer, sizeof handshake->answer);
+    transcript_mac(handshake, label_answer, ANSWER_SIGNED_BYTES, mac);
+    if (!spotnik_wire_equal(mac, answer + ANSWER_SIGNED_BYTES, SPOTNIK_MAC_BYTES))
         return SPOTNIK_ERR_KEY;
-    transcript_mac(handshake, label_proof, signed_bytes + SPOTNIK_MAC_BYTES, mac);
+    transcript_mac(handshake, label_proof, sizeof handshake->answer, mac);
     spotnik_writer_init(&writer, ret_proof, SPOTNIK_HANDSHAKE_PROOF_BYTES);
-    preamble_write(&writer, handshake, SPOTNIK_HANDSHAKE_PROOF, 0);
+    preamble_write(&writer, SPOTNIK_HANDSHAKE_PROOF, 0);
     spotnik_writer_bytes(&writer, mac, SPOTNIK_MAC_BYTES);
     return SPOTNIK_OK;
 }
@@ -259,15 +224,13 @@ int spotnik_handshake_admit(struct spotnik_handshake *handshake,
     uint8_t mac[SPOTNIK_MAC_BYTES], found[SPOTNIK_MAC_BYTES];
 
     spotnik_reader_init(&reader, proof, SPOTNIK_HANDSHAKE_PROOF_BYTES);
-    int rc = preamble_read(&reader, handshake, &preamble);
+    int rc = preamble_read(&reader, &preamble);
     if (rc != SPOTNIK_OK)
         return rc;
     spotnik_reader_bytes(&reader, found, sizeof found);
-    if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0
-        || preamble.version != speech(handshake))
+    if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0)
         return SPOTNIK_ERR_ARGUMENT;
-    transcript_mac(handshake, label_proof,
-                   spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER), mac);
+    transcript_mac(handshake, label_proof, sizeof handshake->answer, mac);
     return spotnik_wire_equal(mac, found, sizeof mac) ? SPOTNIK_OK : SPOTNIK_ERR_KEY;
 }
 
@@ -277,10 +240,9 @@ void spotnik_handshake_keys(const struct spotnik_handshake *handshake,
 {
     uint8_t *to_server = handshake->is_server ? ret_receive : ret_send;
     uint8_t *to_client = handshake->is_server ? ret_send : ret_receive;
-    size_t answer_bytes = spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER);
 
-    transcript_mac(handshake, label_to_server, answer_bytes, to_server);
-    transcript_mac(handshake, label_to_client, answer_bytes, to_client);
+    transcript_mac(handshake, label_to_server, sizeof handshake->answer, to_server);
+    transcript_mac(handshake, label_to_client, sizeof handshake->answer, to_client);
 }
 
 void spotnik_handshake_refusal(const struct spotnik_handshake *handshake, int error,
@@ -294,7 +256,7 @@ void spotnik_handshake_refusal(const struct spotnik_handshake *handshake, int er
         reason++;
     SPOTNIK_ASSERT(reason < sizeof refusal_errors / sizeof refusal_errors[0]);
     spotnik_writer_init(&writer, ret_refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
-    preamble_write(&writer, handshake, SPOTNIK_HANDSHAKE_REFUSAL, reason);
+    preamble_write(&writer, SPOTNIK_HANDSHAKE_REFUSAL, reason);
     spotnik_writer_u16(&writer, handshake->peer_version);
     spotnik_writer_skip(&writer, 6);
 }
@@ -306,7 +268,7 @@ int spotnik_handshake_refused(struct spotnik_handshake *handshake,
     struct preamble preamble;
 
     spotnik_reader_init(&reader, refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
-    if (preamble_read(&reader, handshake, &preamble) != SPOTNIK_OK
+    if (preamble_read(&reader, &preamble) != SPOTNIK_OK
         || preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_ARGUMENT;
     if (preamble.value == 0 || preamble.value >= sizeof refusal_errors / sizeof refusal_errors[0])

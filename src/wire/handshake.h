@@ -13,8 +13,7 @@
  * bytes in every version: read those, call spotnik_handshake_preamble(), then read the rest.
  * Nothing is allocated, and a stranger can never make a server read more than these fixed sizes.
  * Both nonces are in every MAC, so nothing can be replayed. Each MAC has its own label, so nothing
- * can be sent back to its author. Before version 7 HELLO and ANSWER say nothing of a lineage, and
- * are shorter by 64 bytes. */
+ * can be sent back to its author. */
 #ifndef SPOTNIK_WIRE_HANDSHAKE_H
 #define SPOTNIK_WIRE_HANDSHAKE_H
 
@@ -25,9 +24,8 @@
 #include "member/view.h"
 
 #define SPOTNIK_HANDSHAKE_PREAMBLE_BYTES 16
-#define SPOTNIK_HANDSHAKE_PRESENCE_BYTES 64 /* of HELLO and ANSWER, from version 7 on */
-#define SPOTNIK_HANDSHAKE_HELLO_BYTES (112 + SPOTNIK_HANDSHAKE_PRESENCE_BYTES)
-#define SPOTNIK_HANDSHAKE_ANSWER_BYTES (144 + SPOTNIK_HANDSHAKE_PRESENCE_BYTES)
+#define SPOTNIK_HANDSHAKE_HELLO_BYTES 176
+#define SPOTNIK_HANDSHAKE_ANSWER_BYTES 208
 #define SPOTNIK_HANDSHAKE_PROOF_BYTES 48
 #define SPOTNIK_HANDSHAKE_REFUSAL_BYTES 24
 #define SPOTNIK_HANDSHAKE_BYTES_MAX SPOTNIK_HANDSHAKE_ANSWER_BYTES
@@ -61,9 +59,6 @@ struct spotnik_handshake {
     uint8_t nonce[SPOTNIK_NONCE_BYTES]; /* random, fresh for every handshake */
     /* client: what the connection is for, > 0; server: learns it */
     uint8_t purpose;
-    /* wire version. Client: that it speaks; server: the newest it may; 0: SPOTNIK_WIRE_VERSION.
-     * Then what both speak */
-    uint16_t speech;
     /* --- */
     uint8_t is_server;
     uint8_t hello[SPOTNIK_HANDSHAKE_HELLO_BYTES];
@@ -71,12 +66,8 @@ struct spotnik_handshake {
     uint16_t peer_version; /* named in refusals and in errors; 0 until a preamble was read */
     /* port 0: does not listen. Proven only after the last call returned 0 */
     struct spotnik_member peer;
-    struct spotnik_presence peer_presence; /* as proven as that; of an older version: empty */
+    struct spotnik_presence peer_presence; /* as proven as that */
 };
-
-/* How long a message is in the version that `handshake` speaks. */
-size_t spotnik_handshake_bytes(const struct spotnik_handshake *handshake,
-                               enum spotnik_handshake_type type);
 
 /* All calls return 0 or: SPOTNIK_ERR_VERSION, _JOB, _KEY; SPOTNIK_ERR_ARGUMENT when the bytes are
  * no such message. After an error send the refusal (except after ERR_ARGUMENT: strangers get no

@@ -95,31 +95,6 @@ for transport in auto tcp; do
 done
 echo "different programs: of three, the odd one ends"
 
-# Rolling upgrade: every other worker knows an older wire version only, the oldest that we speak or the one before ours; one of either
-# kind is killed and replaced.
-for way in auto:9 tcp:5 tcp:9; do
-    transport=${way%:*} older=${way#*:}
-    begin "$spotnik" run -n 2:4 --respawn --transport $transport -- sh -c \
-        'echo $$ >"$1/pid.$SPOTNIK_WORKER"; [ $((SPOTNIK_WORKER % 2)) = 0 ] || export SPOTNIK_WIRE=$2; exec "$0" -u 1000' "$worker" "$dir" "$older"
-    wait_for '^.w[0-3]. commit [0-9]* [0-9a-f]* [0-9]* 4 '
-    for number in 0 1; do
-        kill -KILL "$(cat "$dir/pid.$number")"
-        wait_for "^.w$((number + 4)). commit [0-9]* [0-9a-f]* [0-9]* 4 "
-    done
-    kill -TERM $run
-    wait $run
-    status_is 75 $? "upgrade, $way"
-    [ "$(grep -c 'lost (SIGKILL)' "$dir/err")" = 2 ] || fail "upgrade, $way: two were to be killed"
-    # What one of the two committed last it may have committed alone.
-    [ "$(sed -n 's/^\[w[2-5]\] commit \([0-9]*\) \([0-9a-f]*\) .*/\1 \2/p' "$dir/out" | sort -u | cut -d' ' -f1 | uniq -d)" = "" ] ||
-        fail "upgrade, $way: replicas differ"
-done
-# With an older member among them nobody can ask whose program is odd: the two that differ end, as before.
-timeout 60 "$spotnik" run -n 2:3 -- sh -c '[ "$SPOTNIK_SLOT" != 1 ] || export WORKER_ODD=more; [ "$SPOTNIK_SLOT" != 2 ] ||
-    export SPOTNIK_WIRE=5; exec "$0" -s 300 -u 1000' "$worker" >"$dir/out" 2>"$dir/err"
-grep -q '^.w1. .*error -200' "$dir/out" || fail "upgrade: the odd one is not told"
-echo "rolling upgrade: two wire versions in one job"
-
 # torchrun's variables: a rank is a place, and all see the same meeting point.
 "$spotnik" run -q -n 2 --torchrun-env -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
     >"$dir/out" 2>"$dir/err"

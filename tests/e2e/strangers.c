@@ -383,11 +383,11 @@ static void other_version(struct cluster *cluster)
     uint8_t said[1024];
     int fd, rc = call(cluster, tap.port, SPOTNIK_PURPOSE_CONTROL, &fd);
 
-    if (rc != SPOTNIK_ERR_VERSION || !strstr(spotnik_last_error(), "speaks another wire version"))
+    if (rc != SPOTNIK_ERR_VERSION || !strstr(spotnik_last_error(), "speaks wire version"))
         cluster_fail(cluster, "another version was told %d: %s", rc, spotnik_last_error());
     printf("told: error %d %s (%s)\n", rc, spotnik_strerror(rc), spotnik_last_error());
     tap_end(&tap, said, sizeof said);
-    expect_refusal(cluster, "speaks another wire version");
+    expect_refusal(cluster, "speaks wire version 2, and we speak 1; install the same Spotnik");
 }
 
 /* What a caller with the key once said opens nothing a second time: the door asks for the answer to

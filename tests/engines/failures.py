@@ -400,7 +400,7 @@ def failed_setup(case, message):
 PROVOKED = {
     ("engines", "has another job key"): another_key,
     ("engines", "belongs to another job"): another_name,
-    ("engines", "speaks another wire version"): another_version,
+    ("engines", "speaks wire version"): another_version,
     ("engines", "6 of 8 listed"): some_of_eight,
     ("engines", "cannot write to the peers directory"): no_folder,
     ("engines", "is signed with another job key"): folder_of_another_key,

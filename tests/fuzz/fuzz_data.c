@@ -20,8 +20,6 @@ static int data_take(const struct spotnik_frame *frame, const uint8_t *bytes)
         return rc;
     SPOTNIK_ASSERT(element_bytes == frame->payload_bytes - SPOTNIK_CHUNK_BYTES);
     spotnik_data_encode(&header, frame->turn, element_bytes, again);
-    /* as a lane does for a peer that speaks the version before */
-    spotnik_frame_version_set(again, frame->version);
     SPOTNIK_ASSERT(memcmp(again, bytes, sizeof again) == 0);
     return SPOTNIK_OK;
 }

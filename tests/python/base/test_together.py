@@ -412,7 +412,7 @@ def test_other_wire_version(cluster: Cluster) -> None:
                 except OSError:
                     return
                 with connection:
-                    connection.recv(112)
+                    connection.recv(176)
                     connection.sendall(refusal)
 
         threading.Thread(target=serve, daemon=True).start()
@@ -420,7 +420,7 @@ def test_other_wire_version(cluster: Cluster) -> None:
         said = cluster.start("join", {"SPOTNIK_PEERS": f"{here},{there}", "SPOTNIK_BIND": here}).hear()
         server.shutdown(socket.SHUT_RDWR)
     assert said["error"] == "VersionError"
-    assert "speaks another wire version" in said["text"]
+    assert "speaks wire version 999, and we speak 1; install the same Spotnik on all hosts" in said["text"]
     assert "one version of spotnik everywhere" in said["text"]
 
 

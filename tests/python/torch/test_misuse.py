@@ -471,7 +471,7 @@ def test_another_version_of_spotnik_is_told_with_the_fix(tmp_path: Path) -> None
                 while True:
                     connection, _ = server.accept()
                     with connection:
-                        connection.recv(112)
+                        connection.recv(176)
                         connection.sendall(later)
 
         threading.Thread(target=serve, daemon=True).start()

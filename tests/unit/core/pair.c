@@ -196,11 +196,11 @@ static void link_up(struct pair *pair, uint32_t a, uint32_t b)
     pair->node[a].linked[b] = pair->node[b].linked[a] = true;
     pair_event(pair, a,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
-                                       .link_up = { pair->node[b].member, pair->speech } });
+                                       .peer = pair->node[b].member });
     if (pair->node[a].alive)
         pair_event(pair, b,
                    (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
-                                           .link_up = { pair->node[a].member, pair->speech } });
+                                           .peer = pair->node[a].member });
 }
 
 static bool runs(const struct node *node)

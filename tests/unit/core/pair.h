@@ -69,8 +69,7 @@ struct node {
 struct pair {
     uint32_t count;
     uint64_t now_ns;
-    bool witnessed;  /* before pair_assemble(): ties are the witness's */
-    uint64_t speech; /* of all links; 0: the newest */
+    bool witnessed; /* before pair_assemble(): ties are the witness's */
     struct spotnik_limits limits;
     struct node node[NODES_MAX];
     /* [from][to] */

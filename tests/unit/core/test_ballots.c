@@ -220,8 +220,7 @@ static struct spotnik_member stranger(uint64_t id)
 {
     struct spotnik_member member = { .id = { .low = id }, .port = 1 };
 
-    pair_event(&pair, 2,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .link_up = { member, 0 } });
+    pair_event(&pair, 2, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = member });
     return member;
 }
 

@@ -153,7 +153,7 @@ static void test_fenced_comes_first(void **state)
                                        .ended.peer = pair.node[2].member });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
-                                       .link_up.peer = pair.node[2].member });
+                                       .peer = pair.node[2].member });
     assert_int_equal(first_said, SPOTNIK_MESSAGE_FENCED);
 }
 
@@ -175,7 +175,7 @@ static void test_moved_on_is_not_gone(void **state)
     /* 0 says on the new link only that it is at a later epoch, and ends before it can say more */
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
-                                       .link_up.peer = pair.node[0].member });
+                                       .peer = pair.node[0].member });
     struct spotnik_message heartbeat = { .kind = SPOTNIK_MESSAGE_HEARTBEAT,
                                          .epoch = pair_status(&pair, 0).epoch,
                                          .committed = 3 };
@@ -233,7 +233,7 @@ static void test_unheard_is_not_gone(void **state)
                                        .ended.peer = pair.node[0].member });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP,
-                                       .link_up.peer = pair.node[0].member });
+                                       .peer = pair.node[0].member });
     pair_event(&pair, 1,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
                                        .ended = { pair.node[0].member, SPOTNIK_PROOF_GONE } });

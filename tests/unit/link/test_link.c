@@ -446,7 +446,6 @@ static void a_question_takes_time(void **state)
     const uint64_t limit_ns = 300 * SPOTNIK_MS;
 
     int other = voice_start(&loop, &link.voice);
-    link.voice.speech = SPOTNIK_WIRE_VERSION;
     poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS)); /* the time that a thread is late */
     deafen(other, true);
     uint64_t asked_ns = spotnik_clock_ns();

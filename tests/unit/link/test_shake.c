@@ -108,7 +108,17 @@ static void wrong_key_and_job_are_named(void **state)
     disagree(SPOTNIK_ERR_JOB, spoil_job);
 }
 
-/* Another wire version is refused by the server, and the refusal is understood. */
+static void assert_says(const struct spotnik_shake *shake, const char *versions)
+{
+    char text[SPOTNIK_SHAKE_TEXT];
+    spotnik_shake_text(shake, SPOTNIK_ERR_VERSION, text);
+    assert_non_null(strstr(text, versions));
+    assert_non_null(strstr(text, "install the same Spotnik on all hosts"));
+    assert_true(strlen(text) + 1 < SPOTNIK_SHAKE_TEXT);
+}
+
+/* Another wire version is refused by the server, and the refusal is understood: each side names
+ * both versions, and says what to do. */
 static void wrong_version_is_named(void **state)
 {
     (void)state;
@@ -122,6 +132,8 @@ static void wrong_version_is_named(void **state)
     run(&client, &server, pair, &client_rc, &server_rc);
     assert_int_equal(server_rc, SPOTNIK_ERR_VERSION);
     assert_int_equal(client_rc, SPOTNIK_ERR_VERSION);
+    assert_says(&server, "speaks wire version 65, and we speak 1;");
+    assert_says(&client, "speaks wire version 1, and we speak 1;");
     pair_close(pair);
 }
 

@@ -29,7 +29,6 @@ static void blank(struct gathered *gathered)
     gathered->token.ledger_step = SPOTNIK_NO_LEDGER;
     gathered->token.accepted.entry = gathered->entry;
     gathered->token.accepted.entry_max = ENTRIES;
-    gathered->token.joiners_speak = 1;
     spotnik_ledger_init(&gathered->token.ledger, 0, 0);
 }
 
@@ -53,7 +52,6 @@ static void draw(struct gathered *gathered, struct spotnik_prng *prng)
     }
     token->accepted_ballot.round = spotnik_prng_below(prng, 4);
     token->accepted.settled_step = 100 + token->accepted_ballot.round;
-    token->joiners_speak = (uint8_t)spotnik_prng_below(prng, 2);
     token->joiner_count = (uint32_t)spotnik_prng_below(prng, 3);
     for (uint32_t i = 0; i < token->joiner_count; i++) {
         token->joiner[i].member.id.low = 1 + (i + gathered->report[0].leaving) % 3;
@@ -85,7 +83,6 @@ static void assert_same(const struct gathered *a, const struct gathered *b)
     assert_int_equal(a->token.accepted_ballot.round, b->token.accepted_ballot.round);
     if (a->token.accepted_ballot.round != 0)
         assert_int_equal(a->token.accepted.settled_step, b->token.accepted.settled_step);
-    assert_int_equal(a->token.joiners_speak, b->token.joiners_speak);
     assert_int_equal(a->token.joiner_count, b->token.joiner_count);
     for (uint64_t id = 1; id <= 3; id++)
         assert_int_equal(joiner_at(&a->token, id), joiner_at(&b->token, id));
@@ -129,7 +126,6 @@ static void test_promises_are_copied(void **state)
     from.report[2] = (struct spotnik_report){ .promised = 1,
                                               .begun = 1,
                                               .bare = 1,
-                                              .speaks = 1,
                                               .committed = 9,
                                               .share = 3,
                                               .share_count = 5,

@@ -73,7 +73,6 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->share_count = below(prng, MEMBERS_MAX + 1);
     proposal->flat = proposal->share_count % 2;
     proposal->detour = proposal->share_count % 3 == 1;
-    proposal->tree = proposal->share_count % 5 == 1;
     proposal->founding = (struct spotnik_founding){ .id = 0 };
     proposal->chain = 0;
     if (spotnik_prng_chance(prng, 2, 3)) {
@@ -137,7 +136,6 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
 {
     token->ballot = sample_ballot(prng);
     token->parked = (uint8_t)below(prng, 2);
-    token->joiners_speak = (uint8_t)below(prng, 2);
     token->report_count = 1 + below(prng, MEMBERS_MAX);
     token->joiner_count = spotnik_prng_chance(prng, 1, 10) ? SPOTNIK_JOINERS_MAX : below(prng, 3);
     token->ledger_step = spotnik_prng_next(prng);
@@ -148,7 +146,6 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .promised = (uint8_t)below(prng, 2),
             .begun = (uint8_t)below(prng, 2),
             .bare = (uint8_t)below(prng, 2),
-            .speaks = (uint8_t)below(prng, 2),
             .committed = spotnik_prng_next(prng),
             .share = below(prng, 4),
             .share_count = 4,
@@ -304,7 +301,7 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
         || !ballot_equal(a->ballot, b->ballot))
         return false;
     if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat
-        || a->detour != b->detour || a->tree != b->tree)
+        || a->detour != b->detour)
         return false;
     for (uint32_t i = 0; i < brief_entries(a); i++) {
         const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
@@ -319,9 +316,9 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->speaks == b->speaks
-           && a->committed == b->committed && a->share == b->share
-           && a->share_count == b->share_count && a->apart == b->apart && a->cut == b->cut;
+           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed
+           && a->share == b->share && a->share_count == b->share_count && a->apart == b->apart
+           && a->cut == b->cut;
 }
 
 static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
@@ -329,9 +326,9 @@ static bool token_equal(const struct spotnik_token *a, const struct spotnik_toke
     if (!ballot_equal(a->ballot, b->ballot)
         || !ballot_equal(a->accepted_ballot, b->accepted_ballot))
         return false;
-    if (a->parked != b->parked || a->joiners_speak != b->joiners_speak
-        || a->ledger_step != b->ledger_step || a->report_count != b->report_count
-        || a->joiner_count != b->joiner_count || !spotnik_ledger_equal(&a->ledger, &b->ledger))
+    if (a->parked != b->parked || a->ledger_step != b->ledger_step
+        || a->report_count != b->report_count || a->joiner_count != b->joiner_count
+        || !spotnik_ledger_equal(&a->ledger, &b->ledger))
         return false;
     for (uint32_t i = 0; i < a->report_count; i++)
         if (!report_equal(&a->report[i], &b->report[i]))
