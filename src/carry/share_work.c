@@ -367,6 +367,19 @@ static void tell_done(struct spotnik_carriage *carriage, uint32_t number)
         carriage->move_due = true;
 }
 
+static void differs(struct spotnik_carriage *carriage, uint32_t number)
+{
+    const struct spotnik_flat *flat = &carriage->share->flat;
+    const struct spotnik_board *board = flat->peer[flat->odd.rank].board;
+    failed(carriage, number, flat->bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
+    carriage->share_failed.other =
+        (struct spotnik_held){ .member = { board->id_high, board->id_low },
+                               .count = flat->odd.count,
+                               .has = flat->odd.has,
+                               .dtype = flat->odd.dtype,
+                               .op = flat->odd.op };
+}
+
 /* A slice of one bucket. True: it got on. */
 static bool work_on(struct spotnik_carriage *carriage, uint32_t number)
 {
@@ -388,9 +401,9 @@ static bool work_on(struct spotnik_carriage *carriage, uint32_t number)
         return true;
     case SPOTNIK_FLAT_MISMATCH:
         if (share->differs_epoch == share->epoch)
-            return false; /* the members are about to find out whose bucket is odd */
+            return false; /* the core has failed */
         share->differs_epoch = share->epoch;
-        failed(carriage, number, share->flat.bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
+        differs(carriage, number);
         return true;
     case SPOTNIK_FLAT_BLOCKED:
         break;

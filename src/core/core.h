@@ -245,11 +245,8 @@ const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_co
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 
-/* After FAILED with MISMATCH: our claim about the bucket in dispute, and the claim of `agreeing`
- * members. Agreeing 0: there is no majority, and it is the claim of another member. False: the core
- * failed otherwise. */
-bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own,
-                          struct spotnik_claim *ret_found, uint32_t *ret_agreeing);
+/* After FAILED with MISMATCH: two members, and what each has of one bucket. */
+const struct spotnik_mismatch *spotnik_core_mismatch(const struct spotnik_core *core);
 
 /* Between events: bar commits, or allow them again. For code outside the core that decides that
  * this member must not go on. */

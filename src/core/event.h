@@ -171,6 +171,7 @@ struct spotnik_event_flat {
 struct spotnik_event_failure {
     struct spotnik_bucket_at at;
     int error;
+    struct spotnik_held other; /* MISMATCH: by whom, and what it has */
 };
 
 struct spotnik_event_result {

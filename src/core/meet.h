@@ -13,9 +13,7 @@ uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id);
 struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member);
 void peer_dial(struct spotnik_core *core, struct peer *peer);
 void ballot_start(struct spotnik_core *core);
-void mismatch(struct spotnik_core *core, struct spotnik_id other);
-void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket,
-                  struct spotnik_id other);
+void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *found);
 void enter_send(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);
 bool ballot_is_outrun(const struct spotnik_core *core);

@@ -73,9 +73,7 @@ static int trouble(const struct spotnik_engine *engine)
                                     "met. Run \"spotnik lineage\" to see them, then start this "
                                     "process again to join the other");
     if (engine->failed != 0)
-        return spotnik_error_return(engine->failed,
-                                    "the members run different programs: their buckets differ in "
-                                    "number, size, type or operation%s",
+        return spotnik_error_return(engine->failed, "the members run different programs: %s",
                                     engine->mismatch);
     if (engine->excluded)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "the others went on without us");

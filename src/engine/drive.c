@@ -198,7 +198,11 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         if (action->error == SPOTNIK_ERR_LINEAGE)
             spotnik_death_yielded(engine->death);
         engine->diverged = *spotnik_core_divergence(engine->core);
-        spotnik_mismatch_text(engine->core, engine->mismatch, sizeof engine->mismatch);
+        if (action->error == SPOTNIK_ERR_MISMATCH)
+            spotnik_mismatch_text(spotnik_core_mismatch(engine->core),
+                                  spotnik_core_view(engine->core),
+                                  engine->config.credentials.self.id, engine->mismatch,
+                                  sizeof engine->mismatch);
         break;
     }
     spotnik_engine_changed(engine);

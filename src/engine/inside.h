@@ -112,9 +112,9 @@ struct spotnik_engine {
     /* the caller's thread: of the last result; step 0: told already */
     uint64_t result_step, result_digest;
     struct spotnik_divergence diverged; /* `failed` is DIVERGED: the member we differ from */
-    char mismatch[256];   /* failed for MISMATCH: of which bucket, as far as it is known */
-    uint64_t parked_ns;   /* since when; 0: not */
-    uint64_t patience_ns; /* of the caller's waits; 0: for ever */
+    char mismatch[400];                 /* failed for MISMATCH: of which bucket, and whose */
+    uint64_t parked_ns;                 /* since when; 0: not */
+    uint64_t patience_ns;               /* of the caller's waits; 0: for ever */
     uint64_t step_epoch;
     uint32_t recovery_count;
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];

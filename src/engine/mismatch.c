@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In words, in which bucket this member's program differs from the others'. */
+/* In words, in which bucket the programs of two members differ. */
 #include "engine/mismatch.h"
 
 #include <stdio.h>
 
+#include "link/address.h"
 #include "spotnik/spotnik.h"
 
 static const char *dtype_text(uint8_t dtype)
@@ -29,47 +30,65 @@ static const char *op_text(uint8_t op)
 
 /* A step without any bucket of the caller's has one of the library's, without elements, whose
  * number means nothing to anybody else. Whether another member has one there, or none. */
-static bool is_about_empty(const struct spotnik_claim *claim)
+static bool is_about_empty(const struct spotnik_mismatch *found)
 {
-    return claim->bucket == SPOTNIK_BUCKET_BARRIER && claim->count == 0;
+    return found->bucket == SPOTNIK_BUCKET_BARRIER && found->held[0].count == 0
+           && found->held[1].count == 0;
 }
 
-static void claim_text(const struct spotnik_claim *claim, char *text, size_t size)
+static void held_text(const struct spotnik_mismatch *found, const struct spotnik_held *held,
+                      char *text, size_t size)
 {
-    if (is_about_empty(claim))
-        snprintf(text, size, claim->kind == SPOTNIK_CLAIM_BUCKET ? "no buckets" : "buckets");
-    else if (claim->bucket == SPOTNIK_CLAIM_OF_NUMBER)
-        snprintf(text, size, "%llu buckets", (unsigned long long)claim->count);
-    else if (claim->kind == SPOTNIK_CLAIM_BUCKET)
-        snprintf(text, size, "%llu elements, %s, %s", (unsigned long long)claim->count,
-                 dtype_text(claim->dtype), op_text(claim->op));
+    if (is_about_empty(found))
+        snprintf(text, size, held->has ? "no buckets" : "buckets");
+    else if (found->bucket == SPOTNIK_MISMATCH_OF_NUMBER)
+        snprintf(text, size, "%llu buckets", (unsigned long long)held->count);
+    else if (held->has)
+        snprintf(text, size, "%llu elements, %s, %s", (unsigned long long)held->count,
+                 dtype_text(held->dtype), op_text(held->op));
     else
         snprintf(text, size, "no such bucket");
 }
 
-void spotnik_mismatch_say(const struct spotnik_claim *own, const struct spotnik_claim *found,
-                          uint32_t agreeing, uint32_t members, char *text, size_t size)
+static void member_text(const struct spotnik_view *view, struct spotnik_id id,
+                        struct spotnik_id self, char *text, size_t size)
 {
-    char ours[64], theirs[64], who[64], where[32] = "";
+    char address[SPOTNIK_ADDRESS_TEXT];
+    uint32_t rank = spotnik_view_rank(view, id);
 
-    claim_text(own, ours, sizeof ours);
-    claim_text(found, theirs, sizeof theirs);
-    if (agreeing > 0)
-        snprintf(who, sizeof who, "%u of %u members have", agreeing, members);
+    if (spotnik_id_equal(id, self))
+        snprintf(text, size, "this member");
+    else if (rank == SPOTNIK_NO_RANK)
+        snprintf(text, size, "member %016llx", (unsigned long long)id.high);
     else
-        snprintf(who, sizeof who, "another member has, and no majority says which is right,");
-    if (own->bucket != SPOTNIK_CLAIM_OF_NUMBER && !(is_about_empty(own) && is_about_empty(found)))
-        snprintf(where, sizeof where, ", bucket %u,", own->bucket);
-    snprintf(text, size, ": in step %llu%s this member has %s; %s %s",
-             (unsigned long long)own->step, where, ours, who, theirs);
+        snprintf(text, size, "member %u at %s", rank,
+                 spotnik_address_format(address, view->entry[rank].member.address,
+                                        view->entry[rank].member.port));
 }
 
-void spotnik_mismatch_text(const struct spotnik_core *core, char *text, size_t size)
+static bool are_equal(const struct spotnik_held *a, const struct spotnik_held *b)
 {
-    struct spotnik_claim own, found;
-    uint32_t agreeing;
+    return a->has == b->has && a->count == b->count && a->dtype == b->dtype && a->op == b->op;
+}
 
-    text[0] = 0;
-    if (spotnik_core_dispute(core, &own, &found, &agreeing))
-        spotnik_mismatch_say(&own, &found, agreeing, spotnik_core_view(core)->size, text, size);
+void spotnik_mismatch_text(const struct spotnik_mismatch *found, const struct spotnik_view *view,
+                           struct spotnik_id self, char *text, size_t size)
+{
+    const struct spotnik_held *held = found->held;
+    char who[2][80], what[2][64], where[32] = "";
+
+    for (int i = 0; i < 2; i++) {
+        member_text(view, held[i].member, self, who[i], sizeof who[i]);
+        held_text(found, &held[i], what[i], sizeof what[i]);
+    }
+    if (found->bucket != SPOTNIK_MISMATCH_OF_NUMBER && !is_about_empty(found))
+        snprintf(where, sizeof where, ", bucket %u", found->bucket);
+    if (are_equal(&held[0], &held[1]))
+        snprintf(text, size,
+                 "in step %llu%s, %s and %s send %s by different ways; give all the same "
+                 "settings",
+                 (unsigned long long)found->step, where, who[0], who[1], what[0]);
+    else
+        snprintf(text, size, "in step %llu%s, %s has %s, and %s has %s",
+                 (unsigned long long)found->step, where, who[0], what[0], who[1], what[1]);
 }

@@ -24,12 +24,10 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_FENCED,   /* "I voted for a view of epoch + 1 without you" */
     SPOTNIK_MESSAGE_VIEW_ASK, /* a joiner asks for the view; answered by RESTART */
     SPOTNIK_MESSAGE_ENTER,    /* a joiner asks to be let in */
-    SPOTNIK_MESSAGE_MISMATCH, /* "your buckets are not ours": our programs differ */
+    SPOTNIK_MESSAGE_MISMATCH, /* "the buckets of these two differ": all members fail */
     SPOTNIK_MESSAGE_DOUBT,    /* "I was away; have you promised anything in this epoch?" */
     /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
     SPOTNIK_MESSAGE_ASSURE,
-    /* "this is what I have of the bucket in dispute" (vote/dispute.c) */
-    SPOTNIK_MESSAGE_CLAIM,
     /* the passes by a tree (vote/gather.c), base epoch = `epoch` */
     SPOTNIK_MESSAGE_ASK,      /* ballot, ended: promise, and have those below you promise */
     SPOTNIK_MESSAGE_PROMISE,  /* token: the answer, with all reports from below */
@@ -44,21 +42,20 @@ struct spotnik_enter {
 };
 
 /* In place of a bucket: how many there are. */
-#define SPOTNIK_CLAIM_OF_NUMBER 258 /* SPOTNIK_BUCKETS_MAX, which is beyond them */
+#define SPOTNIK_MISMATCH_OF_NUMBER 258 /* SPOTNIK_BUCKETS_MAX, which is beyond them */
 
-enum spotnik_claim_kind {
-    SPOTNIK_CLAIM_NONE,   /* the step has no such bucket */
-    SPOTNIK_CLAIM_BUCKET, /* count, dtype, op; OF_NUMBER: count alone */
-    SPOTNIK_CLAIM_SILENT, /* "I cannot know": it came in with the result of this step */
-    SPOTNIK_CLAIM_KIND_COUNT,
+/* What a member has of a bucket. */
+struct spotnik_held {
+    struct spotnik_id member;
+    uint64_t count;         /* elements; OF_NUMBER: buckets */
+    uint8_t has, dtype, op; /* has 0: its step has no such bucket, and all else is 0 */
 };
 
-/* What a member has of a bucket of a step. */
-struct spotnik_claim {
-    uint64_t step; /* 0: nothing was said */
-    uint64_t count;
+/* Two members run different programs. Equal buckets: they send them by different ways. */
+struct spotnik_mismatch {
+    uint64_t step; /* 0: none was found */
     uint32_t bucket;
-    uint8_t kind, dtype, op; /* 0 where they mean nothing */
+    struct spotnik_held held[2]; /* by who found it, and by the other */
 };
 
 struct spotnik_token {
@@ -100,7 +97,7 @@ struct spotnik_message {
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
-    struct spotnik_claim claim;                                  /* CLAIM */
+    struct spotnik_mismatch mismatch;                            /* MISMATCH */
     struct spotnik_ballot ballot;                                /* ASK, ACCEPTED */
     struct spotnik_ended ended;                                  /* ASK */
 };

@@ -37,7 +37,7 @@ void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failur
     if (!still_wanted(core, &failure->at))
         return;
     if (failure->error == SPOTNIK_ERR_MISMATCH) {
-        dispute_open(core, failure->at.step, failure->at.bucket, (struct spotnik_id){ 0 });
+        bucket_differs(core, failure->at.step, failure->at.bucket, &failure->other);
         return;
     }
     core->route->flat.failed = true;

@@ -119,21 +119,43 @@ static bool same_layout(const struct spotnik_bucket *bucket,
            && bucket->op == header->op;
 }
 
-static struct spotnik_placement differs(struct spotnik_core *core, struct spotnik_id from)
+static struct spotnik_held held_by_us(struct spotnik_core *core, uint64_t step, uint32_t number)
 {
-    mismatch(core, from);
-    return route_verdict(SPOTNIK_VERDICT_DROP);
+    struct spotnik_held held = { .member = core->self.id };
+
+    if (number == SPOTNIK_MISMATCH_OF_NUMBER) {
+        held.has = 1;
+        held.count = core->step.started;
+        return held;
+    }
+    const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
+    if (bucket->used) {
+        held.has = 1;
+        held.count = bucket->count;
+        held.dtype = bucket->dtype;
+        held.op = bucket->op;
+    }
+    return held;
 }
 
-/* A bucket of ours is not the one of the same number elsewhere: the members of the view find out
- * whose is odd. A joiner is no member. */
-static struct spotnik_placement bucket_differs(struct spotnik_core *core, struct spotnik_id from,
-                                               uint64_t step, uint32_t bucket)
+/* A bucket of ours is not the one of the same number elsewhere, or goes another way. */
+void bucket_differs(struct spotnik_core *core, uint64_t step, uint32_t bucket,
+                    const struct spotnik_held *other)
 {
-    SPOTNIK_ASSERT(bucket <= SPOTNIK_CLAIM_OF_NUMBER);
-    if (core->role != SPOTNIK_ROLE_MEMBER)
-        return differs(core, from);
-    dispute_open(core, step, bucket, from);
+    struct spotnik_mismatch found = { .step = step,
+                                      .bucket = bucket,
+                                      .held = { held_by_us(core, step, bucket), *other } };
+
+    SPOTNIK_ASSERT(bucket <= SPOTNIK_MISMATCH_OF_NUMBER);
+    mismatch_end(core, &found);
+}
+
+static struct spotnik_placement frame_differs(struct spotnik_core *core, struct spotnik_id from,
+                                              const struct spotnik_chunk_header *header)
+{
+    struct spotnik_held other = { from, header->count, 1, header->dtype, header->op };
+
+    bucket_differs(core, header->step, header->bucket, &other);
     return route_verdict(SPOTNIK_VERDICT_DROP);
 }
 
@@ -147,7 +169,7 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
     SPOTNIK_ASSERT(header->step <= core->step.committed);
     if (!header->handover && header->step == step && reduced_here
         && !spotnik_transaction_bucket(&core->step, step, header->bucket)->used)
-        return bucket_differs(core, from, step, header->bucket);
+        return frame_differs(core, from, header);
     return route_verdict(SPOTNIK_VERDICT_DROP);
 }
 
@@ -190,9 +212,12 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
     SPOTNIK_ASSERT(header->step > core->step.committed + 1);
     if (header->step != core->step.committed + 2)
         return route_verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
-    if (core->step.sealed && (joiner || !step_by_handover(core)) && awaits_any(core, from, &bucket))
-        return bucket_differs(core, from, core->step.committed + 1, bucket);
-    return route_verdict(SPOTNIK_VERDICT_WAIT);
+    if (!core->step.sealed || (!joiner && step_by_handover(core))
+        || !awaits_any(core, from, &bucket))
+        return route_verdict(SPOTNIK_VERDICT_WAIT);
+    bucket_differs(core, core->step.committed + 1, bucket,
+                   &(struct spotnik_held){ .member = from });
+    return route_verdict(SPOTNIK_VERDICT_DROP);
 }
 
 static struct spotnik_placement place_handover(struct spotnik_core *core,
@@ -234,17 +259,15 @@ static struct spotnik_placement place_running(struct spotnik_core *core, struct 
 
     SPOTNIK_ASSERT(header->step == step);
     if (!core->step.begun || !bucket->used)
-        return core->step.begun && core->step.sealed
-                   ? bucket_differs(core, from, step, header->bucket)
-                   : route_verdict(SPOTNIK_VERDICT_WAIT);
-    if (!same_layout(bucket, header))
-        return bucket_differs(core, from, step, header->bucket);
-    if (!header->handover && header->schedule != schedule_of(core, bucket))
-        return differs(core, from);
+        return core->step.begun && core->step.sealed ? frame_differs(core, from, header)
+                                                     : route_verdict(SPOTNIK_VERDICT_WAIT);
+    if (!same_layout(bucket, header)
+        || (!header->handover && header->schedule != schedule_of(core, bucket)))
+        return frame_differs(core, from, header);
     if (header->handover)
         core->route->handed_buckets = header->weight;
-    if (handover_differs(core))
-        return bucket_differs(core, from, step, SPOTNIK_CLAIM_OF_NUMBER);
+    if (handover_mismatch(core))
+        return route_verdict(SPOTNIK_VERDICT_DROP);
     return header->handover ? place_handover(core, bucket, header)
                             : way_of(bucket)->place(core, bucket, rank_of(core, from), header);
 }

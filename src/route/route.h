@@ -167,12 +167,14 @@ void step_move(struct spotnik_core *core, enum step_phase phase);
 
 /* place.c */
 void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header *header);
+void bucket_differs(struct spotnik_core *core, uint64_t step, uint32_t bucket,
+                    const struct spotnik_held *other);
 
 /* transaction.c */
 void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
 bool step_by_handover(const struct spotnik_core *core);
-bool handover_differs(const struct spotnik_core *core);
+bool handover_mismatch(struct spotnik_core *core);
 
 static inline struct spotnik_placement route_verdict(enum spotnik_verdict verdict)
 {

@@ -57,12 +57,22 @@ void fail(struct spotnik_core *core, int error)
     queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
 }
 
-/* Our donor has no result for one of our buckets: it committed the step without it. */
-bool handover_differs(const struct spotnik_core *core)
+/* Our donor has no result for one of our buckets: it committed the step without it. True: we have
+ * failed. */
+bool handover_mismatch(struct spotnik_core *core)
 {
+    uint64_t handed = core->route->handed_buckets;
+
     SPOTNIK_ASSERT(!core->step.sealed || core->step.begun);
-    return core->role == SPOTNIK_ROLE_MEMBER && step_by_handover(core) && core->step.sealed
-           && core->route->handed_buckets && core->route->handed_buckets != core->step.started;
+    if (core->role != SPOTNIK_ROLE_MEMBER || !step_by_handover(core) || !core->step.sealed
+        || !handed || handed == core->step.started)
+        return false;
+    bucket_differs(core, core->step.committed + 1, SPOTNIK_MISMATCH_OF_NUMBER,
+                   &(struct spotnik_held){ .member =
+                                               core->view.entry[predecessor_rank(core)].member.id,
+                                           .count = handed,
+                                           .has = 1 });
+    return true;
 }
 
 static bool may_begin(const struct spotnik_core *core)
@@ -223,12 +233,7 @@ static bool deal_wanted(const struct spotnik_core *core)
 
 void step_try_commit(struct spotnik_core *core)
 {
-    if (handover_differs(core)) {
-        dispute_open(core, core->step.committed + 1, SPOTNIK_CLAIM_OF_NUMBER,
-                     core->view.entry[predecessor_rank(core)].member.id);
-        return;
-    }
-    if (!may_commit(core) || core->route->phase == STEP_DEALING)
+    if (handover_mismatch(core) || !may_commit(core) || core->route->phase == STEP_DEALING)
         return;
     if (!deal_wanted(core)) {
         step_commit(core, NULL);

@@ -242,6 +242,19 @@ static uint32_t awaited(const struct spotnik_flat *flat, const struct spotnik_fl
     return (flat->rank + 1 + bucket->seen) % flat->size;
 }
 
+enum spotnik_flat_verdict spotnik_flat_differs(struct spotnik_flat *flat, uint32_t rank,
+                                               const struct spotnik_board_slot *slot)
+{
+    flat->odd = (struct spotnik_flat_odd){ .rank = rank };
+    if (slot != NULL) {
+        flat->odd.has = true;
+        flat->odd.count = slot->count;
+        flat->odd.dtype = slot->dtype;
+        flat->odd.op = slot->op;
+    }
+    return SPOTNIK_FLAT_MISMATCH;
+}
+
 enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uint32_t number,
                                                   struct spotnik_flat_bucket *bucket)
 {
@@ -252,11 +265,11 @@ enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uin
         const struct spotnik_board_slot *slot = slot_of(board, number, bucket->order.step);
         if (!spotnik_board_hangs(gathering ? &slot->input : &slot->result, bucket->order.ticket)) {
             bool mismatch = gathering && lacks(board, &slot->input, bucket->order.ticket);
-            return mismatch ? SPOTNIK_FLAT_MISMATCH : SPOTNIK_FLAT_BLOCKED;
+            return mismatch ? spotnik_flat_differs(flat, rank, NULL) : SPOTNIK_FLAT_BLOCKED;
         }
         if (gathering && !fits(flat, rank, bucket, slot)
             && spotnik_board_still_hangs(&slot->input, bucket->order.ticket))
-            return SPOTNIK_FLAT_MISMATCH;
+            return spotnik_flat_differs(flat, rank, slot);
     }
     return SPOTNIK_FLAT_MORE;
 }
@@ -441,18 +454,19 @@ static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t numbe
 {
     struct spotnik_board *holder = flat->peer[0].board;
     const struct spotnik_board_whole *whole = whole_of(holder, number, bucket->order.step);
+    const struct spotnik_board_slot *slot = slot_of(holder, number, bucket->order.step);
     uint64_t ticket = bucket->order.ticket;
     bool is_whole = spotnik_board_hangs(&whole->ticket, ticket);
     if (!is_whole && spotnik_flat_more_is_shown(flat, number, bucket))
         return SPOTNIK_FLAT_PART;
     if (!is_whole)
-        return lacks(holder, &slot_of(holder, number, bucket->order.step)->input, ticket)
+        return lacks(holder, &slot->input, ticket)
                        /* it has committed, and taken its input down */
                        && !spotnik_board_hangs(&whole->ticket, ticket)
-                   ? SPOTNIK_FLAT_MISMATCH
+                   ? spotnik_flat_differs(flat, 0, NULL)
                    : SPOTNIK_FLAT_BLOCKED;
     if (!spotnik_flat_is_within(&flat->peer[0], whole->offset, bucket->bytes))
-        return SPOTNIK_FLAT_MISMATCH;
+        return spotnik_flat_differs(flat, 0, slot);
     if (bucket->small && bucket->bytes > 0)
         memcpy(bucket->order.out, spotnik_flat_memory(flat, 0) + whole->offset, bucket->bytes);
     return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket)

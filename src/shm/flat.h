@@ -132,6 +132,12 @@ struct spotnik_flat {
     bool rung;
     struct spotnik_reduce_source *source; /* scratch, one per rank */
     struct spotnik_flat_bucket bucket[SPOTNIK_BOARD_BUCKETS];
+    struct spotnik_flat_odd {
+        uint32_t rank;
+        bool has; /* else its step has no such bucket */
+        uint8_t dtype, op;
+        uint64_t count;
+    } odd; /* after MISMATCH: whose bucket is another than ours, and what it has */
 };
 
 enum spotnik_flat_verdict {

@@ -229,7 +229,7 @@ static enum spotnik_flat_verdict collect_some(struct spotnik_flat *flat, uint32_
     if (rank == flat->rank)
         some = chunk_at(bucket, cursor->chunk).count * bucket->one;
     else if (!spotnik_flat_is_within(&flat->peer[rank], slot->result_offset, from + some))
-        return SPOTNIK_FLAT_MISMATCH;
+        return spotnik_flat_differs(flat, rank, slot);
     else if (some > 0)
         memcpy((uint8_t *)bucket->order.out + begin,
                spotnik_flat_memory(flat, rank) + slot->result_offset + from, some);

@@ -26,6 +26,10 @@ static inline bool spotnik_flat_is_within(const struct spotnik_flat_peer *peer, 
 /* flat.c */
 void spotnik_flat_ring_bell(struct spotnik_flat *flat);
 
+/* MISMATCH: the bucket of that rank is another than ours. `slot` NULL: it has none. */
+enum spotnik_flat_verdict spotnik_flat_differs(struct spotnik_flat *flat, uint32_t rank,
+                                               const struct spotnik_board_slot *slot);
+
 /* One more of the others? BLOCKED: not yet. MORE: all are. */
 enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uint32_t number,
                                                   struct spotnik_flat_bucket *bucket);

@@ -60,8 +60,8 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     else if (kind == SPOTNIK_MESSAGE_ENTER)
         core->outgoing.enter =
             (struct spotnik_enter){ .member = core->self, .committed = core->step.committed };
-    else if (kind == SPOTNIK_MESSAGE_CLAIM)
-        core->outgoing.claim = core->vote->dispute.own;
+    else if (kind == SPOTNIK_MESSAGE_MISMATCH)
+        core->outgoing.mismatch = core->vote->mismatch;
     if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
         core->outgoing.ballot = core->vote->promised;
     if (kind == SPOTNIK_MESSAGE_ASK)
@@ -69,17 +69,16 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     return &core->outgoing;
 }
 
-/* A claim of a dispute that is over, a word by a tree of a ballot that is over, or a pass of an
- * epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
+/* A word by a tree of a ballot that is over, or a pass of an epoch that a view has ended in the
+ * same event: its body is gone, and nobody waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);
     bool pass =
         slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
-    bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->vote->dispute.own.step == 0;
     bool outbid =
         slot->ballot.round != 0 && spotnik_ballot_compare(slot->ballot, core->vote->promised) != 0;
-    return claim || outbid || (pass && slot->epoch != core->view.epoch);
+    return outbid || (pass && slot->epoch != core->view.epoch);
 }
 
 /* A voter has promised, and so stands in the view before the one that was chosen, or further:

@@ -125,7 +125,6 @@ static void forget_quiet(struct spotnik_core *core)
 static void forget_decision(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->chosen.epoch == core->view.epoch);
-    dispute_end(core);
     core->frozen = core->vote->parked = false;
     phase_set(core, PHASE_NONE);
     core->vote->promised = core->vote->accepted.ballot = (struct spotnik_ballot){ 0 };

@@ -53,16 +53,13 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
         on_enter(core, from, message);
         break;
     case SPOTNIK_MESSAGE_MISMATCH:
-        on_mismatch(core, from);
+        on_mismatch(core, from, message);
         break;
     case SPOTNIK_MESSAGE_DOUBT:
         on_doubt(core, from, message);
         break;
     case SPOTNIK_MESSAGE_ASSURE:
         on_assure(core, from, message);
-        break;
-    case SPOTNIK_MESSAGE_CLAIM:
-        on_claim(core, from, message);
         break;
     case SPOTNIK_MESSAGE_ASK:
         on_ask(core, from, message);
@@ -87,13 +84,28 @@ void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotni
         from->fenced_epoch = message->epoch;
 }
 
-/* It has met our buckets on the ring and found them to be others than its own. Which of us is right
- * nobody can say. */
-void on_mismatch(struct spotnik_core *core, const struct peer *from)
+/* Two members run different programs, and nobody can say which of them is right: all end. Each
+ * tells those it is linked to, since a member is linked to some of the others only. */
+void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *found)
 {
-    if (core->role == SPOTNIK_ROLE_MEMBER
-        && spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK)
-        fail(core, SPOTNIK_ERR_MISMATCH);
+    core->vote->mismatch = *found;
+    for (uint32_t i = 0; i < core->vote->peer_top; i++)
+        if (core->vote->peer[i].used && core->vote->peer[i].linked)
+            send_message(core, &core->vote->peer[i], SPOTNIK_MESSAGE_MISMATCH);
+    fail(core, SPOTNIK_ERR_MISMATCH);
+}
+
+/* A joiner that runs another program ends alone: it is in no view. */
+void on_mismatch(struct spotnik_core *core, const struct peer *from,
+                 const struct spotnik_message *message)
+{
+    if (spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK)
+        mismatch_end(core, &message->mismatch);
+}
+
+const struct spotnik_mismatch *spotnik_core_mismatch(const struct spotnik_core *core)
+{
+    return &core->vote->mismatch;
 }
 
 void on_view_ask(struct spotnik_core *core, struct peer *from)

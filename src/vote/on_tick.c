@@ -113,9 +113,6 @@ static void tick_heart(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     forgive_lateness(core);
     heartbeat(core);
-    dispute_tick(core);
-    if (core->role != SPOTNIK_ROLE_MEMBER)
-        return;
     while (accuse_one(core))
         ;
     settle_try(core);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vote: who is in. Membership, ballots, evidence, doubt, disputes, joining and leaving. Private
- * to this folder; the route and the core ask by core/meet.h. */
+/* The vote: who is in. Membership, ballots, evidence, doubt, joining and leaving. Private to this
+ * folder; the route and the core ask by core/meet.h. */
 #ifndef SPOTNIK_VOTE_VOTE_H
 #define SPOTNIK_VOTE_VOTE_H
 
@@ -61,8 +61,7 @@ struct peer {
     uint64_t kernel_ns;    /* when its kernel last answered while it was quiet itself */
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
-    struct spotnik_claim claim; /* the last one it has told */
-    bool wants_all;             /* it could not follow a brief RESTART */
+    bool wants_all; /* it could not follow a brief RESTART */
 };
 
 /* What we know ourselves of a member of the view. */
@@ -196,14 +195,7 @@ struct vote {
         struct chain chain[DIGEST_CHAINS];
         struct spotnik_divergence diverged;
     } digests;
-    struct spotnik_dispute {
-        uint64_t step;           /* 0: there is none */
-        struct spotnik_id other; /* the member it began with; none: not known */
-        uint32_t bucket;
-        /* found: what the majority says, or another where there is none; step 0: not decided */
-        struct spotnik_claim own, found;
-        uint32_t agreeing; /* members that say it; 0: no majority */
-    } dispute;
+    struct spotnik_mismatch mismatch; /* why we have failed, if for that */
     struct peer *peer;
     uint32_t peer_max, peer_top; /* places; all from peer_top on have never been used */
     uint64_t heartbeat_ns;
@@ -247,11 +239,6 @@ void digest_claim(const struct spotnik_core *core, struct spotnik_message *messa
 void digest_hear(struct spotnik_core *core, struct peer *from,
                  const struct spotnik_message *message);
 void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
-
-/* dispute.c */
-void dispute_end(struct spotnik_core *core);
-void dispute_tick(struct spotnik_core *core);
-void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 
 /* doubt.c */
 void doubt_begin(struct spotnik_core *core);
@@ -339,7 +326,8 @@ void on_path_down(struct spotnik_core *core, const struct spotnik_member *member
 /* on_message.c */
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);
 void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
-void on_mismatch(struct spotnik_core *core, const struct peer *from);
+void on_mismatch(struct spotnik_core *core, const struct peer *from,
+                 const struct spotnik_message *message);
 void on_view_ask(struct spotnik_core *core, struct peer *from);
 
 /* on_reconcile.c */

@@ -157,8 +157,8 @@ size_t spotnik_control_size(const struct spotnik_message *message)
     case SPOTNIK_MESSAGE_DOUBT:
     case SPOTNIK_MESSAGE_ASSURE:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
-    case SPOTNIK_MESSAGE_CLAIM:
-        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_CLAIM_BYTES;
+    case SPOTNIK_MESSAGE_MISMATCH:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_MISMATCH_BYTES;
     case SPOTNIK_MESSAGE_ASK:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_BALLOT_BYTES + SPOTNIK_WIRE_ENDED_BYTES
                + message->ended.count * (size_t)SPOTNIK_WIRE_RANK_BYTES;
@@ -168,7 +168,6 @@ size_t spotnik_control_size(const struct spotnik_message *message)
         return SPOTNIK_WIRE_HEAD_BYTES + digests_size(message->digest);
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
-    case SPOTNIK_MESSAGE_MISMATCH:
     case SPOTNIK_MESSAGE_KIND_COUNT:
         break;
     }
@@ -181,15 +180,19 @@ static void ballot_write(struct spotnik_writer *writer, const struct spotnik_bal
     spotnik_writer_id(writer, ballot->initiator);
 }
 
-static void claim_write(struct spotnik_writer *writer, const struct spotnik_claim *claim)
+static void mismatch_write(struct spotnik_writer *writer, const struct spotnik_mismatch *mismatch)
 {
-    spotnik_writer_u64(writer, claim->step);
-    spotnik_writer_u64(writer, claim->count);
-    spotnik_writer_u32(writer, claim->bucket);
-    spotnik_writer_u8(writer, claim->kind);
-    spotnik_writer_u8(writer, claim->dtype);
-    spotnik_writer_u8(writer, claim->op);
-    spotnik_writer_skip(writer, 1);
+    spotnik_writer_u64(writer, mismatch->step);
+    spotnik_writer_u32(writer, mismatch->bucket);
+    spotnik_writer_skip(writer, 4);
+    for (int i = 0; i < 2; i++) {
+        spotnik_writer_id(writer, mismatch->held[i].member);
+        spotnik_writer_u64(writer, mismatch->held[i].count);
+        spotnik_writer_u8(writer, mismatch->held[i].has);
+        spotnik_writer_u8(writer, mismatch->held[i].dtype);
+        spotnik_writer_u8(writer, mismatch->held[i].op);
+        spotnik_writer_skip(writer, 5);
+    }
 }
 
 static void enter_write(struct spotnik_writer *writer, const struct spotnik_enter *enter)
@@ -385,7 +388,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
         enter_write(&writer, &message->enter);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
         spotnik_writer_u64(&writer, message->serial);
-    if (message->kind == SPOTNIK_MESSAGE_CLAIM)
-        claim_write(&writer, &message->claim);
+    if (message->kind == SPOTNIK_MESSAGE_MISMATCH)
+        mismatch_write(&writer, &message->mismatch);
     return writer.failed ? 0 : writer.at;
 }

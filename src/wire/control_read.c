@@ -406,24 +406,33 @@ static int digests_read(struct spotnik_reader *reader, struct spotnik_digest_cla
     return good && any ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int claim_read(struct spotnik_reader *reader, struct spotnik_claim *ret)
+static bool held_read(struct spotnik_reader *reader, uint32_t bucket, struct spotnik_held *ret)
 {
-    ret->step = spotnik_reader_u64(reader);
+    ret->member = spotnik_reader_id(reader);
     ret->count = spotnik_reader_u64(reader);
-    ret->bucket = spotnik_reader_u32(reader);
-    ret->kind = spotnik_reader_u8(reader);
+    ret->has = spotnik_reader_u8(reader);
     ret->dtype = spotnik_reader_u8(reader);
     ret->op = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 1) && ret->step > 0
-                && ret->bucket <= SPOTNIK_CLAIM_OF_NUMBER;
     bool bare = ret->dtype == 0 && ret->op == 0;
 
-    if (ret->kind != SPOTNIK_CLAIM_BUCKET)
-        good = good && ret->kind < SPOTNIK_CLAIM_KIND_COUNT && ret->count == 0 && bare;
-    else if (ret->bucket == SPOTNIK_CLAIM_OF_NUMBER)
-        good = good && bare;
-    else
-        good = good && spotnik_dtype_bytes(ret->dtype) > 0 && spotnik_op_is_known(ret->op);
+    if (!spotnik_wire_zeros_read(reader, 5) || ret->has > 1)
+        return false;
+    if (!ret->has)
+        return bare && ret->count == 0;
+    return bucket == SPOTNIK_MISMATCH_OF_NUMBER
+               ? bare
+               : spotnik_dtype_bytes(ret->dtype) > 0 && spotnik_op_is_known(ret->op);
+}
+
+static int mismatch_read(struct spotnik_reader *reader, struct spotnik_mismatch *ret)
+{
+    ret->step = spotnik_reader_u64(reader);
+    ret->bucket = spotnik_reader_u32(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4) && ret->step > 0
+                && ret->bucket <= SPOTNIK_MISMATCH_OF_NUMBER;
+
+    for (int i = 0; i < 2; i++)
+        good = held_read(reader, ret->bucket, &ret->held[i]) && good;
     return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
@@ -449,8 +458,8 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
     case SPOTNIK_MESSAGE_ASSURE:
         message->serial = spotnik_reader_u64(reader);
         return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
-    case SPOTNIK_MESSAGE_CLAIM:
-        return claim_read(reader, &message->claim);
+    case SPOTNIK_MESSAGE_MISMATCH:
+        return mismatch_read(reader, &message->mismatch);
     case SPOTNIK_MESSAGE_ASK:
         return ask_read(reader, storage->members_max, message);
     case SPOTNIK_MESSAGE_ACCEPTED:
@@ -459,7 +468,6 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
         return spotnik_reader_is_done(reader) ? SPOTNIK_OK : digests_read(reader, message->digest);
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
-    case SPOTNIK_MESSAGE_MISMATCH:
         return SPOTNIK_OK;
     case SPOTNIK_MESSAGE_KIND_COUNT:
         break;

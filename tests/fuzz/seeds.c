@@ -32,8 +32,8 @@ static void put(const char *target, const char *name, unsigned number, const uin
 static void control_seeds(struct spotnik_prng *prng)
 {
     static const char *const names[] = {
-        "none",     "heartbeat", "reconcile", "accept", "restart", "fenced",  "view-ask", "enter",
-        "mismatch", "doubt",     "assure",    "claim",  "ask",     "promise", "accepted",
+        "none",  "heartbeat", "reconcile", "accept", "restart", "fenced",  "view-ask",
+        "enter", "mismatch",  "doubt",     "assure", "ask",     "promise", "accepted",
     };
     _Static_assert(sizeof names / sizeof names[0] == SPOTNIK_MESSAGE_KIND_COUNT, "a name for each");
     static uint8_t bytes[BYTES_MAX];

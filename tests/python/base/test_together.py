@@ -425,11 +425,11 @@ def test_other_wire_version(cluster: Cluster) -> None:
 
 
 def test_different_programs(cluster: Cluster) -> None:
-    """Of two nobody can say which is right: both end, and each is told what both have."""
+    """Both end, and each is told what both have."""
     workers = [cluster.start("differ", length=length) for length in (4, 5)]
     said = [worker.hear() for worker in workers]
     for text, (own, other) in zip(said, ((4, 5), (5, 4))):
-        assert text.startswith("the members run different programs: their buckets differ in number, size, type or op")
-        assert f", bucket 255, this member has {own} elements, F64, MEAN; " in text
-        assert f"no majority says which is right, {other} elements, F64, MEAN; " in text
+        assert text.startswith("the members run different programs: in step ")
+        assert re.search(rf", bucket 255, .*this member has {own} elements, F64, MEAN[;,]", text)
+        assert re.search(rf"member [01] at [0-9.:]* has {other} elements, F64, MEAN[;,]", text)
         assert text.endswith("; start all from the same code")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a member is told whose buckets differ: the bucket, what was expected and what was found; and
- * no number that is the library's own. */
+/* What all are told when the buckets of two members differ: which bucket, of whom, and what each
+ * has; and no number that is the library's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,58 +10,61 @@
 #include "engine/mismatch.h"
 #include "spotnik/spotnik.h"
 
-static void expect(struct spotnik_claim own, struct spotnik_claim found, uint32_t agreeing,
-                   const char *wanted)
-{
-    char text[320];
+static struct spotnik_entry entry[2];
+static const struct spotnik_id self = { 1, 1 }, other = { 2, 2 }, stranger = { 3, 3 };
 
-    own.step = found.step = 7;
-    found.bucket = own.bucket;
-    spotnik_mismatch_say(&own, &found, agreeing, 3, text, sizeof text);
+static void expect(const struct spotnik_mismatch *found, const char *wanted)
+{
+    struct spotnik_view view = { .size = 2, .entry = entry };
+    char text[400];
+
+    for (int i = 0; i < 2; i++) {
+        entry[i].member.id = i ? other : self;
+        memset(entry[i].member.address, 0, 16);
+        memset(entry[i].member.address + 10, 0xff, 2);
+        memcpy(entry[i].member.address + 12, (uint8_t[]){ 10, 0, 0, 7 }, 4);
+        entry[i].member.port = 4000;
+    }
+    spotnik_mismatch_text(found, &view, self, text, sizeof text);
     assert_string_equal(text, wanted);
 }
 
-static struct spotnik_claim claim(uint32_t bucket, uint8_t kind, uint64_t count)
+static struct spotnik_held held(struct spotnik_id id, uint64_t count)
 {
-    struct spotnik_claim made = { .bucket = bucket, .kind = kind, .count = count };
-
-    if (kind == SPOTNIK_CLAIM_BUCKET) {
-        made.dtype = SPOTNIK_F32;
-        made.op = SPOTNIK_SUM;
-    }
-    return made;
+    return (struct spotnik_held){ id, count, 1, SPOTNIK_F32, SPOTNIK_SUM };
 }
 
 static void test_a_bucket_of_the_caller(void **state)
 {
     (void)state;
-    expect(claim(1, SPOTNIK_CLAIM_BUCKET, 9), claim(1, SPOTNIK_CLAIM_BUCKET, 10), 2,
-           ": in step 7, bucket 1, this member has 9 elements, F32, SUM; 2 of 3 members have "
-           "10 elements, F32, SUM");
-    expect(claim(1, SPOTNIK_CLAIM_NONE, 0), claim(1, SPOTNIK_CLAIM_BUCKET, 10), 0,
-           ": in step 7, bucket 1, this member has no such bucket; another member has, and no "
-           "majority says which is right, 10 elements, F32, SUM");
-    expect(claim(SPOTNIK_CLAIM_OF_NUMBER, SPOTNIK_CLAIM_BUCKET, 3),
-           claim(SPOTNIK_CLAIM_OF_NUMBER, SPOTNIK_CLAIM_BUCKET, 2), 2,
-           ": in step 7 this member has 3 buckets; 2 of 3 members have 2 buckets");
+    expect(&(struct spotnik_mismatch){ 7, 1, { held(self, 9), held(other, 10) } },
+           "in step 7, bucket 1, this member has 9 elements, F32, SUM, and member 1 at "
+           "10.0.0.7:4000 has 10 elements, F32, SUM");
+    expect(&(struct spotnik_mismatch){ 7, 1, { held(other, 9), { .member = stranger } } },
+           "in step 7, bucket 1, member 1 at 10.0.0.7:4000 has 9 elements, F32, SUM, and member "
+           "0000000000000003 has no such bucket");
+    expect(&(struct spotnik_mismatch){ 7, 1, { held(self, 9), held(other, 9) } },
+           "in step 7, bucket 1, this member and member 1 at 10.0.0.7:4000 send 9 elements, F32, "
+           "SUM by different ways; give all the same settings");
 }
 
-static void test_a_step_without_buckets(void **state)
+static void test_numbers_of_buckets(void **state)
 {
-    struct spotnik_claim empty = claim(SPOTNIK_BUCKET_BARRIER, SPOTNIK_CLAIM_BUCKET, 0);
-    struct spotnik_claim full = claim(SPOTNIK_BUCKET_BARRIER, SPOTNIK_CLAIM_NONE, 0);
+    struct spotnik_held three = { self, 3, 1, 0, 0 }, two = { other, 2, 1, 0, 0 };
 
     (void)state;
-    expect(empty, full, 2, ": in step 7 this member has no buckets; 2 of 3 members have buckets");
-    expect(full, empty, 0,
-           ": in step 7 this member has buckets; another member has, and no majority says which "
-           "is right, no buckets");
+    expect(&(struct spotnik_mismatch){ 7, SPOTNIK_MISMATCH_OF_NUMBER, { three, two } },
+           "in step 7, this member has 3 buckets, and member 1 at 10.0.0.7:4000 has 2 buckets");
+    expect(&(struct spotnik_mismatch){ 7,
+                                       SPOTNIK_BUCKET_BARRIER,
+                                       { { .member = self }, held(other, 0) } },
+           "in step 7, this member has buckets, and member 1 at 10.0.0.7:4000 has no buckets");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_a_bucket_of_the_caller),
-                                        cmocka_unit_test(test_a_step_without_buckets) };
+                                        cmocka_unit_test(test_numbers_of_buckets) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

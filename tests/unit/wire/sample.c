@@ -171,6 +171,22 @@ static void sample_ended(struct spotnik_prng *prng, struct spotnik_ended *ended)
         ended->rank[i] = below(prng, MEMBERS_MAX);
 }
 
+static void sample_mismatch(struct spotnik_prng *prng, struct spotnik_mismatch *mismatch)
+{
+    mismatch->step = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
+    mismatch->bucket = (uint32_t)spotnik_prng_below(prng, SPOTNIK_BUCKETS_MAX);
+    for (int i = 0; i < 2; i++) {
+        struct spotnik_held *held = &mismatch->held[i];
+        held->member = spotnik_sample_member(prng).id;
+        held->has = (uint8_t)below(prng, 2);
+        if (held->has) {
+            held->count = spotnik_prng_next(prng);
+            held->dtype = SPOTNIK_F32;
+            held->op = SPOTNIK_MAX;
+        }
+    }
+}
+
 /* Often only one chain has come far enough for a claim, or none. */
 static void sample_digests(struct spotnik_prng *prng, struct spotnik_digest_claim *digest)
 {
@@ -220,16 +236,8 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
         sample_digests(prng, message.digest);
     if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
         message.serial = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
-    if (kind == SPOTNIK_MESSAGE_CLAIM) {
-        message.claim.step = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
-        message.claim.bucket = (uint32_t)spotnik_prng_below(prng, SPOTNIK_BUCKETS_MAX);
-        message.claim.kind = (uint8_t)spotnik_prng_below(prng, SPOTNIK_CLAIM_KIND_COUNT);
-    }
-    if (message.claim.kind == SPOTNIK_CLAIM_BUCKET) {
-        message.claim.count = spotnik_prng_next(prng);
-        message.claim.dtype = SPOTNIK_F32;
-        message.claim.op = SPOTNIK_MAX;
-    }
+    if (kind == SPOTNIK_MESSAGE_MISMATCH)
+        sample_mismatch(prng, &message.mismatch);
     return message;
 }
 
@@ -360,10 +368,8 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
         return false;
     if (a->proposal && !proposal_equal(a->proposal, b->proposal))
         return false;
-    if (a->kind == SPOTNIK_MESSAGE_CLAIM
-        && (a->claim.step != b->claim.step || a->claim.bucket != b->claim.bucket
-            || a->claim.kind != b->claim.kind || a->claim.count != b->claim.count
-            || a->claim.dtype != b->claim.dtype || a->claim.op != b->claim.op))
+    if (a->kind == SPOTNIK_MESSAGE_MISMATCH
+        && memcmp(&a->mismatch, &b->mismatch, sizeof a->mismatch) != 0)
         return false;
     if (!ballot_equal(a->ballot, b->ballot) || a->ended.count != b->ended.count
         || memcmp(a->ended.rank, b->ended.rank, a->ended.count * sizeof a->ended.rank[0]) != 0)
