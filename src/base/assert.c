@@ -6,18 +6,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 void (*spotnik_assert_last_words)(const char *what);
 
-void spotnik_assert_fail(const char *expression, const char *file, int line)
+static void __attribute__((noreturn)) end(const char *text)
 {
-    char text[512];
-    int length = snprintf(text, sizeof text, "spotnik: internal error: %s:%d: %s does not hold\n",
-                          file, line, expression);
-    size_t size = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-
-    if (write(STDERR_FILENO, text, size) < 0)
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
         abort();
     /* once: it may assert, too */
     void (*speak)(const char *) =
@@ -25,4 +21,21 @@ void spotnik_assert_fail(const char *expression, const char *file, int line)
     if (speak)
         speak(text);
     abort();
+}
+
+void spotnik_assert_fail(const char *expression, const char *file, int line)
+{
+    char text[512];
+
+    snprintf(text, sizeof text, "spotnik: internal error: %s:%d: %s does not hold\n", file, line,
+             expression);
+    end(text);
+}
+
+void spotnik_assert_say(const char *sentence)
+{
+    char text[512];
+
+    snprintf(text, sizeof text, "spotnik: %s\n", sentence);
+    end(text);
 }

@@ -5,9 +5,12 @@
 #ifndef SPOTNIK_BASE_ASSERT_H
 #define SPOTNIK_BASE_ASSERT_H
 
-/* Writes one line to stderr and aborts. The one place where the library speaks by itself. */
+/* Writes one line to stderr and aborts. Nothing else in the library speaks by itself. */
 void spotnik_assert_fail(const char *expression, const char *file, int line)
     __attribute__((noreturn, cold));
+
+/* The same for what the program has done to us: the line is this sentence. */
+void spotnik_assert_say(const char *sentence) __attribute__((noreturn, cold));
 
 /* Called once before the end, by the thread that has failed, with what it said; NULL: nobody is.
  * Must not lock, allocate or return late. Set by the flight recorder (record/dump.c). */

@@ -5,7 +5,6 @@
 #include "base/fork.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,11 +48,4 @@ void spotnik_fork_note(int fd)
     pthread_once(&registered, enlist);
     if (fd >= 0 && fd < NOTED_MAX)
         __atomic_store_n(&inode[fd], socket_inode(fd), __ATOMIC_RELAXED);
-}
-
-void spotnik_fork_close(int fd)
-{
-    bool noted = fd >= 0 && fd < NOTED_MAX && __atomic_load_n(&inode[fd], __ATOMIC_RELAXED) != 0;
-    if (!noted || socket_inode(fd) == __atomic_load_n(&inode[fd], __ATOMIC_RELAXED))
-        close(fd);
 }

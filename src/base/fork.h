@@ -16,8 +16,4 @@ void spotnik_fork_note(int fd);
  * after the first call. */
 uint32_t spotnik_fork_generation(void);
 
-/* Close a socket that was noted, unless the number is another file's by now. A program that closes
- * descriptors behind our back opens files of its own under them. */
-void spotnik_fork_close(int fd);
-
 #endif

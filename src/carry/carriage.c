@@ -73,13 +73,6 @@ void spotnik_carriage_forget(struct spotnik_carriage *carriage)
         carriage->bucket[i].step[0] = carriage->bucket[i].step[1] = 0;
 }
 
-/* What is mapped stays mapped. */
-void spotnik_carriage_lost(struct spotnik_carriage *carriage)
-{
-    if (carriage->share != NULL)
-        carriage->share->segment.fd = -1;
-}
-
 void spotnik_carriage_free(struct spotnik_carriage *carriage)
 {
     if (carriage == NULL)

@@ -34,7 +34,6 @@ struct spotnik_stand {
 struct spotnik_carriage_hooks {
     void *context;
     void (*act)(void *context);  /* do what the core wants done by now */
-    bool (*owns)(void *context); /* our descriptors are still ours */
 };
 
 /* As the environment gives them; borrowed for the call. */
@@ -83,8 +82,6 @@ void spotnik_carriage_core_set(struct spotnik_carriage *carriage, struct spotnik
 void spotnik_carriage_forget(struct spotnik_carriage *carriage);
 /* We are a new member: our memory bears its name (share.c). */
 void spotnik_carriage_renamed(struct spotnik_carriage *carriage);
-/* Our descriptors are not ours any more. */
-void spotnik_carriage_lost(struct spotnik_carriage *carriage);
 /* No thread uses it. Accepts NULL. */
 void spotnik_carriage_free(struct spotnik_carriage *carriage);
 
@@ -127,8 +124,6 @@ bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage);
 
 /* Members of this host that knock (share.c). */
 void spotnik_carriage_accept(struct spotnik_carriage *carriage);
-/* Events may have been lost to a child that waits on our epoll: the next round tries everything. */
-void spotnik_carriage_try_all(struct spotnik_carriage *carriage);
 void spotnik_carriage_look(struct spotnik_carriage *carriage, uint64_t now_ns);
 uint64_t spotnik_carriage_deadline(const struct spotnik_carriage *carriage);
 

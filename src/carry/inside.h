@@ -32,9 +32,8 @@ struct spotnik_outgoing {
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
     /* NULL: zeros; the frame is of an older epoch, and its receiver drops it */
     const uint8_t *payload;
-    uint8_t stamp[SPOTNIK_STAMP_BYTES];
     size_t payload_bytes;
-    size_t sent; /* of prefix, payload and stamp together */
+    size_t sent; /* of prefix and payload together */
 };
 
 /* One connection of a lane. */
@@ -105,9 +104,8 @@ struct spotnik_stream {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* head: of the connection; */
     uint32_t width;                         /* how many there are, */
     uint64_t epoch, turn;                   /* and which frame is next on whichever of them */
-    /* the stamp of the frame under way, if it has one, and the prefix of the next */
-    uint8_t ahead[SPOTNIK_STAMP_BYTES + SPOTNIK_DATA_PREFIX_BYTES];
-    size_t ahead_have, stamp_bytes;
+    uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES]; /* of the next frame */
+    size_t prefix_have;
     uint64_t frame_turn; /* of the header below */
     struct spotnik_chunk_header header;
     struct spotnik_placement placement;
@@ -214,9 +212,6 @@ bool spotnik_spare_cede(struct spotnik_carriage *carriage, struct spotnik_id pee
 bool spotnik_spare_adopt(struct spotnik_carriage *carriage, int fd, struct spotnik_id peer,
                          const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_spare_failed(struct spotnik_carriage *carriage, struct spotnik_id peer);
-/* Of spotnik_carriage_try_all(). */
-void spotnik_lanes_try_all(struct spotnik_carriage *carriage);
-void spotnik_share_try_all(struct spotnik_carriage *carriage);
 void spotnik_spares_look(struct spotnik_carriage *carriage);
 void spotnik_spares_close(struct spotnik_carriage *carriage);
 

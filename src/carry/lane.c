@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/descriptor.h"
 #include "base/time.h"
 #include "carry/inside.h"
 #include "carry/shape.h"
@@ -28,7 +29,7 @@ static const uint8_t zeros[65536];
 
 static size_t frame_bytes(const struct spotnik_outgoing *frame)
 {
-    return sizeof frame->prefix + frame->payload_bytes + sizeof frame->stamp;
+    return sizeof frame->prefix + frame->payload_bytes;
 }
 
 static void close_sockets(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
@@ -251,9 +252,7 @@ static void frame_make(struct spotnik_carriage *carriage, struct spotnik_lane *l
         source = shared;
     SPOTNIK_ASSERT(bytes <= carriage->limits->chunk_bytes);
     SPOTNIK_ASSERT(bytes == 0 || source != NULL);
-    uint64_t turn = turn_next(lane, header->epoch);
-    spotnik_data_encode(header, turn, (uint32_t)bytes, frame->prefix);
-    spotnik_stamp_encode(lane->name, header->epoch, turn, frame->stamp);
+    spotnik_data_encode(header, turn_next(lane, header->epoch), (uint32_t)bytes, frame->prefix);
     frame->payload = bytes > 0 ? source + transfer->offset * one : NULL;
     frame->payload_bytes = bytes;
     frame->sent = 0;
@@ -293,7 +292,7 @@ static int zero_pieces(const struct spotnik_outgoing *frame, struct iovec *piece
 {
     int count = 0;
     size_t at = frame->sent > sizeof frame->prefix ? frame->sent : sizeof frame->prefix,
-           end = sizeof frame->prefix + frame->payload_bytes;
+           end = frame_bytes(frame);
     while (at < end && count < room) {
         size_t some = end - at < sizeof zeros ? end - at : sizeof zeros;
         piece[count++] = (struct iovec){ .iov_base = (void *)zeros, .iov_len = some };
@@ -302,7 +301,7 @@ static int zero_pieces(const struct spotnik_outgoing *frame, struct iovec *piece
     return count;
 }
 
-/* The rest of one frame; room for two pieces at least, beside those of zeros. */
+/* The rest of one frame; room for two pieces at least. */
 static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piece, int room)
 {
     size_t prefix = sizeof frame->prefix, payload = frame->payload_bytes;
@@ -311,9 +310,6 @@ static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piec
         count += part_piece(frame, prefix, frame->payload, payload, piece + count);
     else
         count += zero_pieces(frame, piece + count, room - count);
-    if (count < room)
-        count +=
-            part_piece(frame, prefix + payload, frame->stamp, sizeof frame->stamp, piece + count);
     return count;
 }
 
@@ -391,7 +387,7 @@ static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *
     int error = sent < 0 ? errno : 0;
     if (spotnik_shape_is_on())
         spotnik_shape_give_back(let - (sent > 0 ? (size_t)sent : 0));
-    if (error == EAGAIN || error == EWOULDBLOCK)
+    if (spotnik_descriptor_waits(error))
         track->socket.writable = false;
     else if (error != 0)
         broke(carriage, lane);
@@ -483,7 +479,7 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lan
 {
     uint8_t byte;
     ssize_t got = recv(track->socket.fd, &byte, 1, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    if (got < 0 && spotnik_descriptor_waits(errno))
         track->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
         broke(carriage, lane);
@@ -515,17 +511,6 @@ static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, u
     if (now_ns < lane->down_ns)
         return;
     down_tell(carriage, lane, now_ns);
-}
-
-void spotnik_lanes_try_all(struct spotnik_carriage *carriage)
-{
-    for (uint32_t i = 0; i < carriage->lane_count; i++) {
-        struct spotnik_lane *lane = &carriage->lane[i];
-        for (uint32_t k = 0; lane->first.up && k <= lane->more_up; k++) {
-            struct spotnik_socket *socket = &spotnik_lane_track(lane, k)->socket;
-            socket->readable = socket->writable = true;
-        }
-    }
 }
 
 void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)

@@ -10,9 +10,7 @@
 static void *memory_place(struct spotnik_carriage *carriage, size_t bytes)
 {
     spotnik_loop_lock(carriage->loop);
-    void *memory = carriage->hooks.owns(carriage->hooks.context)
-                       ? spotnik_segment_reserve(&carriage->share->segment, bytes)
-                       : NULL;
+    void *memory = spotnik_segment_reserve(&carriage->share->segment, bytes);
     spotnik_loop_unlock(carriage->loop);
     return memory;
 }

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/hash.h"
@@ -53,7 +54,6 @@ static int door_open(struct spotnik_carriage *carriage)
     struct sockaddr_un name;
     socklen_t size = name_of(carriage, carriage->credentials->self.id, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    spotnik_socket_never_wait(fd);
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, BACKLOG) != 0
         || spotnik_socket_watch(&carriage->share->listener, carriage->loop->epoll_fd, fd,
                                 SPOTNIK_SOCKET_LISTENER)
@@ -70,16 +70,6 @@ static void door_close(struct spotnik_carriage *carriage)
 {
     if (carriage->share->listener.fd >= 0)
         close(spotnik_socket_release(&carriage->share->listener, carriage->loop->epoll_fd));
-}
-
-void spotnik_share_try_all(struct spotnik_carriage *carriage)
-{
-    if (carriage->share == NULL)
-        return;
-    struct spotnik_sharer *sharer = carriage->share->sharers;
-    for (; sharer != NULL; sharer = sharer->next)
-        sharer->socket.readable |= sharer->socket.fd >= 0;
-    carriage->share->listener.readable |= carriage->share->listener.fd >= 0;
 }
 
 void spotnik_carriage_accept(struct spotnik_carriage *carriage)
@@ -139,6 +129,8 @@ static bool word_send(const struct spotnik_sharer *sharer, char word, int fd)
     do
         sent = sendmsg(sharer->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        spotnik_descriptor_check(errno);
     return sent == 1;
 }
 
@@ -156,8 +148,10 @@ static int word_receive(struct spotnik_sharer *sharer, char *ret_word, int *ret_
                               .msg_controllen = sizeof control.bytes };
     *ret_fd = -1;
     ssize_t got = recvmsg(sharer->socket.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return errno == EINTR ? 1 : 0;
+    if (got < 0 && errno == EINTR)
+        return 1;
+    if (got < 0 && spotnik_descriptor_waits(errno))
+        return 0;
     struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS
         && header->cmsg_len == CMSG_LEN(sizeof(int)))

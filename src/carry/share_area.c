@@ -59,14 +59,11 @@ static bool is_met(const struct need *need)
     return *need->at != NULL && *need->have >= need->bytes;
 }
 
-/* A page or a few: at once. Memory is had through a descriptor, which must still be ours: else
- * somebody's file would grow. */
+/* A page or a few: at once. */
 static uint8_t *small_get(struct spotnik_carriage *carriage, const struct need *need)
 {
     if (!is_met(need)) {
-        *need->at = carriage->hooks.owns(carriage->hooks.context)
-                        ? spotnik_segment_take(&carriage->share->segment, need->bytes)
-                        : NULL;
+        *need->at = spotnik_segment_take(&carriage->share->segment, need->bytes);
         *need->have = *need->at != NULL ? need->bytes : 0;
     }
     return *need->at;
@@ -116,9 +113,7 @@ bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t number,
 static int need_meet(struct spotnik_carriage *carriage, const struct need *need)
 {
     struct spotnik_segment *segment = &carriage->share->segment;
-    uint8_t *area = carriage->hooks.owns(carriage->hooks.context)
-                        ? spotnik_segment_reserve(segment, need->bytes)
-                        : NULL;
+    uint8_t *area = spotnik_segment_reserve(segment, need->bytes);
     if (area == NULL)
         return SPOTNIK_ERR_MEMORY;
     spotnik_loop_unlock(carriage->loop);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "carry/inside.h"
 
 static void close_spare(struct spotnik_carriage *carriage, struct spotnik_spare *spare)
@@ -84,7 +85,7 @@ static void end_look(struct spotnik_carriage *carriage, struct spotnik_spare *sp
     if (!spare->up || !spare->socket.readable)
         return;
     ssize_t got = recv(spare->socket.fd, &byte, 1, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    if (got < 0 && spotnik_descriptor_waits(errno))
         spare->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
         close_spare(carriage, spare);

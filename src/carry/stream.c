@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data connections from the predecessor, and in a small view from all others. Read a header, ask
  * the core where the payload belongs, and read it straight to its place, or through a scratch chunk
- * where it is reduced. One read takes the rest of a payload, its stamp, and the next header
- * together. A payload counts once its stamp is right: where bytes were taken out of the stream it
- * is not.
+ * where it is reduced. One read takes the rest of a payload and the next header together.
  *
  * A lane may be several connections (widen.c). Each frame says which turn it has among those of its
  * epoch. The core sees them in that order, as if they had come on one: one before its turn is read
@@ -18,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/descriptor.h"
 #include "carry/inside.h"
 #include "carry/share.h"
 #include "reduce/reduce.h"
@@ -215,12 +214,11 @@ static bool prefix_take(struct spotnik_carriage *carriage, struct spotnik_stream
 {
     struct spotnik_frame frame;
     uint32_t bytes;
-    const uint8_t *prefix = stream->ahead + stream->stamp_bytes;
-    stream->ahead_have = 0;
+    const uint8_t *prefix = stream->prefix;
+    stream->prefix_have = 0;
     if (spotnik_frame_decode(prefix, carriage->limits, &frame) != 0
         || spotnik_data_decode(prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
         return false;
-    stream->stamp_bytes = SPOTNIK_STAMP_BYTES;
     stream->bytes = bytes;
     stream->have = 0;
     stream->frame_turn = frame.turn;
@@ -249,13 +247,8 @@ static void body_done(struct spotnik_carriage *carriage, struct spotnik_stream *
     spotnik_loop_drive(carriage->loop, &event);
 }
 
-static size_t ahead_bytes(const struct spotnik_stream *stream)
-{
-    return stream->stamp_bytes + SPOTNIK_DATA_PREFIX_BYTES;
-}
-
-/* One read: what is missing of the payload, and its stamp and the next header behind it. Returns
- * recvmsg's result. */
+/* One read: what is missing of the payload, and the next header behind it. Returns recvmsg's
+ * result. */
 static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_stream *stream)
 {
     struct iovec piece[2];
@@ -266,8 +259,8 @@ static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_strea
         uint8_t *to = place != NULL ? place + stream->have : carriage->sink;
         piece[count++] = (struct iovec){ .iov_base = to, .iov_len = left };
     }
-    piece[count++] = (struct iovec){ .iov_base = stream->ahead + stream->ahead_have,
-                                     .iov_len = ahead_bytes(stream) - stream->ahead_have };
+    piece[count++] = (struct iovec){ .iov_base = stream->prefix + stream->prefix_have,
+                                     .iov_len = sizeof stream->prefix - stream->prefix_have };
     size_t asked = left + piece[count - 1].iov_len;
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = count };
     ssize_t got = recvmsg(stream->socket.fd, &message, MSG_DONTWAIT);
@@ -275,7 +268,7 @@ static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_strea
         return got;
     size_t payload = (size_t)got < left ? (size_t)got : left;
     stream->have += payload;
-    stream->ahead_have += (size_t)got - payload;
+    stream->prefix_have += (size_t)got - payload;
     if ((size_t)got < asked)
         spotnik_socket_drained(&stream->socket);
     carriage->counts.bytes_received += (size_t)got;
@@ -284,28 +277,16 @@ static ssize_t read_some(struct spotnik_carriage *carriage, struct spotnik_strea
 
 static bool is_whole(const struct spotnik_stream *stream)
 {
-    return stream->state == SPOTNIK_STREAM_BODY && stream->have == stream->bytes
-           && stream->ahead_have >= stream->stamp_bytes;
+    return stream->state == SPOTNIK_STREAM_BODY && stream->have == stream->bytes;
 }
 
-static bool stamp_is_right(const struct spotnik_stream *stream)
-{
-    uint8_t stamp[SPOTNIK_STAMP_BYTES];
-    spotnik_stamp_encode(stream->head->name, stream->header.epoch, stream->frame_turn, stamp);
-    return memcmp(stamp, stream->ahead, stream->stamp_bytes) == 0;
-}
-
-/* Everything that can be done without reading. False: the peer breaks the protocol, or somebody has
- * had his hands in the stream. */
+/* Everything that can be done without reading. False: the peer breaks the protocol. */
 static bool advance(struct spotnik_carriage *carriage, struct spotnik_stream *stream)
 {
     for (;;) {
-        if (is_whole(stream)) {
-            if (!stamp_is_right(stream))
-                return false;
+        if (is_whole(stream))
             body_done(carriage, stream);
-        }
-        if (stream->state != SPOTNIK_STREAM_PREFIX || stream->ahead_have < ahead_bytes(stream))
+        if (stream->state != SPOTNIK_STREAM_PREFIX || stream->prefix_have < sizeof stream->prefix)
             return true;
         if (!prefix_take(carriage, stream))
             return false;
@@ -330,7 +311,7 @@ static bool read_stream(struct spotnik_carriage *carriage, struct spotnik_stream
         ssize_t got = read_some(carriage, stream);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        if (got < 0 && spotnik_descriptor_waits(errno)) {
             stream->socket.readable = false;
             return false;
         }
@@ -387,16 +368,6 @@ static bool turns_take(struct spotnik_carriage *carriage)
         if (stream->socket.readable && is_open(stream))
             return true;
     return false;
-}
-
-void spotnik_carriage_try_all(struct spotnik_carriage *carriage)
-{
-    for (struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
-        stream->socket.readable |= stream->socket.fd >= 0;
-    for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
-        carriage->spare[i].socket.readable |= carriage->spare[i].up;
-    spotnik_lanes_try_all(carriage);
-    spotnik_share_try_all(carriage);
 }
 
 /* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/hurry.h"
 #include "base/time.h"
@@ -23,7 +24,6 @@
 /* A caller that has gone away is mostly back soon, with the next step. Until then nobody is woken
  * for data that come: they can only be of that step, and have to wait for it. */
 #define GRACE_NS SPOTNIK_MS
-#define LATE_GRACES 16
 /* members of this host on each of its processors that still look for what comes, in turn */
 #define CROWD 2
 
@@ -74,14 +74,6 @@ void spotnik_attend_view(struct spotnik_engine *engine)
     engine->attend.yields = here > processors;
 }
 
-/* The set is no set any more: somebody has closed its descriptor, and nothing that comes would be
- * seen for ever. */
-static void note_error(struct spotnik_engine *engine, int error)
-{
-    if (error != EINTR && !engine->revoked)
-        spotnik_owns_lost(engine);
-}
-
 void spotnik_attend_collect(struct spotnik_engine *engine)
 {
     struct epoll_event event[EVENTS];
@@ -92,13 +84,15 @@ void spotnik_attend_collect(struct spotnik_engine *engine)
             spotnik_attend_mark(engine, &event[i]);
     } while (count == EVENTS);
     if (count < 0)
-        note_error(engine, errno);
+        spotnik_descriptor_check(errno);
 }
 
 static void timer_set(struct spotnik_attend *attend, uint64_t ns)
 {
     struct itimerspec grace = { .it_value.tv_nsec = (long)ns };
     attend->armed = timerfd_settime(attend->timer.fd, 0, &grace, NULL) == 0;
+    if (!attend->armed)
+        spotnik_descriptor_check(errno);
 }
 
 /* The timer is left alone when it runs: setting it anew in every step cost 2 to 6 us of 13 to
@@ -139,16 +133,6 @@ void spotnik_attend_expired(struct spotnik_engine *engine)
         timer_set(attend, GRACE_NS - gone_ns);
     else
         spotnik_attend_resume(engine);
-}
-
-/* A child that has inherited the timer has stopped it, or taken what was in it. */
-void spotnik_attend_look(struct spotnik_engine *engine)
-{
-    const struct spotnik_attend *attend = &engine->attend;
-
-    if (attend->armed && !attend->caller
-        && spotnik_time_since(spotnik_clock_ns(), attend->left_ns) > LATE_GRACES * GRACE_NS)
-        spotnik_attend_expired(engine);
 }
 
 /* An event of either set, under the lock. */
@@ -252,7 +236,7 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
     for (int i = 0; i < count; i++)
         spotnik_attend_mark(engine, &event[i]);
     if (count < 0)
-        note_error(engine, -count);
+        spotnik_descriptor_check(-count);
     if (spotnik_spin_learn(&attend->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
         spotnik_thread_spread(attend->place);
 }

@@ -50,11 +50,6 @@ static uint64_t patience_until(const struct spotnik_engine *engine)
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
-    if (engine->revoked)
-        return spotnik_error_return(
-            SPOTNIK_ERR_SYSTEM, "the descriptors of this member were closed, replaced or shut down "
-                                "(close_range, closefrom, a daemoniser? shutdown() in a child?); "
-                                "it commits nothing more. Close descriptors before spotnik_join()");
     const struct spotnik_divergence *diverged = &engine->diverged;
     if (engine->failed == SPOTNIK_ERR_DIVERGED)
         return spotnik_error_return(
@@ -243,8 +238,6 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
 /* Between begin and commit? */
 static int step_check(struct spotnik_engine *engine)
 {
-    if (engine->revoked)
-        return trouble(engine);
     if (engine->stand.begun && engine->handed_out && !engine->stand.sealed)
         return 0;
     return spotnik_error_return(SPOTNIK_ERR_STATE,

@@ -252,22 +252,6 @@ static bool is_timeless(enum spotnik_event_kind kind)
            || kind == SPOTNIK_EVENT_RESULT;
 }
 
-/* It came through memory that stays ours, whatever becomes of our descriptors, and concerns a step
- * whose seal was looked at. A look takes as long as a small bucket; before each commit there is
- * one, or has just been. */
-static bool is_of_memory(enum spotnik_event_kind kind)
-{
-    return kind == SPOTNIK_EVENT_FLAT_DONE || kind == SPOTNIK_EVENT_DEAL;
-}
-
-static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kind, uint64_t now_ns)
-{
-    if (kind == SPOTNIK_EVENT_STEP_SEAL)
-        return spotnik_owns_lately(engine, now_ns);
-    return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked
-                                                   : spotnik_owns(engine, now_ns);
-}
-
 /* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen
  * may be waiting for a step that we have. Our caller waits for the next commit, and comes by no
  * boundary to tell it. */
@@ -284,8 +268,6 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
 {
     SPOTNIK_ASSERT(!engine->driving);
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
-    if (!may_drive(engine, event->kind, event->now_ns))
-        return;
     engine->driving = true;
     spotnik_awake_check(engine);
     spotnik_net_look(event, NULL, false);

@@ -107,8 +107,6 @@ static int sockets_open(struct spotnik_engine *engine)
     int rc = spotnik_loop_open(&engine->loop);
     if (rc == 0)
         rc = spotnik_door_listen(engine->links, self->address, &self->port);
-    if (rc == 0)
-        spotnik_owns_note(engine);
     return rc != 0 ? rc : spotnik_attend_init(engine);
 }
 
@@ -162,15 +160,10 @@ static void act(void *context)
     spotnik_engine_act(context);
 }
 
-static bool owns(void *context)
-{
-    return spotnik_owns(context, spotnik_clock_ns());
-}
-
 static int carriage_get(struct spotnik_engine *engine)
 {
     struct spotnik_engine_config *own = &engine->config;
-    const struct spotnik_carriage_hooks hooks = { .context = engine, .act = act, .owns = owns };
+    const struct spotnik_carriage_hooks hooks = { .context = engine, .act = act };
     const struct spotnik_carriage_config config = { .shape = own->shape,
                                                     .lanes = own->lanes,
                                                     .congestion = own->congestion };

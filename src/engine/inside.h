@@ -8,8 +8,7 @@
  *     engine.c    life cycle              caller.c  the caller's side and its waiting
  *     progress.c  the loop                drive.c   event -> core -> actions
  *     arrivals.c  what the links ask      attend.c  which thread reads the data
- *     meet.c      other lineages          tenure.c  whether this member may go on
- *     owns.c      whether our descriptors are still ours */
+ *     meet.c      other lineages          tenure.c  whether this member may go on */
 #ifndef SPOTNIK_ENGINE_INSIDE_H
 #define SPOTNIK_ENGINE_INSIDE_H
 
@@ -49,14 +48,12 @@ struct spotnik_attend {
 struct spotnik_engine {
     struct spotnik_engine_config config;
     struct spotnik_loop loop;
-    uint64_t looked_ns; /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
     struct spotnik_tie tie; /* the last that the core has put to the witness, */
     bool tied, tie_closed;  /* and whether it waits for an answer; nobody gives any more */
     pthread_cond_t changed; /* something the caller waits for */
     pthread_t thread;
     bool thread_started;
-    uint64_t listener_inode;
     struct spotnik_death *death;
     /* the step after which the job was founded or resumed, by this process or another one of its
      * agent; 0 in one that joined others */
@@ -72,10 +69,8 @@ struct spotnik_engine {
     struct spotnik_tracer *trace;      /* NULL: none is written */
     bool driving;
     bool stopping, abrupt;
-    bool revoked;      /* other code has closed our descriptors: the engine does nothing any more */
     bool deal_due;     /* asked by the core: answered as soon as its queue is empty */
     bool watch_due;    /* a new view: watch other neighbours */
-    uint64_t tried_ns; /* when everything was tried last, whatever the events say */
     uint64_t asleep_ns; /* how long the host has been suspended, ever */
     struct spotnik_links *links;
     struct spotnik_troubles troubles;
@@ -171,19 +166,11 @@ void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event
 void spotnik_attend_view(struct spotnik_engine *engine);
 void spotnik_attend_collect(struct spotnik_engine *engine);
 void spotnik_attend_expired(struct spotnik_engine *engine);
-void spotnik_attend_look(struct spotnik_engine *engine);
 /* caller's thread; gives up the lock meanwhile */
 void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns);
 void spotnik_attend_resume(struct spotnik_engine *engine);
 void spotnik_attend_leave(struct spotnik_engine *engine);
 void spotnik_attend_changed(struct spotnik_engine *engine);
-
-/* owns.c */
-void spotnik_owns_note(struct spotnik_engine *engine);
-void spotnik_owns_lost(struct spotnik_engine *engine);
-bool spotnik_owns(struct spotnik_engine *engine, uint64_t now_ns); /* false: we are over */
-/* the same, by a look that is a tenth of a millisecond old at most */
-bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns);
 
 /* progress.c */
 void *spotnik_progress_main(void *context);

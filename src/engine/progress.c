@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/hurry.h"
 #include "base/time.h"
 #include "carry/shape.h"
@@ -16,7 +17,6 @@
 #define EVENTS 64
 #define PORTION (1u << 20) /* of data, before control links get their turn again */
 #define SLEEP_MAX_NS SPOTNIK_S
-#define TRY_NS SPOTNIK_S
 /* rounds: a peer that never stops talking must not stop time */
 #define HEAR_MAX 64
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
@@ -31,6 +31,8 @@ static void poll_now(struct spotnik_engine *engine)
         for (int i = 0; i < count; i++)
             spotnik_attend_mark(engine, &event[i]);
     } while (count == EVENTS);
+    if (count < 0)
+        spotnik_descriptor_check(errno);
 }
 
 /* Not while the caller reads data: it may have events in its hands that name them. */
@@ -54,22 +56,20 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     spotnik_engine_watch_neighbours(engine);
     engine->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);
     struct spotnik_socket *listener = spotnik_door_socket(engine->links);
-    /* a caller that finds our descriptors gone forgets them, under the lock */
-    int epoll_fd = engine->loop.epoll_fd, door_fd = listener->fd;
     spotnik_engine_unlock(engine);
-    int count = epoll_pwait2(epoll_fd, event, EVENTS, &wait, NULL);
+    int count = epoll_pwait2(engine->loop.epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
-        count = epoll_wait(epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
-    int error = count < 0 ? errno : 0;
+        count = epoll_wait(engine->loop.epoll_fd, event, EVENTS,
+                           (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    if (count < 0)
+        spotnik_descriptor_check(errno);
     for (int i = 0; i < count; i++)
         listener->readable |= event[i].data.ptr == listener;
     if (spotnik_door_is_due(engine->links))
-        spotnik_door_collect(engine->links, door_fd);
+        spotnik_door_collect(engine->links);
     spotnik_engine_lock(engine);
     engine->loop.wake_ns = 0;
-    engine->loop.kicked = false; /* also where a child has taken the kick */
-    if (error == EBADF || error == EINVAL)
-        spotnik_owns_lost(engine);
+    engine->loop.kicked = false;
     for (int i = 0; i < count; i++)
         spotnik_attend_mark(engine, &event[i]);
 }
@@ -155,27 +155,13 @@ static void suspension_look(struct spotnik_engine *engine)
         spotnik_engine_drive(engine, &event);
 }
 
-/* Once a second everything is tried: a child that has inherited our epoll may have taken events
- * that are told once. */
-static void try_all(struct spotnik_engine *engine)
-{
-    uint64_t now_ns = spotnik_clock_ns();
-    if (spotnik_time_since(now_ns, engine->tried_ns) < TRY_NS)
-        return;
-    engine->tried_ns = now_ns;
-    spotnik_links_try_all(engine->links);
-    spotnik_carriage_try_all(engine->carriage);
-}
-
 /* True: there is more to do at once. */
 static bool pass(struct spotnik_engine *engine)
 {
     suspension_look(engine);
-    try_all(engine);
     hear(engine);
     deaths(engine);
     notice_look(engine);
-    spotnik_attend_look(engine);
     tick(engine);
     bool more = data_move(engine);
     uint64_t now_ns = spotnik_clock_ns();
@@ -222,16 +208,12 @@ void *spotnik_progress_main(void *context)
     engine->thread_started = true;
     spotnik_engine_changed(engine);
     while (!engine->stopping) {
-        if (!spotnik_owns(engine, spotnik_clock_ns())) {
-            pthread_cond_wait(&engine->changed, &engine->loop.lock);
-            continue;
-        }
         bool more = pass(engine);
         if (!engine->stopping)
             rest(engine, more ? 0 : due(engine));
     }
     spotnik_openings_cancel(engine->links);
-    if (!engine->abrupt && !engine->revoked)
+    if (!engine->abrupt)
         say_goodbye(engine);
     spotnik_engine_unlock(engine);
     spotnik_death_unsign(engine->death);

@@ -19,7 +19,7 @@
 static void loan_free(struct spotnik_loan *loan)
 {
     spotnik_segment_unmap(loan->base);
-    spotnik_fork_close(loan->link_fd);
+    close(loan->link_fd);
     close(loan->memory_fd);
     free(loan);
 }

@@ -197,7 +197,7 @@ static uint64_t block_bytes(uint64_t bytes)
 
 static void depot_free(struct spotnik_depot *depot)
 {
-    spotnik_wake_close(depot->wake_fd);
+    close(depot->wake_fd);
     pthread_mutex_destroy(&depot->lock);
     free(depot->data);
     free(depot->block);

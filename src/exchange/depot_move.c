@@ -234,11 +234,10 @@ static bool fetch_all(struct mover *mover)
 static void rest(struct spotnik_depot *depot, bool complete)
 {
     struct pollfd entry = { .fd = depot->wake_fd, .events = POLLIN };
-    /* when all is here only a wake is waited for, which a child can have taken */
-    struct timespec pause = { .tv_sec = complete,
-                              .tv_nsec = complete ? 0 : SPOTNIK_DEPOT_PAUSE_NS };
+    struct timespec pause = { .tv_nsec = SPOTNIK_DEPOT_PAUSE_NS };
 
-    if (ppoll(&entry, 1, &pause, NULL) > 0)
+    /* when all is here only a wake is waited for */
+    if (ppoll(&entry, 1, complete ? NULL : &pause, NULL) > 0)
         spotnik_wake_take(depot->wake_fd);
 }
 

@@ -76,7 +76,7 @@ void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd,
         exchange->session_count++;
     } else {
         if (session)
-            spotnik_wake_close(session->pipe.wake_fd);
+            close(session->pipe.wake_fd);
         free(session);
         close(fd);
     }

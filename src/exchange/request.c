@@ -68,7 +68,7 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd, floa
         || asked == SPOTNIK_ASKED_OTHER)
         spotnik_peer_keep(request->exchange, request->peer.id, fd);
     else
-        spotnik_fork_close(fd);
+        close(fd);
     return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER
                                                                            : asked;
 }
@@ -235,7 +235,7 @@ static int start(struct spotnik_exchange *exchange, const struct spotnik_request
         *ret = request;
         return 0;
     }
-    spotnik_wake_close(request->wake_fd);
+    close(request->wake_fd);
     free(request);
     return rc;
 }
@@ -412,6 +412,6 @@ void spotnik_request_free(spotnik_request *request)
     pthread_mutex_lock(&exchange->lock);
     take_out(request);
     pthread_mutex_unlock(&exchange->lock);
-    spotnik_wake_close(request->wake_fd);
+    close(request->wake_fd);
     free(request);
 }

@@ -230,8 +230,8 @@ static void end(struct spotnik_exchange_session *session)
         at = &(*at)->next;
     *at = session->next;
     exchange->session_count--;
-    spotnik_fork_close(session->pipe.fd);
-    spotnik_wake_close(session->pipe.wake_fd);
+    close(session->pipe.fd);
+    close(session->pipe.wake_fd);
     free(session);
     pthread_cond_broadcast(&exchange->changed);
     /* The last access: a thread that waits for the last session may free everything now. */

@@ -136,7 +136,7 @@ void spotnik_kept_prune(struct spotnik_exchange *exchange)
             continue;
         }
         *at = one->next;
-        spotnik_fork_close(one->fd);
+        close(one->fd);
         free(one);
     }
 }
@@ -207,7 +207,7 @@ void spotnik_kept_close(struct spotnik_exchange *exchange)
     while (exchange->kept) {
         struct spotnik_kept *kept = exchange->kept;
         exchange->kept = kept->next;
-        spotnik_fork_close(kept->fd);
+        close(kept->fd);
         free(kept);
     }
 }

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/time.h"
 #include "link/address.h"
 #include "link/inside.h"
@@ -158,11 +159,6 @@ static bool accept_one(int listener, struct spotnik_knock *ret)
     return ret->fd >= 0;
 }
 
-static bool is_short_of_something(void)
-{
-    return errno != EAGAIN && errno != EWOULDBLOCK;
-}
-
 int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port)
 {
     int fd, rc = spotnik_socket_listen(address, port, &fd);
@@ -183,14 +179,13 @@ bool spotnik_door_is_due(const struct spotnik_links *links)
     return links->listener.readable || links->accept_ns <= spotnik_clock_ns();
 }
 
-void spotnik_door_collect(struct spotnik_links *links, int fd)
+void spotnik_door_collect(struct spotnik_links *links)
 {
     links->accept_ns = SPOTNIK_NEVER;
     while (links->knocks < SPOTNIK_DOOR_TURN) {
-        if (!accept_one(fd, &links->knock[links->knocks])) {
+        if (!accept_one(links->listener.fd, &links->knock[links->knocks])) {
             links->listener.readable = false;
-            links->shut |= errno == EINVAL; /* it is no listener any more */
-            if (is_short_of_something())    /* of descriptors or memory: they wait in the backlog */
+            if (!spotnik_descriptor_waits(errno)) /* no descriptor, no memory: in the backlog */
                 links->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
             return;
         }
@@ -203,7 +198,6 @@ void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *v
     for (uint32_t i = 0; i < links->knocks; i++)
         admit(links, view, &links->knock[i]);
     links->knocks = 0;
-    links->loop->lost |= links->shut;
 }
 
 void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view,
@@ -212,6 +206,7 @@ void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *v
     struct spotnik_knock knock;
     for (int i = 0; i < SPOTNIK_DOOR_TURN; i++) {
         if (!accept_one(listener->fd, &knock)) {
+            spotnik_descriptor_check(errno);
             listener->readable = false;
             return;
         }

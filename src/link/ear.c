@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "link/inside.h"
 
 #define IN_BYTES 4096u
@@ -29,7 +30,6 @@ int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear,
         close(fd);
     else
         ear->socket.readable = true;
-    ear->inode = spotnik_socket_inode(fd);
     return rc;
 }
 
@@ -58,17 +58,13 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
         recv(ear->socket.fd, ear->in + ear->in_have, ear->in_size - ear->in_have, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR)
         return SPOTNIK_HEARING_MORE;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    if (got < 0 && spotnik_descriptor_waits(errno)) {
         ear->socket.readable = false;
         return SPOTNIK_HEARING_NOTHING;
     }
-    /* in the middle of a frame it was not the end of what there was to say, nor when another file
-     * has taken its place, nor when somebody has shut our socket */
+    /* in the middle of a frame it was not the end of what there was to say */
     if (got <= 0)
-        return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode
-                       && spotnik_socket_is_over(ear->socket.fd)
-                   ? SPOTNIK_HEARING_END
-                   : SPOTNIK_HEARING_BROKEN;
+        return got == 0 && ear->in_have == 0 ? SPOTNIK_HEARING_END : SPOTNIK_HEARING_BROKEN;
     spotnik_socket_acknowledge(ear->socket.fd);
     if ((size_t)got < ear->in_size - ear->in_have)
         spotnik_socket_drained(&ear->socket);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "link/inside.h"
 
 #define STATUS_BYTES (256u * 1024)
@@ -19,7 +20,7 @@ void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *
                             opening->reply_size - opening->reply_at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        if (sent < 0 && spotnik_descriptor_waits(errno)) {
             opening->socket.writable = false;
             return;
         }

@@ -55,7 +55,6 @@ struct spotnik_opening {
 struct spotnik_voice {
     struct spotnik_socket socket;
     bool broken;       /* no thread reads it any more */
-    int error;         /* with which a call found it broken */
     bool clogged;      /* a frame found no room: what we say is not all of it any more */
     bool resets;       /* closed now, it ends with RST */
     uint64_t asked_ns; /* when we last said something with all before it acknowledged */
@@ -74,8 +73,6 @@ struct spotnik_voice {
 /* The half that the peer dialled and speaks on. */
 struct spotnik_ear {
     struct spotnik_socket socket;
-    /* of the socket: code that closes it behind our back must not look like the peer */
-    uint64_t inode;
     /* both ends see the same addresses and ports: no proxy and no NAT between them */
     bool direct;
     struct spotnik_auth auth;
@@ -128,7 +125,6 @@ struct spotnik_links {
     struct spotnik_socket listener;
     struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
     uint32_t knocks;
-    bool shut; /* its own, too: somebody has shut the listener */
     /* NEVER, or when to try again: at once, or after running out of file descriptors */
     uint64_t accept_ns;
     struct spotnik_opening *openings;
@@ -167,9 +163,6 @@ void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
 void spotnik_voice_look(struct spotnik_voice *voice);
-/* Somebody else has closed it, or shut it down. What we say does not arrive, and the peer has read
- * an end that looks like our death. */
-bool spotnik_voice_is_lost(struct spotnik_voice *voice);
 bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
 bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns);
 bool spotnik_voice_is_done(const struct spotnik_voice *voice);

@@ -91,14 +91,6 @@ void spotnik_link_shun(struct spotnik_links *links, struct spotnik_id peer)
     spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
 }
 
-/* Before we go on without a peer we say so on our voice: FENCED, or GOODBYE. Where that cannot have
- * been said, because somebody shut the voice, the peer may go on without us. Then we are over, and
- * the core hears of nothing more (engine/owns.c). */
-static void voice_check(struct spotnik_links *links, struct spotnik_link *link)
-{
-    links->loop->lost |= spotnik_voice_is_lost(&link->voice);
-}
-
 /* The link has ended: the dial that follows is a second look at its peer, and begins after it. */
 static void beside_forget(struct spotnik_links *links, struct spotnik_id peer)
 {
@@ -116,7 +108,6 @@ static void ended(struct spotnik_links *links, struct spotnik_link *link,
     bool awaited = state == SPOTNIK_LINK_CALLING || (state == SPOTNIK_LINK_CALLED && link->awaited);
     retire(links, link, reason);
     if (state == SPOTNIK_LINK_UP) {
-        voice_check(links, link);
         beside_forget(links, peer.id);
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
     } else if (awaited && spotnik_link_find(links, peer.id) == NULL) {
@@ -273,8 +264,6 @@ void spotnik_link_send(struct spotnik_links *links, const struct spotnik_member 
     if (link == NULL)
         return;
     spotnik_voice_say(&link->voice, message, queue_max(links));
-    if (link->voice.broken)
-        voice_check(links, link);
     if (link->voice.clogged || link->voice.broken)
         spotnik_loop_kick(links->loop); /* the loop reports it: not while actions run */
 }
@@ -460,10 +449,9 @@ static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
     if (link->state == SPOTNIK_LINK_RETIRING || (!link->voice.broken && !link->voice.clogged))
         return;
     if (link->state == SPOTNIK_LINK_UP && link->voice.broken
-        && link->deadline_ns == SPOTNIK_NEVER) {
-        voice_check(links, link);
+        && link->deadline_ns == SPOTNIK_NEVER)
         link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), LAST_WORDS_NS);
-    } else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
+    else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
 }
 
@@ -477,16 +465,6 @@ bool spotnik_links_read(struct spotnik_links *links)
         voice_watch(links, link);
     }
     return more;
-}
-
-void spotnik_links_try_all(struct spotnik_links *links)
-{
-    for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
-        link->ear.socket.readable |= link->ear.socket.fd >= 0;
-        if (link->state == SPOTNIK_LINK_UP && link->voice.socket.fd >= 0)
-            link->voice.socket.readable = link->voice.socket.writable = true;
-    }
-    links->listener.readable |= links->listener.fd >= 0;
 }
 
 /* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were

@@ -59,10 +59,9 @@ void spotnik_links_free(struct spotnik_links *links);
 /* *port: 0 for any; filled in. */
 int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port);
 struct spotnik_socket *spotnik_door_socket(struct spotnik_links *links);
-/* Both without the lock. collect: accept those that knock at `fd`, the number of the socket under
- * the lock. */
+/* Both without the lock. collect: accept those that knock. */
 bool spotnik_door_is_due(const struct spotnik_links *links);
-void spotnik_door_collect(struct spotnik_links *links, int fd);
+void spotnik_door_collect(struct spotnik_links *links);
 /* Give them a place, or send them away. */
 void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *view);
 /* Both, for another listener. */
@@ -123,8 +122,6 @@ bool spotnik_links_are_gone(const struct spotnik_links *links);
 bool spotnik_links_read(struct spotnik_links *links);
 /* Ask the kernels of peers that are quiet. */
 void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core);
-/* Events may have been lost, to a child that waits on our epoll: try everything. */
-void spotnik_links_try_all(struct spotnik_links *links);
 void spotnik_links_flush(struct spotnik_links *links, uint64_t now_ns);
 uint64_t spotnik_links_deadline(const struct spotnik_links *links);
 

@@ -22,7 +22,6 @@ struct spotnik_loop {
         data;
     uint64_t wake_ns;              /* until when the progress thread sleeps; 0: it is awake */
     bool kicked;                   /* the progress thread has been woken and has not looked yet */
-    bool lost;                     /* somebody has closed or shut what we speak on */
     struct spotnik_socket *graves; /* closed, but a batch of events may still name them */
     void (*drive)(void *context, struct spotnik_event *event); /* an event goes to the core */
     void *context;                                             /* of drive() */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* I/O of the handshake: whole messages in and out over a socket that gives and takes a few bytes at
  * a time. */
+#include "base/descriptor.h"
 #include "link/shake.h"
 
 #include <errno.h>
@@ -112,8 +113,7 @@ static int out_flush(struct spotnik_shake *shake, int fd)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK ? SPOTNIK_SHAKE_AGAIN
-                                                           : SPOTNIK_ERR_PEERS;
+            return spotnik_descriptor_waits(errno) ? SPOTNIK_SHAKE_AGAIN : SPOTNIK_ERR_PEERS;
         shake->out_at += (size_t)sent;
     }
     return 0;
@@ -132,7 +132,7 @@ static int in_fill(struct spotnik_shake *shake, int fd)
             recv(fd, shake->in + shake->in_have, shake->in_want - shake->in_have, MSG_DONTWAIT);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        if (got < 0 && spotnik_descriptor_waits(errno))
             return SPOTNIK_SHAKE_AGAIN;
         if (got <= 0)
             return SPOTNIK_ERR_PEERS;

@@ -6,12 +6,10 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "link/address.h"
@@ -35,28 +33,17 @@ int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd,
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot watch a socket: %m");
     socket->kind = kind;
     socket->fd = fd;
-    socket->inode = spotnik_socket_inode(fd);
     return 0;
 }
 
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd)
 {
-    bool ours =
-        epoll_fd >= 0 && socket->fd >= 0 && spotnik_socket_inode(socket->fd) == socket->inode;
-    int fd = ours ? socket->fd : -1;
-    if (ours)
-        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    int fd = socket->fd;
+    if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL) != 0)
+        spotnik_descriptor_check(errno);
     socket->fd = -1;
     socket->readable = socket->writable = false;
     return fd;
-}
-
-/* accept() knows no MSG_DONTWAIT, and a child that has inherited the socket can make it blocking:
- * it then waits for one tick of the kernel. */
-void spotnik_socket_never_wait(int fd)
-{
-    struct timeval least = { .tv_usec = 1 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &least, sizeof least);
 }
 
 static int bound(int fd, const uint8_t address[16], uint16_t *port)
@@ -65,7 +52,6 @@ static int bound(int fd, const uint8_t address[16], uint16_t *port)
     socklen_t size = spotnik_address_to_kernel(&name, address, *port);
     int one = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    spotnik_socket_never_wait(fd);
     if (bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, LISTEN_BACKLOG) != 0)
         return -1;
     size = sizeof name;
@@ -129,58 +115,6 @@ int spotnik_socket_error(int fd)
     int error = 0;
     socklen_t size = sizeof error;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-uint64_t spotnik_socket_inode(int fd)
-{
-    struct stat facts;
-    if (fstat(fd, &facts) != 0)
-        return 0;
-    return (uint64_t)facts.st_ino ^ (uint64_t)facts.st_dev << 48;
-}
-
-/* As of TCP; -1: it does not tell. */
-static int state_of(int fd)
-{
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_state : -1;
-}
-
-/* The state first: once the peer has said its end, nothing more comes to be read. In CLOSE it had
- * said it before it said RST if the error is EPIPE. */
-bool spotnik_socket_is_over(int fd)
-{
-    int state = state_of(fd), unread = 0;
-    bool said = state == -1 || state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK
-                || (state == TCP_CLOSE && spotnik_socket_error(fd) == EPIPE);
-    return said && ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
-}
-
-/* A connection ends in CLOSE without an error only when both sides have said an end, and all was
- * acknowledged. After the end of the peer, RST is told as EPIPE, which send() says of a shut
- * socket, too. It is an answer to words that are not acknowledged. */
-static bool is_closed_in_order(int fd, int *error)
-{
-    int waiting = 0;
-    if (spotnik_socket_error(fd) != 0)
-        *error = ECONNRESET;
-    return (*error == 0 || *error == EPIPE) && ioctl(fd, TIOCOUTQ, &waiting) == 0 && waiting == 0;
-}
-
-bool spotnik_socket_is_shut(int fd, int *error)
-{
-    switch (state_of(fd)) {
-    case TCP_FIN_WAIT1:
-    case TCP_FIN_WAIT2:
-    case TCP_CLOSING:
-    case TCP_LAST_ACK:
-        return true;
-    case TCP_CLOSE:
-        return is_closed_in_order(fd, error);
-    default:
-        return false;
-    }
 }
 
 /* Links to members that are no neighbours say nothing for days. Firewalls and translators forget

@@ -31,8 +31,7 @@ enum spotnik_socket_kind {
  * code that meets EAGAIN. */
 struct spotnik_socket {
     enum spotnik_socket_kind kind;
-    int fd;         /* -1: closed */
-    uint64_t inode; /* of the file behind it, since it is watched */
+    int fd; /* -1: closed */
     bool readable, writable;
     /* the other side has closed, or an error waits: read on to the end */
     bool ending;
@@ -44,9 +43,7 @@ struct spotnik_socket {
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd,
                          enum spotnik_socket_kind kind);
 
-/* Take the fd out of the set and return it: the caller owns it. -1 if the number now names another
- * file. Code that closes descriptors behind our back opens its own files under their numbers
- * (owns.c). */
+/* Take the fd out of the set and return it: the caller owns it. */
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
 
 /* A listening socket on exactly this address; *port 0: any, filled in. SPOTNIK_ERR_SYSTEM, with the
@@ -77,19 +74,6 @@ static inline void spotnik_socket_drained(struct spotnik_socket *socket)
 
 /* The pending error of a socket, as errno. */
 int spotnik_socket_error(int fd);
-
-/* Which file stands behind a descriptor; 0: none. */
-uint64_t spotnik_socket_inode(int fd);
-
-/* Both see what shutdown() does to a socket that somebody else has, too: a child that has inherited
- * it. A read gave an end: has the peer said it, and is there nothing else to read? */
-bool spotnik_socket_is_over(int fd);
-/* A connection that we have not closed: has our side said an end? `error`: what a call on it has
- * failed with, or 0. The kernel tells an error only once: one that waits is noted here. */
-bool spotnik_socket_is_shut(int fd, int *error);
-
-/* Of a listener, whatever becomes of its flags. */
-void spotnik_socket_never_wait(int fd);
 
 /* No delay; megabytes for data; reno instead of a default that paces where peers share a host. */
 void spotnik_socket_tune(int fd, const uint8_t address[16]);

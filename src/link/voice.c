@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/time.h"
 #include "link/address.h"
 #include "link/inside.h"
@@ -46,11 +47,9 @@ static void linger(struct spotnik_voice *voice, bool reset)
     voice->resets = reset;
 }
 
-static void broke(struct spotnik_voice *voice, int error)
+static void broke(struct spotnik_voice *voice)
 {
     voice->broken = true;
-    if (voice->error == 0)
-        voice->error = error;
     voice->socket.readable = true; /* the loop is to see it */
 }
 
@@ -61,10 +60,10 @@ static void send_all(struct spotnik_voice *voice)
                             voice->out_have - voice->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        if (sent < 0 && spotnik_descriptor_waits(errno))
             voice->socket.writable = false;
         else if (sent < 0 && errno != ENOBUFS && errno != ENOMEM)
-            broke(voice, errno);
+            broke(voice);
         if (sent < 0)
             return;
         voice->out_at += (size_t)sent;
@@ -242,8 +241,7 @@ void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye rea
     if (voice->socket.fd < 0)
         return;
     if (voice->broken) { /* perhaps by an end that the peer said alive: no FIN without GOODBYE */
-        if (spotnik_socket_inode(voice->socket.fd) == voice->socket.inode)
-            linger(voice, true);
+        linger(voice, true);
         return;
     }
     uint8_t *at = reserve(voice, GOODBYE_FRAME_BYTES, SIZE_MAX);
@@ -262,17 +260,10 @@ void spotnik_voice_look(struct spotnik_voice *voice)
     if (voice->socket.fd < 0 || voice->broken || !voice->socket.readable)
         return;
     ssize_t got = recv(voice->socket.fd, &byte, 1, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    if (got < 0 && spotnik_descriptor_waits(errno))
         voice->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
-        broke(voice, got >= 0 ? 0 : errno);
-}
-
-bool spotnik_voice_is_lost(struct spotnik_voice *voice)
-{
-    return voice->socket.fd >= 0
-           && (spotnik_socket_inode(voice->socket.fd) != voice->socket.inode
-               || spotnik_socket_is_shut(voice->socket.fd, &voice->error));
+        broke(voice);
 }
 
 bool spotnik_voice_is_done(const struct spotnik_voice *voice)

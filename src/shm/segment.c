@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "spotnik/spotnik.h"
 
@@ -110,6 +111,8 @@ static bool pages_get(int fd, off_t at, off_t size)
     do
         rc = fallocate(fd, 0, at, size);
     while (rc != 0 && errno == EINTR);
+    if (rc != 0)
+        spotnik_descriptor_check(errno);
     return rc == 0;
 }
 

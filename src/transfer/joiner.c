@@ -40,7 +40,7 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config,
 
 void spotnik_giver_close(struct spotnik_giver *source)
 {
-    spotnik_fork_close(source->fd);
+    close(source->fd);
     source->fd = -1;
 }
 

@@ -352,8 +352,8 @@ static void end(struct spotnik_session *session)
     struct spotnik_snapshot *last =
         session->snapshot ? spotnik_donor_release(donor, session->snapshot) : NULL;
     spotnik_donor_prune(donor);
-    spotnik_fork_close(session->fd);
-    spotnik_wake_close(session->event);
+    close(session->fd);
+    close(session->event);
     spotnik_packet_done(&session->packet);
     free(session);
     pthread_cond_broadcast(&donor->nearer);

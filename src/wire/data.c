@@ -89,17 +89,3 @@ int spotnik_data_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], const struct s
     *ret_element_bytes = element_bytes;
     return SPOTNIK_OK;
 }
-
-/* The name is random, so that no data look like a stamp but by chance; the product spreads epochs
- * so far that no count of turns leads from one to another. */
-void spotnik_stamp_encode(const uint8_t name[SPOTNIK_STAMP_BYTES], uint64_t epoch, uint64_t turn,
-                          uint8_t ret_stamp[SPOTNIK_STAMP_BYTES])
-{
-    struct spotnik_reader reader;
-    struct spotnik_writer writer;
-
-    spotnik_reader_init(&reader, name, SPOTNIK_STAMP_BYTES);
-    spotnik_writer_init(&writer, ret_stamp, SPOTNIK_STAMP_BYTES);
-    uint64_t start = spotnik_reader_u64(&reader) + epoch * UINT64_C(0x9e3779b97f4a7c15);
-    spotnik_writer_u64(&writer, start + turn);
-}

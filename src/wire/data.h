@@ -4,11 +4,7 @@
  *
  * Data frames carry no tag: hashing megabytes costs more than moving them. Their connection proved
  * the key when it opened. An attacker that can alter its TCP stream later can alter sums; TLS
- * behind the same seam would close that.
- *
- * A stamp follows the elements, and they count once it is right. Bytes that are
- * taken out of the stream, or put into it, on this side or the other, move it from its place: a
- * child of the program that has inherited the socket can do that (docs/design/0004). */
+ * behind the same seam would close that. */
 #ifndef SPOTNIK_WIRE_DATA_H
 #define SPOTNIK_WIRE_DATA_H
 
@@ -19,7 +15,6 @@
 
 #define SPOTNIK_CHUNK_BYTES 48 /* an encoded spotnik_chunk_header */
 #define SPOTNIK_DATA_PREFIX_BYTES (SPOTNIK_FRAME_BYTES + SPOTNIK_CHUNK_BYTES)
-#define SPOTNIK_STAMP_BYTES 8
 
 void spotnik_chunk_encode(const struct spotnik_chunk_header *header,
                           uint8_t ret_bytes[SPOTNIK_CHUNK_BYTES]);
@@ -37,10 +32,5 @@ void spotnik_data_encode(const struct spotnik_chunk_header *header, uint64_t tur
  * SPOTNIK_ERR_ARGUMENT. */
 int spotnik_data_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], const struct spotnik_frame *frame,
                         struct spotnik_chunk_header *ret_header, uint32_t *ret_element_bytes);
-
-/* Of the frame with that turn of that epoch, in the lane whose first connection has that name. No
- * two frames of a lane have the same. */
-void spotnik_stamp_encode(const uint8_t name[SPOTNIK_STAMP_BYTES], uint64_t epoch, uint64_t turn,
-                          uint8_t ret_stamp[SPOTNIK_STAMP_BYTES]);
 
 #endif

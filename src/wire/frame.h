@@ -5,7 +5,7 @@
  *
  *     0      1        2     3      4              8                24
  *     | 'S'  version  kind  zero | payload bytes | tag (16)       | payload ...
- *                                DATA:           | turn (8)  zero | elements ... stamp (8)
+ *                                DATA:           | turn (8)  zero | elements ...
  *
  * Every frame but DATA carries a tag: the first 16 bytes of HMAC-SHA-256, under the sender's key of
  * this connection (spotnik_handshake_keys()), over the input that spotnik_frame_tag_input() begins

@@ -234,7 +234,7 @@ static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t
     return (struct side){ .stream = engine->carriage->streams, .fd = fd[1] };
 }
 
-static void say_bare(const struct side *side, uint64_t epoch, uint64_t turn)
+static void say(const struct side *side, uint64_t epoch, uint64_t turn)
 {
     static const uint8_t payload[ELEMENTS];
     struct spotnik_chunk_header header = { .handover = epoch == 0,
@@ -248,19 +248,6 @@ static void say_bare(const struct side *side, uint64_t epoch, uint64_t turn)
     assert_int_equal(send(side->fd, prefix, sizeof prefix, 0), sizeof prefix);
     assert_int_equal(send(side->fd, payload, ELEMENTS, 0), ELEMENTS);
     side->stream->socket.readable = true;
-}
-
-static void stamp(const struct side *side, uint64_t epoch, uint64_t turn)
-{
-    uint8_t bytes[SPOTNIK_STAMP_BYTES];
-    spotnik_stamp_encode(side->stream->head->name, epoch, turn, bytes);
-    assert_int_equal(send(side->fd, bytes, sizeof bytes, 0), sizeof bytes);
-}
-
-static void say(const struct side *side, uint64_t epoch, uint64_t turn)
-{
-    say_bare(side, epoch, turn);
-    stamp(side, epoch, turn);
 }
 
 static bool is_closed(const struct side *side)
@@ -368,25 +355,6 @@ static void test_a_gap_on_one_connection_ends_it(void **context)
     end(engine);
 }
 
-/* Bytes are taken out of a payload, so that its stamp is not where it belongs. */
-static void test_a_wrong_stamp_ends_the_lane(void **context)
-{
-    struct spotnik_engine *engine = alone();
-    struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
-    (void)context;
-    say(&more, 0, 5); /* void: ours is 1 */
-    spotnik_carriage_read(engine->carriage, SIZE_MAX);
-    assert_int_equal(more.stream->state, SPOTNIK_STREAM_PREFIX);
-    say_bare(&more, 0, 6);
-    stamp(&more, 0, 7); /* of the next */
-    spotnik_carriage_read(engine->carriage, SIZE_MAX);
-    assert_true(is_closed(&more));
-    assert_true(is_closed(&head));
-    close(head.fd);
-    close(more.fd);
-    end(engine);
-}
-
 static void test_only_what_stands_can_be_widened(void **context)
 {
     struct spotnik_engine *engine = alone();
@@ -423,7 +391,6 @@ int main(void)
         cmocka_unit_test(test_a_gap_ends_with_our_view),
         cmocka_unit_test(test_a_turn_that_was_taken_ends_the_lane),
         cmocka_unit_test(test_a_gap_on_one_connection_ends_it),
-        cmocka_unit_test(test_a_wrong_stamp_ends_the_lane),
         cmocka_unit_test(test_only_what_stands_can_be_widened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread
  * input is proven, a reset proves nothing, words that the kernel has not taken forbid a clean end,
- * what somebody else has shut is no end of the peer, and is noticed where we speak, two that dial
- * each other at once end with one link, and a link that nothing is acknowledged on is replaced. */
+ * two that dial each other at once end with one link, and a link that nothing is acknowledged on is
+ * replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,16 +201,6 @@ static int voice_start(struct spotnik_loop *loop, struct spotnik_voice *voice)
     return other;
 }
 
-/* The same with an ear. */
-static int ear_start(struct spotnik_loop *loop, struct spotnik_ear *ear)
-{
-    struct spotnik_opening opening;
-    int other = opening_start(loop, &opening);
-    *ear = (struct spotnik_ear){ .socket.fd = -1 };
-    assert_int_equal(spotnik_ear_open(loop, ear, &opening), 0);
-    return other;
-}
-
 /* How the connection ends after all that is in it. */
 static int end_of(int fd)
 {
@@ -267,135 +257,10 @@ static void unsent_words_forbid_a_clean_end(void **state)
     close(loop.epoll_fd);
 }
 
-static void wait_for(int fd, short events)
-{
-    struct pollfd entry = { .fd = fd, .events = events };
-    assert_int_equal(poll(&entry, 1, 10000), 1);
-}
-
-/* What the ear reads once it reads anything. */
-static enum spotnik_hearing heard(struct spotnik_ear *ear)
-{
-    size_t pass = 0;
-    wait_for(ear->socket.fd, POLLIN);
-    return spotnik_ear_read(ear, &pass);
-}
-
-static void ear_end(struct spotnik_loop *loop, struct spotnik_ear *ear)
-{
-    spotnik_ear_close(loop, ear);
-    spotnik_ear_free(ear);
-}
-
-/* Somebody else who has our socket shuts it down: we read an end that the peer has not said. When
- * it says one later, that is no proof either: it may answer ours. An end that it said before stays
- * one. */
-static void end_is_what_the_peer_says(void **state)
-{
-    static const int ways[] = { SHUT_RD, SHUT_WR, SHUT_RDWR };
-    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    struct spotnik_ear ear;
-    (void)state;
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        int other = ear_start(&loop, &ear);
-        shutdown(ear.socket.fd, ways[i]);
-        if (ways[i] != SHUT_WR)
-            assert_int_equal(heard(&ear), SPOTNIK_HEARING_BROKEN);
-        close(other);
-        if (ways[i] != SHUT_RD)
-            assert_int_equal(heard(&ear), SPOTNIK_HEARING_BROKEN);
-        ear_end(&loop, &ear);
-    }
-    close(ear_start(&loop, &ear));
-    wait_for(ear.socket.fd, POLLRDHUP);
-    shutdown(ear.socket.fd, SHUT_RD);
-    assert_int_equal(heard(&ear), SPOTNIK_HEARING_END);
-    ear_end(&loop, &ear);
-    close(loop.epoll_fd);
-}
-
 static void voice_end(struct spotnik_loop *loop, struct spotnik_voice *voice)
 {
     spotnik_voice_close(loop, voice);
     spotnik_voice_free(voice);
-}
-
-/* Say something until that fails. */
-static void say_until_broken(struct spotnik_voice *voice)
-{
-    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
-    uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
-    while (!voice->broken && spotnik_clock_ns() < until_ns)
-        spotnik_voice_say(voice, &message, 1 << 20);
-    assert_true(voice->broken);
-}
-
-/* A voice that somebody else shuts, closes or replaces is lost, whether the peer ends before we
- * look or after, and whether we look or speak. */
-static void shut_voice_is_lost(void **state)
-{
-    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    struct spotnik_voice voice;
-    (void)state;
-    for (int peer_ends = 0; peer_ends < 2; peer_ends++)
-        for (int speaks = 0; speaks < 2; speaks++)
-            for (int how = SHUT_WR; how <= SHUT_RDWR; how++) {
-                int other = voice_start(&loop, &voice);
-                assert_false(spotnik_voice_is_lost(&voice));
-                shutdown(voice.socket.fd, how);
-                if (peer_ends) {
-                    assert_int_equal(end_of(other), 0);
-                    wait_for(voice.socket.fd, POLLIN);
-                }
-                if (speaks)
-                    say_until_broken(&voice);
-                assert_true(spotnik_voice_is_lost(&voice));
-                spotnik_voice_look(&voice);
-                assert_true(spotnik_voice_is_lost(&voice));
-                if (!peer_ends)
-                    close(other);
-                voice_end(&loop, &voice);
-            }
-    int other = voice_start(&loop, &voice), null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    assert_true(dup2(null, voice.socket.fd) >= 0);
-    assert_true(spotnik_voice_is_lost(&voice));
-    close(voice.socket.fd);
-    assert_true(spotnik_voice_is_lost(&voice));
-    voice_end(&loop, &voice);
-    close(null);
-    close(other);
-    close(loop.epoll_fd);
-}
-
-/* Whatever the peer does, it has not: it ends, with and without words of ours unread, and answers
- * what we say then with RST. */
-static void voice_of_an_ended_peer_is_not_lost(void **state)
-{
-    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    struct spotnik_voice voice;
-    (void)state;
-    for (int unread = 0; unread < 2; unread++)
-        for (int looks = 0; looks < 2; looks++) {
-            int other = voice_start(&loop, &voice);
-            if (unread) {
-                spotnik_voice_say(&voice,
-                                  &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_HEARTBEAT,
-                                                             .epoch = 1 },
-                                  1 << 20);
-                wait_for(other, POLLIN);
-            }
-            close(other);
-            wait_for(voice.socket.fd, POLLIN);
-            assert_false(spotnik_voice_is_lost(&voice));
-            if (looks)
-                spotnik_voice_look(&voice);
-            else
-                say_until_broken(&voice);
-            assert_true(voice.broken);
-            assert_false(spotnik_voice_is_lost(&voice));
-            voice_end(&loop, &voice);
-        }
-    close(loop.epoll_fd);
 }
 
 /* Whatever comes to this socket is lost before TCP sees it, and so never acknowledged. */
@@ -563,9 +428,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unsent_words_forbid_a_clean_end),
-        cmocka_unit_test(end_is_what_the_peer_says),
-        cmocka_unit_test(shut_voice_is_lost),
-        cmocka_unit_test(voice_of_an_ended_peer_is_not_lost),
         cmocka_unit_test(unacknowledged_is_unheard),
         cmocka_unit_test(a_question_takes_time),
         cmocka_unit_test(both_call_at_once),

@@ -191,25 +191,6 @@ static void only_data_frames_are_data(void **state)
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_ERR_ARGUMENT);
 }
 
-/* Two frames of a lane never have one stamp: neither in an epoch, nor across two. */
-static void test_stamps_differ(void **context)
-{
-    static const uint8_t name[SPOTNIK_STAMP_BYTES] = { 1, 2, 3, 4, 5, 6, 7, 0xff };
-    uint8_t stamp[4][SPOTNIK_STAMP_BYTES],
-        other[SPOTNIK_STAMP_BYTES] = { 1, 2, 3, 4, 5, 6, 7, 0xfe };
-    (void)context;
-
-    spotnik_stamp_encode(name, 7, 0, stamp[0]);
-    spotnik_stamp_encode(name, 7, 1, stamp[1]);
-    spotnik_stamp_encode(name, 8, 0, stamp[2]);
-    spotnik_stamp_encode(other, 7, 0, stamp[3]);
-    for (unsigned i = 0; i < 4; i++)
-        for (unsigned k = 0; k < i; k++)
-            assert_memory_not_equal(stamp[i], stamp[k], SPOTNIK_STAMP_BYTES);
-    spotnik_stamp_encode(name, 7, 1, other);
-    assert_memory_equal(other, stamp[1], SPOTNIK_STAMP_BYTES);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,7 +200,6 @@ int main(void)
         cmocka_unit_test(impossible_headers_are_refused),
         cmocka_unit_test(payloads_are_whole_elements_of_the_bucket),
         cmocka_unit_test(only_data_frames_are_data),
-        cmocka_unit_test(test_stamps_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
