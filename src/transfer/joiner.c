@@ -40,7 +40,8 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config,
 
 void spotnik_giver_close(struct spotnik_giver *source)
 {
-    close(source->fd);
+    if (source->fd >= 0)
+        close(source->fd);
     source->fd = -1;
 }
 
