@@ -65,7 +65,7 @@ static void test_zeros_wait_for_the_next_view(void **context)
     struct spotnik_engine *engine = engine_start();
     struct spotnik_lane *lane = &engine->carriage->lane[0];
     uint8_t bytes[2 * PAYLOAD_BYTES], zero[PAYLOAD_BYTES] = { 0 };
-    size_t rest = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES + SPOTNIK_STAMP_BYTES - SENT_BYTES;
+    size_t rest = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES - SENT_BYTES;
     (void)context;
 
     int fd = half_sent(engine, lane);
