@@ -5,18 +5,17 @@ under S-SGD, AD-PSGD and `auto`.
 
     bench/fig6.py BUILD OUT [--scenario gradual|cliff] [--strategy NAME]...
 
-gradual: each worker's network card is slow (SPOTNIK_SHAPE, docs/guide/strategies.md), so S-SGD loses a little with each that
-comes. cliff: workers 1 to 4 are on one host, 5 to 8 on a second one behind a slow link (bench/fig6_hosts.py; needs
-root), so S-SGD loses nothing until the fifth comes, and then most.
+gradual: each worker is on a host of its own behind a slow card, so S-SGD loses a little with each that comes. cliff:
+workers 1 to 4 are on one host, 5 to 8 on a second one, so S-SGD loses nothing until the fifth comes, and then most.
+Hosts are network namespaces (bench/fig6_hosts.py), so this needs root.
 
 Compute is a stand-in that waits, so that the processors of this machine are not what is measured. Writes
-OUT/fig6-SCENARIO-N.json for each strategy, and OUT/fig6.md and OUT/fig6-SCENARIO.svg of all that are there.
+OUT/fig6-SCENARIO-N.json for each strategy; prints a table, and draws OUT/fig6-SCENARIO.svg, of all that are there.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
@@ -29,12 +28,13 @@ import tempfile
 import time
 from typing import Any, Optional, TextIO
 
-from fig6_hosts import TwoHosts
-from fig6_page import page, svg
+import pictures
+from fig6_hosts import Hosts
 
 MEGABYTES = 1.0
 SIZES = 8
 SETTLE_STEPS = 4  # of a size, as seen by a worker, before it counts
+COLOURS = ("#c23b22", "#1f6fb2", "#2a8f4d", "#8a56ac")
 STRATEGIES = ("ssgd", "adpsgd", "auto:throughput=0.4,0.5", "auto:throughput=0.9,0.95")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -48,7 +48,7 @@ class Scenario:
     load: float  #: time for one model through the slow link, in computes
     dwell_s: float  #: at each size: the windows of the policy, and what is measured after them
     settle: float  #: the part of it that is not measured
-    first_host: int  #: number of workers on the first host, the others are on a second one; 0: each has a card of its own
+    per_host: int  #: workers of a host
 
     def rate(self) -> str:
         """Speed of the slow link."""
@@ -56,7 +56,7 @@ class Scenario:
 
 
 SCENARIOS = {
-    "gradual": Scenario("gradual", 0.075, 0.9, 11.6, 0.55, 0),
+    "gradual": Scenario("gradual", 0.075, 0.9, 11.6, 0.55, 1),
     "cliff": Scenario("cliff", 0.075, 2.0, 11.6, 0.55, 4),
 }
 
@@ -95,7 +95,7 @@ def worker(compute_s: float) -> None:
 class Cluster:
     """Workers of one strategy, added one by one; their lines go to files in a folder of this run."""
 
-    def __init__(self, build: pathlib.Path, scenario: Scenario, strategy: str, hosts: Optional[TwoHosts]) -> None:
+    def __init__(self, build: pathlib.Path, scenario: Scenario, strategy: str, hosts: Hosts) -> None:
         self.scenario = scenario
         self.hosts = hosts
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="spotnik-fig6-"))
@@ -112,7 +112,6 @@ class Cluster:
             "SPOTNIK_SYNC": strategy,
             "SPOTNIK_MIN": "1",
             "OMP_NUM_THREADS": "1",
-            **({} if hosts else {"SPOTNIK_SHAPE": scenario.rate()}),
         }
         self.workers: list[subprocess.Popen[bytes]] = []
         self.files: list[TextIO] = []
@@ -123,12 +122,9 @@ class Cluster:
         path = self.folder / f"{len(self.workers)}.txt"
         file = open(path, "w")  # noqa: SIM115  (closed by end())
         self.files.append(file)
-        words = [sys.executable, __file__, "--worker", str(self.scenario.compute_s)]
-        environment = dict(self.environment)
-        if self.hosts:
-            host = int(len(self.workers) >= self.scenario.first_host)
-            words = [*self.hosts.inside(host), *words]
-            environment["SPOTNIK_BIND"] = self.hosts.address(host)
+        host = len(self.workers) // self.scenario.per_host
+        words = [*self.hosts.inside(host), sys.executable, __file__, "--worker", str(self.scenario.compute_s)]
+        environment = {**self.environment, "SPOTNIK_BIND": self.hosts.address(host)}
         self.workers.append(subprocess.Popen(words, env=environment, stdout=file))
         until = time.monotonic() + 30
         while not any(line[4] == "0" for line in lines(path)):
@@ -138,7 +134,7 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         """What a member says of the strategy."""
-        words = [*(self.hosts.inside(0) if self.hosts else []), str(self.spotnik), "status", "--json"]
+        words = [*self.hosts.inside(0), str(self.spotnik), "status", "--json"]
         said = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False)
         return dict(json.loads(said.stdout).get("sync", {})) if said.returncode == 0 else {}
 
@@ -163,35 +159,66 @@ def speed(path: pathlib.Path, since: float, until: float, size: int) -> Optional
     return (len(at) - 1) / (at[-1] - at[0]) if len(at) >= SETTLE_STEPS else None
 
 
-def dwell(cluster: Cluster, size: int) -> tuple[float, list[float]]:
-    """Wait at a size: computes a second of a worker, and MB a second that each host sent to the other."""
-    scenario, hosts = cluster.scenario, cluster.hosts
+def dwell(cluster: Cluster, size: int) -> float:
+    """Wait at a size: computes a second of a worker."""
+    scenario = cluster.scenario
     time.sleep(scenario.dwell_s * scenario.settle)
-    sent, begun = hosts.sent_bytes() if hosts else [], time.monotonic()
+    begun = time.monotonic()
     time.sleep(scenario.dwell_s * (1 - scenario.settle))
-    now, ended = hosts.sent_bytes() if hosts else [], time.monotonic()
-    speeds = [speed(cluster.folder / f"{i}.txt", begun, ended, size) for i in range(size)]
-    crossed = [(after - before) / (ended - begun) / 1e6 for before, after in zip(sent, now)]
-    return statistics.mean(value for value in speeds if value is not None), crossed
+    speeds = [speed(cluster.folder / f"{i}.txt", begun, time.monotonic(), size) for i in range(size)]
+    return statistics.mean(value for value in speeds if value is not None)
 
 
 def measure(build: pathlib.Path, scenario: Scenario, strategy: str) -> dict[str, Any]:
     """Per-worker throughput by size, and the switches."""
     result: dict[str, Any] = {"strategy": strategy, **dataclasses.asdict(scenario), "rate": scenario.rate()}
-    result.update(throughput=[], crossed_mb_s=[], status=[])
-    with TwoHosts(scenario.rate()) if scenario.first_host else contextlib.nullcontext() as hosts:
+    result.update(throughput=[], status=[])
+    with Hosts(SIZES // scenario.per_host, scenario.rate()) as hosts:
         cluster = Cluster(build, scenario, strategy, hosts)
         try:
             for size in range(1, SIZES + 1):
                 cluster.add()
-                throughput, crossed = dwell(cluster, size)
-                result["throughput"].append(throughput)
-                result["crossed_mb_s"].append(crossed)
+                result["throughput"].append(dwell(cluster, size))
                 result["status"].append(cluster.status())
-                print(f"fig6: {strategy}: {size} workers, {throughput:.3f} computes/s each", file=sys.stderr)
+                print(f"fig6: {strategy}: {size} workers, {result['throughput'][-1]:.3f} computes/s each", file=sys.stderr)
         finally:
             cluster.end()
     return result
+
+
+# ---- table and picture ----
+
+
+def curve(result: dict[str, Any]) -> list[float]:
+    """Throughput of a worker relative to one alone, by size."""
+    return [value / result["throughput"][0] for value in result["throughput"]]
+
+
+def svg(results: list[dict[str, Any]]) -> str:
+    """The relative throughput of each strategy against the number of workers."""
+    figure, (axes,) = pictures.panels(1, 8.2, 3.8)
+    series = {result["strategy"]: list(enumerate(curve(result), 1)) for result in results}
+    pictures.lines(axes, series, "workers", "throughput of a worker\n(one alone = 1)", colours=dict(zip(series, COLOURS)))
+    axes.axhline(0.4, color="#5a6570", linestyle=":", linewidth=1.2, label="limit of auto:throughput=0.4,0.5")
+    axes.set_ylim(0, 1.08)
+    axes.set_xticks(range(1, len(results[0]["throughput"]) + 1))
+    pictures.legend(figure, axes)
+    return pictures.text(figure)
+
+
+def table(results: list[dict[str, Any]]) -> list[str]:
+    """The curves as words, and the switches of each `auto`."""
+    names = [result["strategy"] for result in results]
+    curves = [curve(result) for result in results]
+    rows = ["| workers | " + " | ".join(f"`{name}`" for name in names) + " |", "|---|" + "---|" * len(names)]
+    for size in range(len(curves[0])):
+        rows.append(f"| {size + 1} | " + " | ".join(f"{values[size]:.3f}" for values in curves) + " |")
+    rows.append("")
+    for result in results:
+        if result["strategy"].startswith("auto"):
+            counts = [int(status.get("switches", 0)) for status in result["status"]]
+            rows.append(f"`{result['strategy']}`: switches so far, by workers: {', '.join(map(str, counts))}")
+    return rows
 
 
 def files(out: pathlib.Path, scenario: str) -> dict[str, pathlib.Path]:
@@ -199,16 +226,12 @@ def files(out: pathlib.Path, scenario: str) -> dict[str, pathlib.Path]:
     return {name: out / f"fig6-{scenario}-{number}.json" for number, name in enumerate(STRATEGIES)}
 
 
-def write(out: pathlib.Path) -> None:
-    """Table and plots of all that is there."""
-    results = {
-        name: [json.loads(file.read_text()) for file in files(out, name).values() if file.exists()]
-        for name in SCENARIOS
-    }
-    for name, found in results.items():
-        if found:
-            (out / f"fig6-{name}.svg").write_text(svg(found))
-    (out / "fig6.md").write_text(page(results))
+def write(out: pathlib.Path, scenario: str) -> None:
+    """Table and picture of all that is there."""
+    found = [json.loads(file.read_text()) for file in files(out, scenario).values() if file.exists()]
+    if found:
+        (out / f"fig6-{scenario}.svg").write_text(svg(found))
+        print("\n".join(table(found)))
 
 
 def main() -> None:
@@ -231,7 +254,7 @@ def main() -> None:
     for strategy in () if arguments.plot else arguments.strategy or STRATEGIES:
         result = measure(arguments.build.resolve(), scenario, strategy)
         files(arguments.out, scenario.name)[strategy].write_text(json.dumps(result, indent=1) + "\n")
-    write(arguments.out)
+    write(arguments.out, scenario.name)
 
 
 if __name__ == "__main__":

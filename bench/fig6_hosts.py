@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts on one machine for bench/fig6.py: network namespaces, joined by one link of a given rate in each direction.
+"""Hosts on one machine for bench/fig6.py: network namespaces on a bridge, each behind a card of a given rate.
 
-Members of a host share its memory and its end of the link, so everything that crosses (all-reduce, pulls, state for
-joiners, control) stands in one queue. The queue is the classic one of Linux, three bands, behind a token bucket: what
-the library marks as less urgent (pulls of models) lets the rest pass. Needs root, `ip` and `tc`.
+Members of a host share its memory and its card, so everything that leaves it (all-reduce, pulls, state for joiners,
+control) stands in one queue. The queue is the classic one of Linux, three bands, behind a token bucket: what the
+library marks as less urgent (pulls of models) lets the rest pass. Needs root, `ip` and `tc`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ def run(*words: str) -> None:
     subprocess.run(words, check=True)
 
 
-class TwoHosts:
-    """Both of them, from the with to its end."""
+class Hosts:
+    """All of them, from the with to its end."""
 
-    def __init__(self, rate: str) -> None:
+    def __init__(self, count: int, rate: str) -> None:
         self.rate = rate
-        self.names = [f"fig6-{os.getpid()}-{i}" for i in range(2)]
+        self.bridge = f"fig6b{os.getpid() % 100000}"
+        self.names = [f"fig6-{os.getpid()}-{i}" for i in range(count)]
 
-    def __enter__(self) -> TwoHosts:
-        ends = [f"fig6v{os.getpid() % 100000}{letter}" for letter in "ab"]
-        for name in self.names:
+    def __enter__(self) -> Hosts:
+        run("ip", "link", "add", self.bridge, "type", "bridge")
+        run("ip", "link", "set", self.bridge, "up")
+        for i, name in enumerate(self.names):
+            end = f"fig6v{os.getpid() % 100000}{chr(ord('a') + i)}"
             run("ip", "netns", "add", name)
-        run("ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
-        for i, (name, end) in enumerate(zip(self.names, ends)):
-            run("ip", "link", "set", end, "netns", name)
-            run("ip", "-n", name, "link", "set", end, "name", "eth0", "txqueuelen", "1000")
+            run("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", name)
+            run("ip", "link", "set", end, "master", self.bridge, "up")
+            run("ip", "-n", name, "link", "set", "eth0", "txqueuelen", "1000")
             run("ip", "-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
             run("ip", "-n", name, "link", "set", "eth0", "up")
             run("ip", "-n", name, "link", "set", "lo", "up")
@@ -47,6 +49,7 @@ class TwoHosts:
     def __exit__(self, *_: object) -> None:
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False)
+        subprocess.run(["ip", "link", "del", self.bridge], check=False)
 
     def address(self, host: int) -> str:
         """Where members of a host listen."""
@@ -55,11 +58,3 @@ class TwoHosts:
     def inside(self, host: int) -> list[str]:
         """What to write before a command to run it on that host."""
         return ["ip", "netns", "exec", self.names[host]]
-
-    def sent_bytes(self) -> list[int]:
-        """What the card of each host has sent so far."""
-        path = "/sys/class/net/eth0/statistics/tx_bytes"
-        return [
-            int(subprocess.run([*self.inside(host), "cat", path], check=True, capture_output=True, text=True).stdout)
-            for host in range(2)
-        ]
