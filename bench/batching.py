@@ -36,8 +36,7 @@ JITTER = 2  # percent, of a step's time, either way, by lot: no machine is exact
 OVERHEAD_BATCH = 1248
 COST_BATCH, COST_STEPS = 4, (200, 3000)
 SHARES = {"SPOTNIK_BATCHING": "dynamic", "SPOTNIK_BATCH_DEAD_BAND": "1000"}
-OVERHEAD = {"nothing": {}, "agreed numbers, controller": SHARES, "and norms": {**SHARES, "SPOTNIK_NOISE": "scale"},
-            "and variance": {**SHARES, "SPOTNIK_NOISE": "variance"}}
+OVERHEAD = {"nothing": {}, "agreed numbers, controller": SHARES, "and norms": {**SHARES, "SPOTNIK_NOISE": "scale"}}
 COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
 
 
@@ -207,19 +206,18 @@ def shares_table(data):
 
 
 def noise_table(data):
-    lines = ["| batch | noise scale, estimated | exact | steps measured | relative deviation, measured | expected | Scavenger's relative noise |",
-             "|---|---|---|---|---|---|---|"]
+    lines = ["| batch | noise scale, estimated | exact | steps measured | relative deviation, measured | expected |",
+             "|---|---|---|---|---|---|"]
     for batch, entry in sorted(data.items(), key=lambda item: int(item[0])):
         expected = math.sqrt(entry["exact"] / int(batch) * (1 - int(batch) / NOISE_SAMPLES))
         lines.append(f"| {batch} | {entry['noise_scale']:.0f} | {entry['exact']:.0f} | {entry['steps']} | {entry['deviation']:.3f} | "
-                     f"{expected:.3f} | {entry['relative_noise']:.3f} |")
+                     f"{expected:.3f} |")
     return lines
 
 
-def noise_slopes(data):
+def noise_slope(data):
     known = sorted((int(batch), entry) for batch, entry in data.items())
-    return (slope([(batch, entry["deviation"] / math.sqrt(1 - batch / NOISE_SAMPLES)) for batch, entry in known]),
-            slope([(batch, entry["relative_noise"]) for batch, entry in known]))
+    return slope([(batch, entry["deviation"] / math.sqrt(1 - batch / NOISE_SAMPLES)) for batch, entry in known])
 
 
 def plot(data):
@@ -261,13 +259,12 @@ def page(data):
                   *cost_table(data["cost"], step_ms), "",
                   f"Six rounds, runs of {COST_STEPS[0]} and of {COST_STEPS[1]} steps.", ""]
     if "noise" in data:
-        deviation, relative = noise_slopes(data["noise"])
+        deviation = noise_slope(data["noise"])
         lines += ["## Noise of gradients by batch", "", *noise_table(data["noise"]), "",
                   "Three workers, a softmax regression on handwritten digits at fixed parameters (`bench/noise_worker.py`). *exact*: tr(Σ)/|G|² over",
                   f"all {NOISE_SAMPLES} digits. *Relative deviation*: |ḡ − G| / |G| of the averaged gradient ḡ, root mean square; expected (tr(Σ)/|G|²/batch)^½,",
                   f"less what drawing without replacement takes off. Its slope in a log-log plot, that taken off, is {deviation:.3f} (−½). The estimate is of use",
-                  "where the batch is not far below the noise scale: below a tenth of it |G|² is lost in the noise of a few hundred steps. Scavenger's relative",
-                  f"noise: slope {relative:.2f}; it is flat where noise is much larger than the signal, as in the upper rows.", ""]
+                  "where the batch is not far below the noise scale: below a tenth of it |G|² is lost in the noise of a few hundred steps.", ""]
     return "\n".join(lines)
 
 

@@ -51,7 +51,7 @@ def main():
     each = float(((x.astype(np.float64) ** 2).sum(axis=1) * (p.astype(np.float64) ** 2).sum(axis=1)).mean())
     order = np.random.default_rng(1).permutation(len(y))
     out = np.zeros_like(weights)
-    deviation, signal, variance = [], [], []
+    deviation, scale = [], []
     with spotnik.init(samples=len(y), batch=batch, steps_max=steps, noise="scale") as job:
         spotnik.register("weights", weights)
         for step in job:
@@ -63,11 +63,9 @@ def main():
             deviation.append(float(((out - true).astype(np.float64) ** 2).sum()) / norm2)
             status, rank = job.batch_status, step.rank
             if status.noise_steps:
-                signal.append(status.gradient_norm2)
-                variance.append(status.sample_variance)
+                scale.append(status.noise_scale)
     if rank == 0:
-        said = {"noise_scale": float(np.mean(variance) / np.mean(signal)), "relative_noise": status.relative_noise}
-        said["steps"] = status.noise_steps
+        said = {"noise_scale": float(np.median(scale)), "steps": status.noise_steps}
         print(json.dumps({**said, "exact": (each - norm2) / norm2, "deviation": float(np.mean(deviation)) ** 0.5}), flush=True)
 
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Optional
 import pictures
 
 STRATEGIES = [
-    "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp", "hogwild",
+    "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "asp", "hogwild",
 ]  # fmt: skip
 MODELS = ["characters", "images"]
 RATE = 0.004

@@ -62,7 +62,7 @@ static const char help[] =
     "[auto]\n"
     "      --sync STRATEGY     how to keep replicas together, in programs that leave it to "
     "Spotnik: ssgd, sma, easgd,\n"
-    "                          localsgd, lookahead+..., adpsgd, adpsgd-symmetric, asp, hogwild, "
+    "                          localsgd, lookahead+..., adpsgd, asp, hogwild, "
     "or\n"
     "                          auto[:throughput|:fastest|:waiting|:schedule=PART][:A/B]\n"
     "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, "

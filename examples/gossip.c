@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members that run apart: each holds a value, and averages it pairwise with a random other one,
- * again and again. Nobody waits for anybody, members may vanish, and the sum of all that are left
- * stays what it was, so that all end near the mean.
+/* Members that run apart: each holds a value, and moves it halfway to that of a random other one,
+ * again and again. Nobody waits for anybody, members may vanish, and all end near each other.
  *
  *     spotnik run -n 4 -- build/examples/gossip */
 #include <inttypes.h>
@@ -19,37 +18,31 @@ static int failed(const char *what, int rc)
     return 1;
 }
 
-/* What another member and we have in common from now on. */
-static int average(spotnik_job *job, float *model, float *change)
+static int average(spotnik_job *job, float *model)
 {
+    static float other[COUNT];
     spotnik_arrival arrival = { .size = sizeof arrival };
     spotnik_request *request;
     spotnik_job_status status;
 
     spotnik_status(job, &status);
-    for (int i = 0; i < COUNT; i++)
-        change[i] = model[i];
-    int rc = spotnik_exchange(job, "model", (uint32_t)rand() % (status.size ? status.size : 1),
-                              change, COUNT, UINT64_C(1000000000), &request);
+    int rc = spotnik_pull(job, "model", (uint32_t)rand() % (status.size ? status.size : 1), 0,
+                          other, COUNT, SPOTNIK_F32, UINT64_C(1000000000), &request);
     if (rc)
         return rc;
     rc = spotnik_request_wait(request, UINT64_MAX, &arrival);
     spotnik_request_free(request);
     for (int i = 0; rc == 0 && arrival.version && i < COUNT; i++)
-        model[i] += change[i];
+        model[i] = (model[i] + other[i]) / 2;
     return rc;
 }
 
 static int turn(spotnik_job *job, float *model, uint64_t version)
 {
-    static float change[COUNT];
     int rc = spotnik_publish(job, "model", model, COUNT, SPOTNIK_F32, version);
 
     if (rc == 0)
-        rc = average(job, model, change);
-    if (rc == 0)
-        /* what others have averaged with us */
-        rc = spotnik_settle(job, "model", model, COUNT, NULL);
+        rc = average(job, model);
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); /* stands for computing a gradient */
     return rc;
 }

@@ -106,8 +106,7 @@ static void log_batch(struct line *line, spotnik_job *job)
         add(line, ",\"adjustments\":%" PRIu64 ",\"compute_us\":[%u,%u]", info.adjustments,
             info.compute_least_us, info.compute_most_us);
     if (info.noise_steps)
-        add(line, ",\"noise_scale\":%.6g,\"relative_noise\":%.6g", info.noise_scale,
-            info.relative_noise);
+        add(line, ",\"noise_scale\":%.6g", info.noise_scale);
 }
 
 int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step,

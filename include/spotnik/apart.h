@@ -78,29 +78,6 @@ SPOTNIK_API int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank,
                              spotnik_request **ret_request);
 
 /**
- * Start to average our model with the one that the member of rank @p rank has published as @p name:
- * F32, @p count elements. @p data holds our model, and becomes the change to add to it. The other
- * member gets the opposite change from its spotnik_settle(), so that the sum of both models is
- * kept.
- *
- * If nothing comes, neither @p data nor the other model changes. Once data came, the change stands
- * in the other member's account for good; only that member's death undoes it. One exchange at a
- * time. Freeing the request before it has ended cancels it, and may leave the other member's half
- * standing. Otherwise as spotnik_pull(). Errors: as there; STATE (another exchange has not ended).
- */
-SPOTNIK_API int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *data,
-                                 size_t count, uint64_t timeout_ns, spotnik_request **ret_request);
-
-/**
- * Add the changes that others' exchanges have left for the model published as @p name to @p data,
- * @p count elements, at once. The model's owner calls it between two of its steps. *@p ret_settled
- * (NULL: not wanted) is their number. Peers stop choosing a member that never settles. Errors:
- * ARGUMENT.
- */
-SPOTNIK_API int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count,
-                               uint32_t *ret_settled);
-
-/**
  * Open the store @p name, @p count elements of F32, which all members hold together. The library
  * divides it by bytes over the members of the view and keeps each part on @p copies of them, 1 to
  * 8. 2 copies survive the loss of any member, 3 of any two at a time. It starts as @p initial, the

@@ -188,13 +188,9 @@ typedef struct spotnik_config {
     uint64_t batch_least;
     /** SPOTNIK_BATCH_MOST: maximum samples per member and step (its memory). Default 0: no bound */
     uint64_t batch_most;
-    /** SPOTNIK_NOISE: off|scale|variance. 1: measure the gradient noise, see
-     * spotnik_batch_status(). 2: also KungFu's gradient variance. The same on every member.
-     * Default 0 */
+    /** SPOTNIK_NOISE: off|scale. 1: measure the gradient noise, see spotnik_batch_status(). The
+     * same on every member. Default 0 */
     uint32_t noise;
-    /** SPOTNIK_NOISE_EVERY: measure the variance every N steps; such a step all-reduces twice as
-     * much. The same on every member. Default 100 */
-    uint64_t noise_every;
 } spotnik_config;
 
 /** A half-open range of sample indices within an epoch of data. */
@@ -288,22 +284,15 @@ typedef struct spotnik_batch_info {
     uint64_t adjustments; /**< changes of shares, without view changes */
     /** samples in the next step: our share, the smallest, the largest */
     uint64_t share, share_least, share_most;
+    /** the shortest and the longest compute time of a member in the last step */
+    uint32_t compute_least_us, compute_most_us;
     uint64_t noise_steps; /**< steps in the estimates below; 0: not known */
-    uint32_t noise_every; /**< measured every N steps, so that it costs at most 1 % */
     /** McCandlish's B_simple = tr(S)/|G|^2, in samples: up to about that batch, twice the batch is
      * worth twice the progress. Not above 0: too few steps yet */
     double noise_scale;
-    double gradient_norm2;  /**< |G|^2: squared norm of the true gradient, estimated */
-    double sample_variance; /**< tr(S): variance of the gradient of one sample, estimated */
-    double relative_noise;  /**< Scavenger's: mean |g_k|^2 / |g|^2 / members */
-    /** the shortest and the longest compute time of a member in the last step */
-    uint32_t compute_least_us, compute_most_us;
-    /** relative standard error of gradient_norm2, and nearly of noise_scale: trust both only where
-     * it is well below 1. 0: not known */
+    /** relative standard error of |G|^2, and nearly of noise_scale: trust it only where this is
+     * well below 1. 0: not known */
     double noise_error;
-    uint64_t variance_steps; /**< steps that measured gradient_variance; 0: not known */
-    /** KungFu's, in the last of these: sum over buckets of |mean_k(g_k^2) - (mean_k g_k)^2| */
-    double gradient_variance;
 } spotnik_batch_info;
 
 /** Fill @p cfg with defaults, then from SPOTNIK_* in the environment. spotnik_join() reports

@@ -35,9 +35,8 @@ typedef struct spotnik_sync_config {
     /** sizeof(spotnik_sync_config), set by spotnik_sync_config_init() */
     size_t size;
     /** SPOTNIK_SYNC: "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+NAME" around
-     * another, "adpsgd", "adpsgd-symmetric", "asp", "hogwild" (members of one host share one
-     * model); or "auto", a policy that chooses between two while the job runs, see below. Default
-     * "ssgd" */
+     * another, "adpsgd", "asp", "hogwild" (members of one host share one model); or "auto", a
+     * policy that chooses between two while the job runs, see below. Default "ssgd" */
     const char *strategy;
     float alpha;               /**< strength of the pull to the average: sma 0.1, easgd 0.9 */
     uint32_t period;           /**< steps between two averages: easgd 4, localsgd 8 */

@@ -6,7 +6,7 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 
 from __future__ import annotations
 
-from .apart import Arrival, Request, exchange, fetch, publish, pull, push, settle, store_open
+from .apart import Arrival, Request, fetch, publish, pull, push, store_open
 from .arrays import (
     allgather,
     allreduce,
@@ -110,7 +110,6 @@ __all__ = [
     "barrier",
     "broadcast",
     "current",
-    "exchange",
     "fetch",
     "helper_shield",
     "init",
@@ -121,7 +120,6 @@ __all__ = [
     "pull",
     "push",
     "register",
-    "settle",
     "start",
     "store_open",
 ]

@@ -99,7 +99,6 @@ class NativeConfig(ctypes.Structure):
         ("batch_least", c_uint64),
         ("batch_most", c_uint64),
         ("noise", c_uint32),
-        ("noise_every", c_uint64),
     ]
 
 
@@ -276,17 +275,11 @@ class NativeBatchInfo(ctypes.Structure):
         ("share", c_uint64),
         ("share_least", c_uint64),
         ("share_most", c_uint64),
-        ("noise_steps", c_uint64),
-        ("noise_every", c_uint32),
-        ("noise_scale", c_double),
-        ("gradient_norm2", c_double),
-        ("sample_variance", c_double),
-        ("relative_noise", c_double),
         ("compute_least_us", c_uint32),
         ("compute_most_us", c_uint32),
+        ("noise_steps", c_uint64),
+        ("noise_scale", c_double),
         ("noise_error", c_double),
-        ("variance_steps", c_uint64),
-        ("gradient_variance", c_double),
     ]
 
 
@@ -367,14 +360,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [_JOB, c_char_p, c_uint32, c_uint64, c_void_p, c_size_t, c_int, c_uint64, POINTER(_REQUEST)],
     ),
-    "spotnik_exchange": (
-        c_int,
-        [_JOB, c_char_p, c_uint32, POINTER(c_float), c_size_t, c_uint64, POINTER(_REQUEST)],
-    ),
     "spotnik_store_open": (c_int, [_JOB, c_char_p, POINTER(c_float), c_size_t, c_uint32]),
     "spotnik_push": (c_int, [_JOB, c_char_p, POINTER(c_float), c_size_t, c_uint64, POINTER(_REQUEST)]),
     "spotnik_fetch": (c_int, [_JOB, c_char_p, POINTER(c_float), c_size_t, c_uint64, POINTER(_REQUEST)]),
-    "spotnik_settle": (c_int, [_JOB, c_char_p, POINTER(c_float), c_size_t, POINTER(c_uint32)]),
     "spotnik_request_wait": (c_int, [_REQUEST, c_uint64, POINTER(NativeArrival)]),
     "spotnik_request_free": (None, [_REQUEST]),
     "spotnik_notice": (None, [_JOB]),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
-__all__ = ["Arrival", "Request", "exchange", "fetch", "publish", "pull", "push", "settle", "store_open"]
+__all__ = ["Arrival", "Request", "fetch", "publish", "pull", "push", "store_open"]
 
 _LOOK_NS = 100_000_000  # between two looks at signals
 _AGAIN = errors.AgainError.number
@@ -152,39 +152,6 @@ def pull(
     )  # fmt: skip
     assert handle.value is not None
     return Request(job, handle.value, target)
-
-
-def exchange(
-    name: str, rank: int, array: Any, timeout: Optional[float] = None, job: Optional[Job] = None
-) -> Request:
-    """Start to average our model with what the member of rank `rank` has published as `name`, both float32.
-
-    `array` holds our model and becomes what is to be added to it, when there is an arrival; that member finds the
-    opposite in its :func:`settle`, so that the sum of both is kept. Without an arrival nothing has changed anywhere.
-    One at a time. Raises ArgumentError, StateError (another one has not ended).
-    """
-    job = job or current()
-    target = _single(array)
-    handle = ctypes.c_void_p()
-    job.call(
-        "spotnik_exchange", name_bytes("name", name), whole("rank", rank, 32), _floats(target), target.size,
-        _ns(timeout),
-        ctypes.byref(handle),
-    )  # fmt: skip
-    assert handle.value is not None
-    return Request(job, handle.value, target)
-
-
-def settle(name: str, array: Any, job: Optional[Job] = None) -> int:
-    """Add to `array`, float32, what exchanges by others have left for the model published as `name`; at once.
-
-    For the owner of that model, between two of its steps. Returns how many there were. Raises ArgumentError.
-    """
-    job = job or current()
-    target = _single(array)
-    settled = ctypes.c_uint32()
-    job.call("spotnik_settle", name_bytes("name", name), _floats(target), target.size, ctypes.byref(settled))
-    return int(settled.value)
 
 
 # ---- a store that all members hold together ----

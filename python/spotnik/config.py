@@ -71,11 +71,8 @@ class Config:
     batch_least: Optional[int] = None
     #: And at most, what its memory holds (SPOTNIK_BATCH_MOST). 0, the default: no bound.
     batch_most: Optional[int] = None
-    #: "off", "scale", or "variance", which is both (SPOTNIK_NOISE): measure how noisy gradients are. The same on every
-    #: member.
+    #: "off" or "scale" (SPOTNIK_NOISE): measure how noisy gradients are. The same on every member.
     noise: Optional[str] = None
-    #: Measure the variance every N steps (SPOTNIK_NOISE_EVERY). The same on every member. Default 100.
-    noise_every: Optional[int] = None
 
 
 _TEXTS = ("job_name", "key_file", "peers", "bind", "checkpoint_dir")
@@ -92,9 +89,8 @@ _NUMBERS = {
     "batch_dead_band": 32,
     "batch_least": 64,
     "batch_most": 64,
-    "noise_every": 64,
 }
-_WORDS = {"batching": ("even", "dynamic"), "noise": ("off", "scale", "variance")}
+_WORDS = {"batching": ("even", "dynamic"), "noise": ("off", "scale")}
 _TIMES = ("silence_floor", "silence_ceiling", "minority_wait", "checkpoint_interval")
 
 

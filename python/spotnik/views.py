@@ -155,28 +155,15 @@ class BatchStatus:
     share: int
     share_least: int
     share_most: int
-    #: Steps that went into the estimates below; 0: they are not known.
-    noise_steps: int
-    #: Measured every N steps, so that it costs at most 1 %.
-    noise_every: int
-    #: McCandlish's B_simple, in samples: up to about that batch, twice the batch is worth twice the progress.
-    noise_scale: float
-    #: Squared norm of the true gradient, and variance of the gradient of one sample, estimated.
-    gradient_norm2: float
-    sample_variance: float
-    #: Scavenger's relative noise.
-    relative_noise: float
     #: The shortest and the longest compute time of a member in the last step.
     compute_least_us: int
     compute_most_us: int
-    #: Relative standard error of ``gradient_norm2``, and so nearly of ``noise_scale``: trust them where it is well
-    #: below 1.
+    #: Steps that went into the estimates below; 0: they are not known.
+    noise_steps: int
+    #: McCandlish's B_simple, in samples: up to about that batch, twice the batch is worth twice the progress.
+    noise_scale: float
+    #: Nearly the relative standard error of ``noise_scale``: trust that where this is well below 1.
     noise_error: float
-    #: Steps in which the variance was measured; 0: it is not known.
-    variance_steps: int
-    #: KungFu's gradient variance in the last of these: sum over buckets of the norm of mean(g**2) - mean(g)**2 over
-    #: members.
-    gradient_variance: float
 
 
 _NO_RANK = 0xFFFFFFFF
@@ -225,14 +212,8 @@ def batch_of(native: _native.NativeBatchInfo) -> BatchStatus:
         share_least=native.share_least,
         share_most=native.share_most,
         noise_steps=native.noise_steps,
-        noise_every=native.noise_every,
         noise_scale=native.noise_scale,
-        gradient_norm2=native.gradient_norm2,
-        sample_variance=native.sample_variance,
-        relative_noise=native.relative_noise,
         compute_least_us=native.compute_least_us,
         compute_most_us=native.compute_most_us,
         noise_error=native.noise_error,
-        variance_steps=native.variance_steps,
-        gradient_variance=native.gradient_variance,
     )

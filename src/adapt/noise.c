@@ -12,9 +12,7 @@ void spotnik_noise_init(struct spotnik_noise *noise, double keep)
 {
     struct spotnik_ewma empty = { .keep = keep };
 
-    *noise = (struct spotnik_noise){
-        .signal = empty, .variance = empty, .relative = empty, .keep = keep
-    };
+    *noise = (struct spotnik_noise){ .signal = empty, .variance = empty, .keep = keep };
 }
 
 static bool says_something(const struct spotnik_noise_step *step)
@@ -44,7 +42,7 @@ static void smooth(struct spotnik_noise *noise, double signal)
 {
     double gain = newest_weight(noise), away = signal - noise->signal.value;
 
-    noise->signal.keep = noise->variance.keep = noise->relative.keep = 1 - gain;
+    noise->signal.keep = noise->variance.keep = 1 - gain;
     if (noise->signal.known)
         noise->spread2 = (1 - gain) * (noise->spread2 + gain * away * away);
     noise->weight2 = (1 - gain) * (1 - gain) * noise->weight2 + gain * gain;
@@ -62,7 +60,6 @@ bool spotnik_noise_observe(struct spotnik_noise *noise, const struct spotnik_noi
     spotnik_ewma_add(&noise->signal, signal);
     spotnik_ewma_add(&noise->variance,
                      (step->members_norm2 - step->average_norm2) / (1 / small - 1 / big));
-    spotnik_ewma_add(&noise->relative, step->members_norm2 / step->average_norm2 / step->members);
     return true;
 }
 

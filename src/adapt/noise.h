@@ -8,9 +8,6 @@
  * different sizes, B_small is their harmonic mean. Then the mean of |g_k|^2 is |G|^2 + S / B_small,
  * and both estimates stay unbiased.
  *
- * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K,
- * smoothed.
- *
  * The noise itself determines the number of steps to average. With a batch far below the noise
  * scale, |G|^2 of one step is mostly noise. Its deviation is about noise scale / batch times |G|^2,
  * and less by the root of the dimensions of the noise. KungFu's ten steps then say little. So
@@ -41,7 +38,6 @@ static inline void spotnik_ewma_add(struct spotnik_ewma *ewma, double x)
 struct spotnik_noise {
     struct spotnik_ewma signal;   /* |G|^2: squared norm of the true gradient */
     struct spotnik_ewma variance; /* S = tr(Sigma): variance of one sample's gradient */
-    struct spotnik_ewma relative; /* Scavenger's gamma */
     double keep;                  /* of the past, at least */
     double spread2;               /* variance of what single steps say of |G|^2 */
     /* sum of the squared weights of the steps in the means: 1 / how many they are worth */

@@ -5,9 +5,8 @@
 #include <stddef.h>
 
 static const struct spotnik_sync_strategy *const all[] = {
-    &spotnik_sync_ssgd,      &spotnik_sync_sma,    &spotnik_sync_easgd,
-    &spotnik_sync_localsgd,  &spotnik_sync_adpsgd, &spotnik_sync_adpsgd_symmetric,
-    &spotnik_sync_lookahead, &spotnik_sync_asp,    &spotnik_sync_hogwild,
+    &spotnik_sync_ssgd,   &spotnik_sync_sma,       &spotnik_sync_easgd, &spotnik_sync_localsgd,
+    &spotnik_sync_adpsgd, &spotnik_sync_lookahead, &spotnik_sync_asp,   &spotnik_sync_hogwild,
 };
 
 static bool is_same(const char *a, const char *b)

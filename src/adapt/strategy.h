@@ -32,11 +32,6 @@ struct spotnik_sync_primitives {
     void (*pull)(void *context, uint32_t rank, float *ret, uint64_t count);
     /* At once: what others pull from now on is a copy of this. */
     void (*publish)(void *context, const float *model, uint64_t count);
-    /* Start: `data` holds our model, and becomes what to add to it so that it is the mean of ours
-     * and of member `rank`'s. The other one finds the opposite in its settle(). */
-    void (*exchange)(void *context, uint32_t rank, float *data, uint64_t count);
-    /* At once: add to our model what exchanges by others have left for it. */
-    void (*settle)(void *context, float *model, uint64_t count);
     /* Start: add `update` to the store that all members share, exactly once. */
     void (*push)(void *context, const float *update, uint64_t count);
     /* Start, after push: what the store holds, our own pushed updates included. */
@@ -83,8 +78,6 @@ struct spotnik_sync_strategy {
     bool same_bits;
     /* `begin` does not need the gradient: what it starts may travel while that is computed */
     bool early;
-    /* others change our model by half of the difference to theirs: exchange, settle */
-    bool settles;
     bool shares;                         /* members of one host write to one model: common */
     struct spotnik_sync_options options; /* usual ones */
     void (*enter)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
@@ -93,8 +86,8 @@ struct spotnik_sync_strategy {
 };
 
 extern const struct spotnik_sync_strategy spotnik_sync_ssgd, spotnik_sync_sma, spotnik_sync_easgd,
-    spotnik_sync_localsgd, spotnik_sync_lookahead, spotnik_sync_adpsgd,
-    spotnik_sync_adpsgd_symmetric, spotnik_sync_asp, spotnik_sync_hogwild;
+    spotnik_sync_localsgd, spotnik_sync_lookahead, spotnik_sync_adpsgd, spotnik_sync_asp,
+    spotnik_sync_hogwild;
 
 /* By name, as in `--sync NAME`; NULL: there is none. */
 const struct spotnik_sync_strategy *spotnik_sync_find(const char *name);

@@ -27,11 +27,7 @@ static void shares_fill(const struct spotnik_job *job, spotnik_batch_info *info)
 static void noise_fill(const struct spotnik_noise_watch *watch, spotnik_batch_info *info)
 {
     info->noise_steps = watch->steps;
-    info->noise_every = watch->every;
     info->noise_scale = spotnik_noise_scale(&watch->noise);
-    info->gradient_norm2 = watch->noise.signal.value;
-    info->sample_variance = watch->noise.variance.value;
-    info->relative_noise = watch->noise.relative.value;
     info->noise_error = sqrt(spotnik_noise_error2(&watch->noise));
 }
 
@@ -57,10 +53,6 @@ void spotnik_batch_publish(struct spotnik_job *job)
     times_fill(spotnik_agreed_get(job), &info);
     if (job->noise)
         noise_fill(job->noise, &info);
-    if (job->variance) {
-        info.variance_steps = job->variance->steps;
-        info.gradient_variance = job->variance->value;
-    }
     pthread_mutex_lock(&job->rate.lock);
     job->batch_info = info;
     pthread_mutex_unlock(&job->rate.lock);

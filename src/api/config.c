@@ -19,7 +19,7 @@
 #define NOT_A_MINORITY ((enum spotnik_minority)99)
 
 static const char *const batching_names[] = { "even", "dynamic" };
-static const char *const noise_names[] = { "off", "scale", "variance" };
+static const char *const noise_names[] = { "off", "scale" };
 /* On every machine the names of all: one environment may serve machines of several kinds. */
 static const char *const cpu_names[] = { "scalar", "avx2", "avx512", "neon" };
 static const char *const minority_names[] = { "wait", "continue", "stop" };
@@ -94,8 +94,7 @@ static void fill(spotnik_config *cfg)
         .batch_dead_band = number("SPOTNIK_BATCH_DEAD_BAND", 5),
         .batch_least = number("SPOTNIK_BATCH_LEAST", 1),
         .batch_most = number("SPOTNIK_BATCH_MOST", 0),
-        .noise = choice("SPOTNIK_NOISE", noise_names, 3),
-        .noise_every = number("SPOTNIK_NOISE_EVERY", 100),
+        .noise = choice("SPOTNIK_NOISE", noise_names, 2),
     };
     if (cfg->silence_ceiling_ns < cfg->silence_floor_ns)
         cfg->silence_ceiling_ns = cfg->silence_floor_ns;
@@ -179,10 +178,8 @@ static int batching_check(const spotnik_config *config)
 {
     if ((unsigned)config->batching > SPOTNIK_BATCHING_DYNAMIC)
         return wrong("batching", "SPOTNIK_BATCHING", "must be even or dynamic");
-    if (config->noise > SPOTNIK_NOISE_VARIANCE)
-        return wrong("noise", "SPOTNIK_NOISE", "must be off, scale or variance");
-    if (config->noise_every < 1 || config->noise_every == NOT_A_NUMBER)
-        return wrong("noise_every", "SPOTNIK_NOISE_EVERY", "must be a number of steps from 1");
+    if (config->noise > 1)
+        return wrong("noise", "SPOTNIK_NOISE", "must be off or scale");
     return config->batching ? dynamic_check(config) : 0;
 }
 

@@ -62,16 +62,6 @@ int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank, uint64_t ver
                                       timeout_ns, ret_request);
 }
 
-int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *data, size_t count,
-                     uint64_t timeout_ns, spotnik_request **ret_request)
-{
-    int rc = request_check(job, name, data, count, SPOTNIK_F32, ret_request);
-
-    return rc ? rc
-              : spotnik_exchange_pair(job->exchange, name, rank, data, count, timeout_ns,
-                                      ret_request);
-}
-
 int spotnik_store_open(spotnik_job *job, const char *name, const float *initial, size_t count,
                        uint32_t copies)
 {
@@ -100,14 +90,6 @@ int spotnik_fetch(spotnik_job *job, const char *name, float *data, size_t count,
 
     return rc ? rc
               : spotnik_exchange_fetch(job->exchange, name, data, count, timeout_ns, ret_request);
-}
-
-int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count,
-                   uint32_t *ret_settled)
-{
-    int rc = check(job, name, data, count, SPOTNIK_F32);
-
-    return rc ? rc : spotnik_exchange_settle(job->exchange, name, data, count, ret_settled);
 }
 
 int spotnik_common(spotnik_job *job, const char *name, const float *initial, size_t count,

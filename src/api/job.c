@@ -94,7 +94,6 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_agreed_free(job);
     free(job->batching);
     free(job->noise);
-    free(job->variance);
     spotnik_registry_done(&job->registry);
     pthread_mutex_destroy(&job->rate.lock);
     free(job);

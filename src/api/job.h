@@ -16,7 +16,6 @@
 #include "api/collective.h"
 #include "api/noise.h"
 #include "api/throttle.h"
-#include "api/variance.h"
 #include "api/watch.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
@@ -96,7 +95,6 @@ struct spotnik_job {
     struct spotnik_collectives *collectives; /* NULL: none yet */
     struct spotnik_batching *batching;       /* NULL: shares are even */
     struct spotnik_noise_watch *noise;       /* NULL: not watched */
-    struct spotnik_variance *variance;       /* NULL: not watched */
     struct spotnik_agreed_table *agreed;     /* NULL: nobody decides by it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */

@@ -23,7 +23,7 @@ int spotnik_noise_open(struct spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                     "no memory to watch the noise of gradients");
     spotnik_noise_init(&job->noise->noise, KEEP);
-    return spotnik_variance_open(job);
+    return 0;
 }
 
 uint32_t spotnik_noise_interval(uint64_t bytes, double step_s)
@@ -40,7 +40,6 @@ void spotnik_noise_begin(struct spotnik_job *job)
 {
     struct spotnik_noise_watch *watch = job->noise;
 
-    spotnik_variance_begin(job);
     if (!watch)
         return;
     watch->measuring = watch->every && job->step % watch->every == 0 && job->samples > 0;
@@ -69,14 +68,12 @@ void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *
     watch->bytes += (uint64_t)count * spotnik_dtype_size(dtype);
     if (watch->measuring)
         watch->norm2 += spotnik_reduce_norm2(data, count, dtype);
-    spotnik_variance_reduce(job, bucket, data, count, dtype);
 }
 
-int spotnik_noise_seal(struct spotnik_job *job)
+void spotnik_noise_seal(struct spotnik_job *job)
 {
     if (job->noise && job->noise->measuring)
         spotnik_agreed_noise_set(job, job->noise->norm2);
-    return spotnik_variance_seal(job);
 }
 
 /* The rows of the step; false: a member that had samples has not measured. */
@@ -137,7 +134,6 @@ void spotnik_noise_committed(struct spotnik_job *job)
     const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
     struct spotnik_noise_step step;
 
-    spotnik_variance_committed(job);
     if (!watch || !agreed || agreed->step != job->step)
         return;
     if (watch->measuring && step_of(agreed, &step)) {

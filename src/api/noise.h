@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient noise of a running job. Every N steps the estimators of src/adapt/noise.h take
  * squared norms: of each member's own gradient (agreed.h carries them), and of the averaged one.
- * People and policies read them; nothing here decides by them. Everything belongs to the caller's
+ * People read them; nothing here decides by them. Everything belongs to the caller's
  * thread.
  *
  * A gradient is what goes into MEAN of a floating type, in the buckets before those that strategies
@@ -17,8 +17,6 @@
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_NOISE_BUCKETS 230
-#define SPOTNIK_NOISE_SCALE 1    /* config.noise: norms of gradients */
-#define SPOTNIK_NOISE_VARIANCE 2 /* and KungFu's variance (variance.h) */
 
 struct spotnik_noise_watch {
     struct spotnik_noise noise;
@@ -41,7 +39,7 @@ int spotnik_noise_open(struct spotnik_job *job);
 void spotnik_noise_begin(struct spotnik_job *job);
 void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                           enum spotnik_dtype dtype, enum spotnik_op op);
-int spotnik_noise_seal(struct spotnik_job *job);
+void spotnik_noise_seal(struct spotnik_job *job);
 void spotnik_noise_committed(struct spotnik_job *job);
 
 /* Of a step that takes so long, one in how many: two passes over the gradients cost 1 % at most. A

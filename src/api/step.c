@@ -150,9 +150,7 @@ int spotnik_step_commit(spotnik_job *job)
     spotnik_job_turn(job, SPOTNIK_PACE_COMMIT);
     spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
     rc = spotnik_collectives_seal(job, job->collectives);
-    if (!rc)
-        rc = spotnik_noise_seal(job);
-
+    spotnik_noise_seal(job);
     if (!rc)
         rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
     if (!rc)

@@ -122,7 +122,7 @@ void spotnik_sync_use_fill(struct spotnik_sync *sync);
 /* Start to average a vector, F32; a refused one leaves sync->error. */
 void spotnik_sync_use_average(struct spotnik_sync *sync, float *data);
 
-/* Take in what others have left for us, and give up what is under way. */
+/* Take in what others of this host have done, and give up what is under way. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync);
 
 /* Strategies whose members share a model: our part of the way from it to the average of all, which

@@ -13,7 +13,7 @@
 
 #define STRATEGIES                                                                                 \
     "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these, adpsgd, "      \
-    "adpsgd-symmetric, asp, hogwild"
+    "asp, hogwild"
 #define WRAPPER "lookahead"
 
 void spotnik_sync_config_init_sized(spotnik_sync_config *config, size_t size)

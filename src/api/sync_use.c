@@ -9,8 +9,6 @@
 #include "base/time.h"
 
 #define TOPIC "spotnik sync"
-/* the patience for a pairwise average before the average of all */
-#define SETTLE_NS (2 * SPOTNIK_S)
 /* for an update to be with all copies, or all parts to be here */
 #define STORE_NS (10 * SPOTNIK_S)
 #define STORE_COPIES 2
@@ -69,7 +67,7 @@ static void publish(void *context, const float *model, uint64_t count)
 
 /* One at a time, and as long as it takes: where links are slow a step does not wait for what was
  * asked in it. What comes is kept apart until a finish can take it. */
-static void ask(struct spotnik_sync *sync, uint32_t rank, const float *ours)
+static void ask(struct spotnik_sync *sync, uint32_t rank)
 {
     size_t count = (size_t)sync->replica.count;
 
@@ -81,11 +79,7 @@ static void ask(struct spotnik_sync *sync, uint32_t rank, const float *ours)
                  ? 0
                  : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for another's model");
 
-    if (!rc && ours)
-        spotnik_sync_copy(sync->incoming, ours, count);
-    if (!rc && ours)
-        rc = spotnik_exchange(sync->job, TOPIC, rank, sync->incoming, count, 0, &sync->request);
-    else if (!rc)
+    if (!rc)
         rc = spotnik_pull(sync->job, TOPIC, rank, 0, sync->incoming, count, SPOTNIK_F32, 0,
                           &sync->request);
     if (rc && !sync->error)
@@ -96,22 +90,7 @@ static void pull(void *context, uint32_t rank, float *ret, uint64_t count)
 {
     (void)ret;
     (void)count;
-    ask(context, rank, NULL);
-}
-
-static void exchange(void *context, uint32_t rank, float *data, uint64_t count)
-{
-    (void)count;
-    ask(context, rank, data);
-}
-
-static void settle(void *context, float *model, uint64_t count)
-{
-    struct spotnik_sync *sync = context;
-    int rc = spotnik_settle(sync->job, TOPIC, model, (size_t)count, NULL);
-
-    if (rc && !sync->error)
-        sync->error = rc;
+    ask(context, rank);
 }
 
 /* The update counts once, whatever member dies; the fetch then includes it. Both belong to this
@@ -163,8 +142,6 @@ void spotnik_sync_use_fill(struct spotnik_sync *sync)
                                                   .average = average,
                                                   .pull = pull,
                                                   .publish = publish,
-                                                  .exchange = exchange,
-                                                  .settle = settle,
                                                   .push = push,
                                                   .fetch = fetch,
                                                   .common = common,
@@ -204,13 +181,6 @@ void spotnik_sync_use_wait(struct spotnik_sync *sync)
     sync->fetched = false;
 }
 
-static bool settles(const struct spotnik_sync *sync)
-{
-    const struct spotnik_sync_strategy *apart = sync->of[SPOTNIK_SYNC_ASYNCHRONOUS];
-
-    return apart && apart->settles;
-}
-
 static bool shares(const struct spotnik_sync *sync)
 {
     return sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] && sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->shares;
@@ -243,19 +213,10 @@ bool spotnik_sync_use_meet(struct spotnik_sync *sync)
     return true;
 }
 
-/* What was agreed with one of the others is added before all are averaged: the sum of the models is
- * kept. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync)
 {
-    struct spotnik_sync_replica *replica = &sync->replica;
-
     settle_common(sync);
-    if (settles(sync) && take(sync, replica->scratch, SETTLE_NS))
-        for (uint64_t i = 0; i < replica->count; i++)
-            replica->model[i] += replica->scratch[i];
     spotnik_sync_use_end(sync);
-    if (settles(sync))
-        settle(sync, replica->model, replica->count);
 }
 
 void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
@@ -263,7 +224,7 @@ void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
     spotnik_sync_use_end(sync);
     if (sync->step.size < 2)
         return;
-    ask(sync, (sync->step.rank + 1) % sync->step.size, NULL);
+    ask(sync, (sync->step.rank + 1) % sync->step.size);
     if (take(sync, sync->replica.scratch, CATCH_UP_NS))
         spotnik_sync_copy(sync->replica.model, sync->replica.scratch, sync->replica.count);
     spotnik_sync_use_end(sync);

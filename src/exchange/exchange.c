@@ -153,8 +153,6 @@ void spotnik_exchange_free(struct spotnik_exchange *exchange)
         return;
     while (exchange->requests)
         spotnik_request_free(exchange->requests);
-    while (exchange->prepared)
-        spotnik_prepared_drop(exchange, exchange->prepared);
     spotnik_topics_free(exchange);
     spotnik_depots_free(exchange);
     spotnik_commons_free(exchange);

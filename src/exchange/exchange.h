@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Point to point between members, outside of steps: published snapshots, pulls, pairwise averages
+/* Point to point between members, outside of steps: published snapshots, pulls
  * (docs/design/0008-adaptive.md). The caller publishes and starts requests. Threads of this layer
  * serve others and carry requests out, so that neither the caller nor the progress thread waits.
  *
- *     topic.c     what is published under one name: buffers, readers' pins, changes left by others
- *     prepared.c  pairwise averages that are computed here and not settled yet
+ *     topic.c     what is published under one name: buffers, readers' pins
  *     serve.c     a thread for each connection that others have opened to us
- *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
+ *     request.c   a thread for each request of ours; pull.c: what it says
  *     common.c    memory that members of one host write to together
  *     depot.c     the parameter store that all members share: depot.h
  *     published.c     snapshots in memory that members of this host read themselves: lend.c, ours;
@@ -41,8 +40,8 @@ void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd,
                              const struct spotnik_member *peer);
 void spotnik_exchange_view(struct spotnik_exchange *exchange);
 
-/* [caller] We were excluded, and the model is about to be replaced: what was published here or left
- * here is void. */
+/* [caller] We were excluded, and the model is about to be replaced: what was published here
+ * is void. */
 void spotnik_exchange_reset(struct spotnik_exchange *exchange);
 
 /* [any] The calls of the public API, which has the words; arguments have been checked. */
@@ -52,11 +51,6 @@ int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, u
                           uint64_t version_min, void *data, uint64_t count,
                           enum spotnik_dtype dtype, uint64_t timeout_ns,
                           struct spotnik_request **ret_request);
-int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank,
-                          float *data, uint64_t count, uint64_t timeout_ns,
-                          struct spotnik_request **ret_request);
-int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data,
-                            uint64_t count, uint32_t *ret_settled);
 
 int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name,
                                 const float *initial, uint64_t count, uint32_t copies);

@@ -38,20 +38,6 @@ struct spotnik_topic {
     uint32_t edition_count;
     uint64_t published;
     struct spotnik_published_row *row; /* NULL: others cannot read it themselves */
-    /* changes by others that its owner has not added yet, oldest first */
-    struct spotnik_prepared *left, **left_last;
-    uint32_t left_count; /* and those that may yet become such */
-};
-
-/* A pairwise average computed here, of which the other side may or may not hold its half. */
-struct spotnik_prepared {
-    struct spotnik_prepared *next;
-    struct spotnik_topic *topic;
-    struct spotnik_id peer;
-    uint64_t sequence;
-    float *half;                              /* to be added to our model */
-    struct spotnik_exchange_session *session; /* NULL: it has ended, and the outcome is in doubt */
-    bool answering;                           /* the session still reads `half` */
 };
 
 /* A client of ours, on a thread of its own. */
@@ -63,12 +49,7 @@ struct spotnik_exchange_session {
     bool awaits;              /* under the lock: a publication */
 };
 
-enum spotnik_request_kind {
-    SPOTNIK_REQUEST_PULL,
-    SPOTNIK_REQUEST_PAIR,
-    SPOTNIK_REQUEST_PUSH,
-    SPOTNIK_REQUEST_FETCH
-};
+enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PUSH, SPOTNIK_REQUEST_FETCH };
 
 struct spotnik_request {
     struct spotnik_exchange *exchange;
@@ -93,8 +74,6 @@ struct spotnik_request {
     struct spotnik_member peer; /* the member it speaks to */
     uint64_t host;              /* ours */
     struct spotnik_id *asked;   /* the members it has asked */
-    /* PAIR: our half is here, so the peer's must be settled whatever the time */
-    bool decided;
 };
 
 /* Memory of another member of this host, which we read. Its connection shows whether the member
@@ -135,7 +114,6 @@ struct spotnik_exchange {
     bool stopping;
     struct spotnik_topic *topics;
     uint32_t topic_count;
-    struct spotnik_prepared *prepared;
     struct spotnik_exchange_session *sessions;
     uint32_t session_count;
     struct spotnik_request *requests;
@@ -150,7 +128,6 @@ struct spotnik_exchange {
     /* in it; set once, under the lock. NULL: nothing is lent */
     struct spotnik_published *published;
     bool lend_tried;
-    uint64_t sequence; /* of the last pairwise average we asked for */
     struct spotnik_depot *depots;
     struct spotnik_common *commons;
 };
@@ -171,20 +148,6 @@ uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange,
                              const struct spotnik_edition *edition);
 int spotnik_lend_serve(struct spotnik_exchange_session *session);
 void spotnik_lend_free(struct spotnik_exchange *exchange);
-
-/* prepared.c; prune: without the lock, the others under it */
-struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session,
-                                              struct spotnik_topic *topic, uint64_t sequence);
-void spotnik_prepared_free(struct spotnik_prepared *prepared);
-void spotnik_prepared_add(struct spotnik_exchange *exchange, struct spotnik_prepared *prepared);
-bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_id peer,
-                             uint64_t sequence);
-void spotnik_prepared_drop(struct spotnik_exchange *exchange, struct spotnik_prepared *prepared);
-void spotnik_prepared_orphan(struct spotnik_exchange *exchange,
-                             const struct spotnik_exchange_session *session);
-void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer,
-                                  uint64_t sequence);
-void spotnik_prepared_prune(struct spotnik_exchange *exchange);
 
 /* common.c */
 int spotnik_common_serve(struct spotnik_exchange_session *session,
@@ -230,13 +193,8 @@ enum spotnik_asked {
 /* borrow.c: a PULL from request->peer, by reading its memory. */
 enum spotnik_asked spotnik_borrow_pull(struct spotnik_request *request);
 
-/* pull.c, pair.c: the conversation with request->peer. */
+/* pull.c: the conversation with request->peer. */
 enum spotnik_asked spotnik_pull_ask(struct spotnik_request *request, struct spotnik_pipe *pipe);
-enum spotnik_asked spotnik_pair_ask(struct spotnik_request *request, struct spotnik_pipe *pipe,
-                                    float *half);
-
-/* PAIR: the connection broke between our decision and the peer's. */
-enum spotnik_asked spotnik_pair_insist(struct spotnik_request *request, struct spotnik_pipe *pipe);
 
 /* request.c: does it go on at all? Then the failure of a pipe is the peer's. */
 bool spotnik_request_is_over(struct spotnik_request *request);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,8 +15,6 @@
 #include "exchange/depot.h"
 #include "exchange/inside.h"
 #include "transfer/thread.h"
-
-#define INSIST_PAUSE_NS (20 * SPOTNIK_MS)
 
 /* ---- the thread ---- */
 
@@ -31,7 +28,7 @@ static bool is_cancelled(struct spotnik_request *request)
 
 bool spotnik_request_is_over(struct spotnik_request *request)
 {
-    return is_cancelled(request) || (!request->decided && spotnik_clock_ns() >= request->until_ns);
+    return is_cancelled(request) || spotnik_clock_ns() >= request->until_ns;
 }
 
 bool spotnik_request_goes_on(void *context)
@@ -48,19 +45,16 @@ struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd
         .fd = fd,
         .wake_fd = request->wake_fd,
         .silence_ns = request->exchange->silence_ns,
-        .until_ns = request->decided ? SPOTNIK_NEVER : request->until_ns,
+        .until_ns = request->until_ns,
         .goes_on = spotnik_request_goes_on,
         .context = request,
     };
 }
 
-static enum spotnik_asked converse(struct spotnik_request *request, int fd, float *half)
+static enum spotnik_asked converse(struct spotnik_request *request, int fd)
 {
     struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
-    enum spotnik_asked asked = request->decided ? spotnik_pair_insist(request, &pipe)
-                               : request->kind == SPOTNIK_REQUEST_PULL
-                                   ? spotnik_pull_ask(request, &pipe)
-                                   : spotnik_pair_ask(request, &pipe, half);
+    enum spotnik_asked asked = spotnik_pull_ask(request, &pipe);
 
     if (asked == SPOTNIK_ASKED_LOST)
         spotnik_peer_doubt(request->exchange, request->peer.id);
@@ -75,21 +69,20 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd, floa
 
 /* A kept connection may have ended since: then on a new one. A view that changes cuts a dial short;
  * dial again. */
-static enum spotnik_asked ask(struct spotnik_request *request, float *half)
+static enum spotnik_asked ask(struct spotnik_request *request)
 {
-    enum spotnik_asked asked =
-        request->kind == SPOTNIK_REQUEST_PULL ? spotnik_borrow_pull(request) : SPOTNIK_ASKED_NOT;
+    enum spotnik_asked asked = spotnik_borrow_pull(request);
 
     if (asked != SPOTNIK_ASKED_NOT)
         return asked;
     int fd = spotnik_peer_kept(request->exchange, request->peer.id);
     asked = SPOTNIK_ASKED_LOST;
     if (fd >= 0)
-        asked = converse(request, fd, half);
+        asked = converse(request, fd);
     uint64_t changed = 1;
     while (asked == SPOTNIK_ASKED_LOST && changed != 0 && spotnik_request_goes_on(request)) {
         if (spotnik_peer_dial(request->exchange, &request->peer, request->wake_fd, &fd) == 0) {
-            asked = converse(request, fd, half);
+            asked = converse(request, fd);
             break;
         }
         changed = spotnik_wake_take(request->wake_fd);
@@ -98,32 +91,13 @@ static enum spotnik_asked ask(struct spotnik_request *request, float *half)
                                                                            : asked;
 }
 
-/* Between our decision and the peer's word that it knows. It has our half and is told again; a
- * pause, for it may be starved of everything but time. */
-static enum spotnik_asked insist(struct spotnik_request *request)
-{
-    enum spotnik_asked asked = SPOTNIK_ASKED_LOST;
-    struct timespec pause = { .tv_nsec = INSIST_PAUSE_NS };
-
-    while (asked == SPOTNIK_ASKED_LOST && spotnik_request_goes_on(request)) {
-        asked = ask(request, NULL);
-        if (asked == SPOTNIK_ASKED_LOST)
-            nanosleep(&pause, NULL);
-    }
-    /* a member that has left knows nothing any more */
-    return asked == SPOTNIK_ASKED_OVER ? asked : SPOTNIK_ASKED_ARRIVED;
-}
-
-static void run_turns(struct spotnik_request *request, float *half)
+static void run_turns(struct spotnik_request *request)
 {
     enum spotnik_asked asked = SPOTNIK_ASKED_ABSENT;
 
     while ((asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_LOST)
-           && spotnik_peer_choose(request)) {
-        asked = ask(request, half);
-        if (asked == SPOTNIK_ASKED_LOST && request->decided)
-            asked = insist(request);
-    }
+           && spotnik_peer_choose(request))
+        asked = ask(request);
     if (asked == SPOTNIK_ASKED_ARRIVED)
         request->arrival.source = request->peer.id.high;
     else
@@ -144,15 +118,11 @@ static void run_store(struct spotnik_request *request)
 
 static void run_asking(struct spotnik_request *request)
 {
-    float *half =
-        request->kind == SPOTNIK_REQUEST_PAIR ? malloc(request->bytes ? request->bytes : 1) : NULL;
-
     request->asked = calloc(SPOTNIK_EXCHANGE_MEMBERS_MAX, sizeof *request->asked);
-    if (!request->asked || (!half && request->kind == SPOTNIK_REQUEST_PAIR))
+    if (!request->asked)
         request->error = SPOTNIK_ERR_MEMORY;
     else
-        run_turns(request, half);
-    free(half);
+        run_turns(request);
     free(request->asked);
 }
 
@@ -193,12 +163,6 @@ static int admit(struct spotnik_exchange *exchange, struct spotnik_request *requ
         return spotnik_error_return(SPOTNIK_ERR_LIMIT,
                                     "at most %d requests at a time: free those that have ended",
                                     SPOTNIK_EXCHANGE_REQUESTS_MAX);
-    for (const struct spotnik_request *one = exchange->requests; one; one = one->next)
-        if (one->kind == SPOTNIK_REQUEST_PAIR && request->kind == SPOTNIK_REQUEST_PAIR
-            && !one->ended)
-            return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                        "one exchange at a time: wait for the one of %s",
-                                        one->name);
     int rc = spotnik_thread_start(run, request, &request->thread);
     if (rc)
         return rc;
@@ -256,20 +220,6 @@ int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, u
                                       .data = data,
                                       .bytes = count * spotnik_dtype_bytes(dtype),
                                       .dtype = dtype };
-
-    name_set(&wanted, name);
-    return start(exchange, &wanted, timeout_ns, ret_request);
-}
-
-int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank,
-                          float *data, uint64_t count, uint64_t timeout_ns,
-                          struct spotnik_request **ret_request)
-{
-    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PAIR,
-                                      .rank = rank,
-                                      .data = (uint8_t *)(void *)data,
-                                      .bytes = count * sizeof *data,
-                                      .dtype = SPOTNIK_F32 };
 
     name_set(&wanted, name);
     return start(exchange, &wanted, timeout_ns, ret_request);

@@ -93,99 +93,6 @@ static int give(struct spotnik_exchange_session *session, struct spotnik_exchang
     return rc;
 }
 
-/* ---- pairwise averages: the passive side ---- */
-
-/* half = (theirs - ours) / 2, where theirs lies now. */
-static void halve(float *half, const float *ours, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++)
-        half[i] = (half[i] - ours[i]) * 0.5f;
-}
-
-/* The other side's model, and what it means against our edition. */
-static int prepare(struct spotnik_exchange_session *session, struct spotnik_prepared *prepared,
-                   const struct spotnik_edition *edition)
-{
-    struct spotnik_exchange_head head;
-    int rc = say(session, SPOTNIK_EXCHANGE_GO, prepared->sequence);
-
-    if (!rc)
-        rc = spotnik_pipe_read_head(&session->pipe, &head);
-    if (!rc
-        && (head.kind != SPOTNIK_EXCHANGE_ANSWER || head.sequence != prepared->sequence
-            || head.bytes != prepared->topic->bytes))
-        rc = SPOTNIK_ERR_PEERS;
-    if (!rc)
-        rc = spotnik_pipe_read(&session->pipe, prepared->half, prepared->topic->bytes);
-    if (!rc)
-        halve(prepared->half, (const float *)(const void *)(edition->copy + 1),
-              prepared->topic->count);
-    return rc;
-}
-
-/* From here on the other side may decide. If not all of our answer has left, it never will. */
-static int answer(struct spotnik_exchange_session *session, struct spotnik_prepared *prepared,
-                  struct spotnik_exchange_head head)
-{
-    struct spotnik_exchange *exchange = session->exchange;
-
-    pthread_mutex_lock(&exchange->lock);
-    spotnik_prepared_add(exchange, prepared);
-    pthread_mutex_unlock(&exchange->lock);
-    head.kind = SPOTNIK_EXCHANGE_ANSWER;
-    int rc = spotnik_pipe_write(&session->pipe, &head, prepared->half);
-    pthread_mutex_lock(&exchange->lock);
-    prepared->answering = false;
-    if (rc)
-        spotnik_prepared_drop(exchange, prepared);
-    pthread_cond_broadcast(&exchange->changed);
-    pthread_mutex_unlock(&exchange->lock);
-    return rc;
-}
-
-static int average(struct spotnik_exchange_session *session,
-                   const struct spotnik_exchange_head *offer)
-{
-    struct spotnik_exchange_head head = *offer;
-    struct spotnik_topic *topic;
-    struct spotnik_edition *edition;
-
-    head.version = 0;
-    int rc =
-        head.dtype == SPOTNIK_F32 ? pin(session, &head, &topic, &edition) : SPOTNIK_ERR_MISMATCH;
-    if (rc)
-        return say(session, SPOTNIK_EXCHANGE_OTHER, 0);
-    pthread_mutex_lock(&session->exchange->lock);
-    spotnik_prepared_drop_before(session->exchange, session->peer.id, offer->sequence);
-    pthread_mutex_unlock(&session->exchange->lock);
-    struct spotnik_prepared *prepared =
-        edition ? spotnik_prepared_new(session, topic, offer->sequence) : NULL;
-    if (prepared) {
-        head.version = edition->version;
-        rc = prepare(session, prepared, edition);
-    }
-    if (edition)
-        unpin(session, topic, edition);
-    if (!prepared)
-        return say(session, SPOTNIK_EXCHANGE_ABSENT, 0);
-    if (!rc)
-        return answer(session, prepared, head);
-    pthread_mutex_lock(&session->exchange->lock);
-    spotnik_prepared_free(prepared);
-    pthread_mutex_unlock(&session->exchange->lock);
-    return rc;
-}
-
-static int commit(struct spotnik_exchange_session *session, uint64_t sequence)
-{
-    struct spotnik_exchange *exchange = session->exchange;
-
-    pthread_mutex_lock(&exchange->lock);
-    bool settled = spotnik_prepared_settle(exchange, session->peer.id, sequence);
-    pthread_mutex_unlock(&exchange->lock);
-    return say(session, settled ? SPOTNIK_EXCHANGE_DONE : SPOTNIK_EXCHANGE_ABSENT, sequence);
-}
-
 /* ---- the session ---- */
 
 static int turn(struct spotnik_exchange_session *session)
@@ -205,10 +112,6 @@ static int turn(struct spotnik_exchange_session *session)
         return spotnik_lend_serve(session);
     case SPOTNIK_EXCHANGE_SHARE:
         return spotnik_common_serve(session, &head);
-    case SPOTNIK_EXCHANGE_OFFER:
-        return average(session, &head);
-    case SPOTNIK_EXCHANGE_COMMIT:
-        return commit(session, head.sequence);
     case SPOTNIK_EXCHANGE_PUSH:
     case SPOTNIK_EXCHANGE_PASS:
     case SPOTNIK_EXCHANGE_FETCH:
@@ -246,10 +149,6 @@ void *spotnik_exchange_serve(void *argument)
     session->pipe.context = session;
     while (goes_on(session) && turn(session) == 0)
         continue;
-    pthread_mutex_lock(&session->exchange->lock);
-    spotnik_prepared_orphan(session->exchange, session);
-    pthread_mutex_unlock(&session->exchange->lock);
-    spotnik_prepared_prune(session->exchange);
     end(session);
     return NULL;
 }

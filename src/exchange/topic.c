@@ -41,7 +41,6 @@ static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64
     topic->dtype = dtype;
     topic->count = count;
     topic->bytes = count * spotnik_dtype_bytes(dtype);
-    topic->left_last = &topic->left;
     if (exchange->published)
         topic->row =
             spotnik_published_add(exchange->published, name, (uint64_t)dtype, topic->bytes);
@@ -205,65 +204,12 @@ void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *ed
     }
 }
 
-/* ---- changes that others leave ---- */
-
-/* One order of additions: that in which they were settled. */
-static uint32_t add_all(struct spotnik_prepared *left, float *data, uint64_t count)
-{
-    uint32_t added = 0;
-
-    while (left) {
-        struct spotnik_prepared *one = left;
-        left = one->next;
-        for (uint64_t i = 0; data && i < count; i++)
-            data[i] += one->half[i];
-        free(one->half);
-        free(one);
-        added++;
-    }
-    return added;
-}
-
-static struct spotnik_prepared *left_take(struct spotnik_topic *topic)
-{
-    struct spotnik_prepared *left = topic->left;
-
-    for (const struct spotnik_prepared *one = left; one; one = one->next)
-        topic->left_count--;
-    topic->left = NULL;
-    topic->left_last = &topic->left;
-    return left;
-}
-
-int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data,
-                            uint64_t count, uint32_t *ret_settled)
-{
-    struct spotnik_prepared *left = NULL;
-
-    spotnik_prepared_prune(exchange);
-    pthread_mutex_lock(&exchange->lock);
-    struct spotnik_topic *topic = spotnik_topic_find(exchange, name);
-    bool fits = !topic || (topic->count == count && topic->dtype == SPOTNIK_F32);
-    if (topic && fits)
-        left = left_take(topic);
-    pthread_mutex_unlock(&exchange->lock);
-    if (!fits)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "%s was published with another number or type of elements",
-                                    name);
-    uint32_t settled = add_all(left, data, count);
-    if (ret_settled)
-        *ret_settled = settled;
-    return 0;
-}
-
-/* What was published here, and left here, was that of another member. */
+/* What was published here was that of another member. */
 void spotnik_topics_clear(struct spotnik_exchange *exchange)
 {
     for (struct spotnik_topic *topic = exchange->topics; topic; topic = topic->next) {
         topic->newest = NULL;
         show(exchange, topic);
-        (void)add_all(left_take(topic), NULL, 0);
     }
 }
 
@@ -277,7 +223,6 @@ void spotnik_topics_free(struct spotnik_exchange *exchange)
             topic->editions = edition->next;
             edition_free(edition);
         }
-        (void)add_all(left_take(topic), NULL, 0);
         free(topic);
     }
 }

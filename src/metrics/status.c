@@ -82,16 +82,9 @@ static void add_batch(struct spotnik_text *text, const spotnik_batch_info *batch
             ",\"compute_most_us\":%" PRIu32 "}",
             batch->members, batch->adjustments, batch->share, batch->share_least, batch->share_most,
             batch->compute_least_us, batch->compute_most_us);
-    if (batch->noise_every || batch->noise_steps || batch->variance_steps)
-        add(text,
-            ",\"noise\":{\"steps\":%" PRIu64 ",\"every\":%" PRIu32
-            ",\"scale\":%.9g,\"error\":%.3g,\"gradient_norm2\":%.9g"
-            ",\"sample_variance\":%.9g,\"relative\":%.9g,\"variance_steps\":%" PRIu64
-            ",\"gradient_variance\":%.9g}",
-            batch->noise_steps, batch->noise_every, spoken(batch->noise_scale),
-            spoken(batch->noise_error), spoken(batch->gradient_norm2),
-            spoken(batch->sample_variance), spoken(batch->relative_noise), batch->variance_steps,
-            spoken(batch->gradient_variance));
+    if (batch->noise_steps)
+        add(text, ",\"noise\":{\"steps\":%" PRIu64 ",\"scale\":%.9g,\"error\":%.3g}",
+            batch->noise_steps, spoken(batch->noise_scale), spoken(batch->noise_error));
 }
 
 static void add_sync(struct spotnik_text *text, const struct spotnik_status_sync *sync)

@@ -66,8 +66,6 @@ static bool speaks_of_data(uint8_t kind)
     switch (kind) {
     case SPOTNIK_EXCHANGE_PULL:
     case SPOTNIK_EXCHANGE_SNAPSHOT:
-    case SPOTNIK_EXCHANGE_OFFER:
-    case SPOTNIK_EXCHANGE_ANSWER:
     case SPOTNIK_EXCHANGE_PUSH:
     case SPOTNIK_EXCHANGE_PASS:
     case SPOTNIK_EXCHANGE_FETCH:

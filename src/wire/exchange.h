@@ -5,10 +5,6 @@
  *
  *     the one that asks                                  the one that is asked
  *     PULL    name, type, bytes, version at least        SNAPSHOT  version, bytes | payload
- *     OFFER   name, type, bytes, sequence                GO        send the payload
- *     ANSWER  sequence, bytes | payload: our model       ANSWER    sequence, bytes | payload: half
- *             the difference
- *     COMMIT  sequence: we hold all of it                DONE      sequence: settled here
  *     PUSH    owner, sequence | payload: an update       DONE      all copies have it
  *     PASS    the same, from the primary to a copy       DONE      this copy has it
  *     FETCH   a range of the store                       SHARD     bytes | payload
@@ -43,10 +39,6 @@
 enum spotnik_exchange_kind {
     SPOTNIK_EXCHANGE_PULL = 1,
     SPOTNIK_EXCHANGE_SNAPSHOT,
-    SPOTNIK_EXCHANGE_OFFER,
-    SPOTNIK_EXCHANGE_GO,
-    SPOTNIK_EXCHANGE_ANSWER,
-    SPOTNIK_EXCHANGE_COMMIT,
     SPOTNIK_EXCHANGE_DONE,
     SPOTNIK_EXCHANGE_WAIT,
     SPOTNIK_EXCHANGE_ABSENT,

@@ -19,7 +19,7 @@ struct book {
 
 struct apart {
     spotnik_job *job;
-    float model[COUNT], other[COUNT], change[COUNT];
+    float model[COUNT], other[COUNT];
     float update[SLOTS], store[SLOTS];
     uint32_t slot, copies;
     uint64_t turns, random;
@@ -116,22 +116,6 @@ static void pull(struct apart *apart, uint32_t size)
         check(apart, is_uniform(apart->other), "a pull brought parts of two models");
 }
 
-static void exchange(struct apart *apart, uint32_t size)
-{
-    spotnik_request *request = NULL;
-
-    for (uint32_t i = 0; i < COUNT; i++)
-        apart->change[i] = apart->model[i];
-    int rc = spotnik_exchange(apart->job, "model", below(apart, size), apart->change, COUNT, 0,
-                              &request);
-    if (came(apart, rc, request, "exchange"))
-        for (uint32_t i = 0; i < COUNT; i++)
-            apart->model[i] += apart->change[i];
-    check(apart, is_uniform(apart->model), "an exchange was added in part");
-    rc = spotnik_settle(apart->job, "model", apart->model, COUNT, NULL);
-    check(apart, rc == 0 && is_uniform(apart->model), "half an exchange of another was left");
-}
-
 /* What the store has of each member's pushes, alive or dead: all that were answered before we
  * looked, and none twice. */
 static void compare(struct apart *apart)
@@ -177,7 +161,6 @@ const char *apart_turn(struct apart *apart, uint32_t size)
 
     check(apart, rc == 0, "publish");
     pull(apart, size);
-    exchange(apart, size);
     push(apart);
     apart->turns++;
     return apart->wrong[0] ? apart->wrong : NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Point to point after each step: publish, pull, average pairwise with a random member, add to the
- * shared store. For e2e-worker, with WORKER_APART in its environment: how many copies the store
- * has.
+/* Point to point after each step: publish, pull, add to the shared store. For e2e-worker, with
+ * WORKER_APART in its environment: how many copies the store has.
  *
  * Checks that what comes is whole (all elements of each model are the same, whoever dies in the
  * midst of it), and that every update that was answered, to members that have died since too, is in

@@ -20,7 +20,7 @@ from ..job import Job
 from ..sync import Rule, Sync
 
 #: Strategies in which members do not wait for each other.
-_APART = ("adpsgd", "adpsgd-symmetric", "asp", "hogwild")
+_APART = ("adpsgd", "asp", "hogwild")
 
 
 def _vector(pointer: int, count: int) -> torch.Tensor:

@@ -259,42 +259,6 @@ def gather(job: spotnik.Job, members: int) -> None:
         time.sleep(PACE_S)
 
 
-def known_gradients(step: int, members: int) -> list[list[Any]]:
-    """By member: its gradients of this step, a bucket each, in three types; the noise is the member's."""
-    result = []
-    for member in range(members):
-        lots = np.random.default_rng([step, member])
-        result.append(
-            [
-                (1 + lots.standard_normal(1000)).astype(np.float32),
-                (0.01 * lots.standard_normal((7, 11))).astype(np.float32),
-                (3 + 2 * lots.standard_normal(2500)).astype(np.float16),
-            ]
-        )
-    return result
-
-
-def variance(members: int, every: int, wide: bool = False) -> None:
-    """What is told of the variance of known gradients after each step, and which share was ours in it."""
-    job = spotnik.init(samples=12 * members, batch=members, members_min=members, noise="variance", noise_every=every)
-    w = np.zeros(1)
-    spotnik.register("w", w)
-    told = []
-    for step in job:
-        mine = known_gradients(step.number, members)[step.share]
-        if wide:
-            mine.append(mine[0].astype(np.float64) * 1e-20)  # squares that F32 could not hold
-        for gradient in mine:
-            spotnik.start(gradient)
-        spotnik.start(np.ones(1), op="sum", bucket=254)  # ours, as all are; the variance gives way
-        if job.step_commit():
-            told.append([step.number, job.batch_status.variance_steps, job.batch_status.gradient_variance])
-        if step.number == 9:
-            break
-    tell({"told": told, "noise": job.batch_status.noise_steps})
-    spotnik.leave()
-
-
 def follow_speed(steps: int) -> None:
     """Train under the strategy that the environment names; the share and who we are, at the end."""
     job = spotnik.init(samples=1_000_000, batch=360, members_min=3, members_max=8)
@@ -502,19 +466,13 @@ def apart(members: int = 3) -> None:
         counted = request.wait()
     with spotnik.pull("unknown", 0, np.zeros(4)) as request:
         nothing = request.wait()
-    change = w.copy()
-    if rank == 0 and spotnik.exchange("model", 1, change).wait():
-        w += change
     spotnik.barrier()
-    settled = spotnik.settle("model", w)
     tell(
         {
             "rank": rank,
             "came": [bool(arrival), arrival and arrival.version, arrival and arrival.rank, out.tolist()],
             "counts": [bool(counted), counts.tolist()],
             "nothing": bool(nothing),
-            "settled": settled,
-            "w": float(w[0, 0]),
         }
     )
     spotnik.store_open("store", np.ones((3, 5), dtype=np.float32))

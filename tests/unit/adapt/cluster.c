@@ -48,23 +48,6 @@ static void publish(void *context, const float *model, uint64_t count)
     spotnik_sync_copy(((struct node *)context)->published, model, count);
 }
 
-static void exchange(void *context, uint32_t rank, float *data, uint64_t count)
-{
-    struct node *node = context;
-
-    pull(context, rank, NULL, count);
-    node->asked.exchanged = data;
-}
-
-static void settle(void *context, float *model, uint64_t count)
-{
-    struct node *node = context;
-
-    for (uint64_t i = 0; i < count; i++)
-        model[i] += node->pending[i];
-    memset(node->pending, 0, sizeof node->pending);
-}
-
 static void push(void *context, const float *update, uint64_t count)
 {
     struct cluster *cluster = ((struct node *)context)->cluster;
@@ -101,8 +84,8 @@ static void node_start(struct cluster *cluster, uint32_t rank, uint64_t seed)
     struct node *node = &cluster->node[rank];
 
     node->cluster = cluster;
-    node->use = (struct spotnik_sync_primitives){ node,   average, pull,  publish, exchange,
-                                                  settle, push,    fetch, common,  apply };
+    node->use = (struct spotnik_sync_primitives){ node, average, pull,   publish,
+                                                  push, fetch,   common, apply };
     node->replica = (struct spotnik_sync_replica){
         .count = DIMENSIONS,
         .model = node->model,
@@ -176,17 +159,6 @@ static void complete_average(struct cluster *cluster)
             cluster->node[r].asked.average[i] = sum[i] / (float)cluster->size;
 }
 
-static void complete_exchange(struct cluster *cluster, struct node *node)
-{
-    struct node *peer = &cluster->node[node->asked.peer];
-
-    for (int i = 0; i < DIMENSIONS; i++) {
-        float difference = (peer->published[i] - node->asked.exchanged[i]) / 2;
-        node->asked.exchanged[i] = difference;
-        peer->pending[i] -= difference;
-    }
-}
-
 /* What a member has started with single members. */
 static void complete_own(struct cluster *cluster, struct node *node)
 {
@@ -196,8 +168,6 @@ static void complete_own(struct cluster *cluster, struct node *node)
     if (node->asked.pulled)
         spotnik_sync_copy(node->asked.pulled, cluster->node[node->asked.peer].published,
                           DIMENSIONS);
-    if (node->asked.exchanged)
-        complete_exchange(cluster, node);
     if (node->asked.fetched)
         spotnik_sync_copy(node->asked.fetched, cluster->store, DIMENSIONS);
 }

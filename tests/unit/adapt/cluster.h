@@ -14,7 +14,7 @@ struct cluster;
 
 struct asked {
     /* what the running step has started; NULL: not */
-    float *average, *pulled, *exchanged, *pushed, *fetched;
+    float *average, *pulled, *pushed, *fetched;
     uint32_t peer;
 };
 
@@ -26,7 +26,7 @@ struct node {
     bool deaf; /* nothing it starts from single members arrives */
     float model[DIMENSIONS], gradient[DIMENSIONS], scratch[DIMENSIONS], centre[DIMENSIONS],
         slow[DIMENSIONS];
-    float published[DIMENSIONS], pending[DIMENSIONS];
+    float published[DIMENSIONS];
 };
 
 struct cluster {

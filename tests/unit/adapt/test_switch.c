@@ -78,8 +78,6 @@ static void run(const struct spotnik_sync_strategy *strategy, int steps)
 {
     cluster.strategy = strategy;
     cluster_enter(&cluster, strategy);
-    for (uint32_t r = 0; r < cluster.size; r++)
-        memset(cluster.node[r].pending, 0, sizeof cluster.node[r].pending);
     for (int n = 0; n < steps; n++) {
         if (strategy->synchronous)
             cluster_step(&cluster);

@@ -61,9 +61,9 @@ static void train(spotnik_sync *sync, float *w)
 
 static void test_every_strategy_trains_alone(void **unused)
 {
-    static const char *const names[] = { "ssgd",      "sma",           "easgd",  "localsgd",
-                                         "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric",
-                                         "asp",       "hogwild" };
+    static const char *const names[] = { "ssgd",     "sma",       "easgd",
+                                         "localsgd", "lookahead", "lookahead+sma",
+                                         "adpsgd",   "asp",       "hogwild" };
 
     (void)unused;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
@@ -237,9 +237,8 @@ static void go_on(const struct place *place, const char *name)
  * store and Hogwild's memory included; and it may take another strategy then. */
 static void test_goes_on_from_what_was_agreed(void **unused)
 {
-    static const char *const names[] = { "ssgd",     "sma",    "easgd",
-                                         "localsgd", "adpsgd", "adpsgd-symmetric",
-                                         "asp",      "hogwild" };
+    static const char *const names[] = { "ssgd",   "sma", "easgd",  "localsgd",
+                                         "adpsgd", "asp", "hogwild" };
     const size_t count = sizeof names / sizeof *names;
 
     (void)unused;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publish, pull and pairwise averages among members of this process, over TCP and over Unix
- * sockets. Claims: what arrives is one whole publication, the newest; who has nothing, dies or is
- * told to stop costs no more than a turn to the next one, or a clean "nothing came"; pairwise
- * averages conserve the sum of all models to the last bit; wrong calls start nothing. */
+/* Publish and pull among members of this process, over TCP and over Unix sockets. Claims: what
+ * arrives is one whole publication, the newest; who has nothing, dies or is told to stop costs no
+ * more than a turn to the next one, or a clean "nothing came"; wrong calls start nothing. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -319,138 +318,6 @@ static void test_whole_publications(void **state)
     gathering_end(&gathering);
 }
 
-/* ---- pairwise averages ---- */
-
-static spotnik_request *offer(spotnik_job *job, uint32_t rank, const float *model, float *change)
-{
-    spotnik_request *request;
-
-    memcpy(change, model, COUNT * sizeof *model);
-    assert_int_equal(spotnik_exchange(job, "model", rank, change, COUNT, 0, &request), 0);
-    return request;
-}
-
-static void add(float *model, const float *change)
-{
-    for (uint32_t i = 0; i < COUNT; i++)
-        model[i] += change[i];
-}
-
-/* Both ends take the mean. */
-static void test_exchange(void **state)
-{
-    struct gathering gathering;
-    float *active = vector(3), *passive = vector(8), *change = vector(0);
-    uint32_t settled;
-
-    gathering_begin(&gathering, 2, transport(state));
-    spotnik_arrival arrival = finish(offer(gathering.job[0], gathering.rank[1], active, change));
-    assert_int_equal(arrival.version, 0); /* nothing is published: nothing has changed */
-    expect_all(change, 3);
-    publish(gathering.job[1], 8, 1);
-    arrival = finish(offer(gathering.job[0], gathering.rank[1], active, change));
-    assert_int_equal(arrival.version, 1);
-    add(active, change);
-    expect_all(active, 5.5f);
-    assert_int_equal(spotnik_settle(gathering.job[1], "model", passive, COUNT, &settled), 0);
-    assert_int_equal(settled, 1);
-    expect_all(passive, 5.5f);
-    assert_int_equal(spotnik_settle(gathering.job[1], "model", passive, COUNT, &settled), 0);
-    assert_int_equal(settled, 0);
-    assert_int_equal(spotnik_settle(gathering.job[1], "unknown", passive, COUNT, &settled), 0);
-    assert_int_equal(settled, 0);
-    free(active);
-    free(passive);
-    free(change);
-    gathering_end(&gathering);
-}
-
-/* Everybody with everybody at once, for many rounds. Values are multiples of a power of two, so
- * sums are exact. */
-static void test_sums_are_kept(void **state)
-{
-    struct gathering gathering;
-    float *model[MEMBERS], *change[MEMBERS];
-    uint32_t came = 0, settled = 0;
-
-    gathering_begin(&gathering, MEMBERS, transport(state));
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        model[i] = vector((float)(1 << (4 * i)));
-        change[i] = vector(0);
-    }
-    for (uint64_t round = 1; round <= 12; round++) {
-        spotnik_request *request[MEMBERS];
-        for (uint32_t i = 0; i < MEMBERS; i++)
-            assert_int_equal(spotnik_publish(gathering.job[i], "model", model[i], COUNT,
-                                             SPOTNIK_F32, round),
-                             0);
-        for (uint32_t i = 0; i < MEMBERS; i++)
-            request[i] =
-                offer(gathering.job[i], (uint32_t)(gathering.rank[i] + 1 + round % 2) % MEMBERS,
-                      model[i], change[i]);
-        for (uint32_t i = 0; i < MEMBERS; i++)
-            if (finish(request[i]).version) {
-                came++;
-                add(model[i], change[i]);
-            }
-        for (uint32_t i = 0; i < MEMBERS; i++) {
-            uint32_t some;
-            assert_int_equal(spotnik_settle(gathering.job[i], "model", model[i], COUNT, &some), 0);
-            settled += some;
-        }
-        for (uint32_t k = 0; k < COUNT; k += 997)
-            assert_true(model[0][k] + model[1][k] + model[2][k] == 273);
-    }
-    assert_int_equal(came, 12 * MEMBERS);
-    assert_int_equal(settled, came);
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        free(model[i]);
-        free(change[i]);
-    }
-    gathering_end(&gathering);
-}
-
-/* Who never settles refuses at last, and then others are asked. */
-static void test_who_never_settles(void **state)
-{
-    struct gathering gathering;
-    float *active = vector(3), *change = vector(0);
-    uint64_t came = 0;
-
-    gathering_begin(&gathering, 2, transport(state));
-    publish(gathering.job[1], 8, 1);
-    for (int i = 0; i < 20; i++)
-        came += finish(offer(gathering.job[0], gathering.rank[1], active, change)).version != 0;
-    assert_int_equal(came, 16);
-    free(active);
-    free(change);
-    gathering_end(&gathering);
-}
-
-static void test_one_exchange_at_a_time(void **state)
-{
-    struct gathering gathering;
-    spotnik_request *request = NULL, *pulled;
-    float *change = vector(0), *data = vector(0);
-
-    gathering_begin(&gathering, 2, transport(state));
-    publish(gathering.job[1], 8, 1);
-    for (int i = 0; i < 10; i++) { /* given up at any point of it */
-        spotnik_request_free(offer(gathering.job[0], gathering.rank[1], data, change));
-        assert_int_equal(spotnik_exchange(gathering.job[0], "model", 1, change, COUNT, 0, &request),
-                         0);
-        int rc = spotnik_exchange(gathering.job[0], "model", 1, data, COUNT, 0, &pulled);
-        if (rc == 0)
-            spotnik_request_free(pulled); /* the first one had ended */
-        else
-            assert_int_equal(rc, SPOTNIK_ERR_STATE);
-        finish(request);
-    }
-    free(change);
-    free(data);
-    gathering_end(&gathering);
-}
-
 static void test_wrong_calls(void **state)
 {
     struct gathering gathering;
@@ -473,7 +340,6 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_publish(job, "x", data, 3, SPOTNIK_F32, 2), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_pull(job, "x", 0, 0, data, 4, SPOTNIK_F32, 0, NULL),
                      SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_settle(job, "x", data, 3, NULL), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_request_wait(NULL, 0, NULL), SPOTNIK_ERR_ARGUMENT);
     spotnik_request_free(NULL);
     assert_int_equal(spotnik_pull(other, "x", gathering.rank[0], 0, data, 3, SPOTNIK_F32, 0,
@@ -497,10 +363,9 @@ int main(void)
         #test " unix", test, NULL, NULL, any                                                       \
     }
     const struct CMUnitTest tests[] = {
-        BOTH(test_pull),          BOTH(test_nothing_came),       BOTH(test_wait_for_a_version),
-        BOTH(test_fail_over),     BOTH(test_whole_publications), BOTH(test_exchange),
-        BOTH(test_sums_are_kept), BOTH(test_who_never_settles),  BOTH(test_one_exchange_at_a_time),
-        BOTH(test_read_in_place), BOTH(test_wrong_calls),
+        BOTH(test_pull),        BOTH(test_nothing_came),       BOTH(test_wait_for_a_version),
+        BOTH(test_fail_over),   BOTH(test_whole_publications), BOTH(test_read_in_place),
+        BOTH(test_wrong_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static int again(const struct spotnik_exchange_head *head)
 
 static bool has_data(int kind)
 {
-    static const char data[] = "ppp.p.....ppppp.pp...p.p";
+    static const char data[] = "pp....ppppp.pp...p.p";
 
     _Static_assert(sizeof data == SPOTNIK_EXCHANGE_KIND_COUNT, "a letter for each");
     return data[kind - 1] != '.';
