@@ -204,7 +204,9 @@ typedef struct spotnik_range {
 typedef struct spotnik_step {
     uint64_t number;     /**< from 1, committed at most once in the life of the job */
     uint64_t view_epoch; /**< epoch of the view in which the step was begun */
-    uint32_t rank, size; /**< position in that view and its length */
+    /** position in that view, and its length. rank == size: none yet, as a rule in a
+     * replay. So one member alone has rank 0 in a step */
+    uint32_t rank, size;
     uint64_t data_epoch; /**< which pass over the data, from 0: seed your shuffle with it */
     /** samples in this member's share: the sum of the ranges. From 0 to twice the batch: samples of
      * lost members come on top */
@@ -244,7 +246,7 @@ typedef struct spotnik_job_member {
 typedef struct spotnik_job_status {
     char member[33]; /**< our member_id in hex */
     uint64_t view_epoch;
-    uint32_t rank, size;
+    uint32_t rank, size; /**< rank UINT32_MAX: a member of no view yet */
     uint64_t step_committed, step_stable;
     uint32_t parked;                     /**< 1: cut off from the majority, waiting */
     uint32_t joining;                    /**< 1: copying state or replaying */

@@ -88,7 +88,7 @@ class Looking(Membership):
     def rank(self) -> int:
         """Place in the view, from 0. Another after members came or went; within a step, that of the step.
 
-        -1 while this member is in no view yet: before its first step.
+        -1 while this member has no place: before its first step, and while it repeats steps of the others.
         """
         return self._begun.rank if self._begun else self.status().rank
 

@@ -94,6 +94,11 @@ _WORDS = {"batching": ("even", "dynamic"), "noise": ("off", "scale")}
 _TIMES = ("silence_floor", "silence_ceiling", "minority_wait", "checkpoint_interval")
 
 
+def is_alone(config: Optional[Config] = None) -> bool:
+    """Is a job of these settings one of this process alone?"""
+    return (config is None or config.peers is None) and "SPOTNIK_PEERS" not in os.environ
+
+
 def whole(field: str, value: int, bits: int) -> int:
     """Return `value` as an int from 0 to 2**bits - 1, or raise ArgumentError with the name of the field."""
     try:

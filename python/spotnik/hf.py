@@ -130,12 +130,12 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             state.best_model_checkpoint = _best(args, state)
 
     def _look(self, args: Any, state: Any, control: Any) -> None:
-        step = self._feed.session.last_step if self._feed is not None else None
-        if step is None:
+        if self._feed is None:
             return
-        self.senior = step.rank == 0
+        rank = self._feed.session.rank
+        self.senior = rank == 0
         if args.distributed_state is not None:  # what `args.should_save` and `is_world_process_zero()` ask
-            args.distributed_state.process_index = args.distributed_state.local_process_index = step.rank
+            args.distributed_state.process_index = args.distributed_state.local_process_index = rank
         state.is_world_process_zero = state.is_local_process_zero = self.senior
         control.should_save = control.should_save and self.senior
         self._show(args, state, control)

@@ -18,6 +18,7 @@ from typing import Any, Optional
 
 import torch
 
+from .config import is_alone
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import hide_torchrun, prepare
 from .torch._feed import Feed
@@ -25,7 +26,8 @@ from .torch._loader import Shard, shard
 from .torch._session import Session, current
 
 try:
-    from lightning.pytorch.callbacks import RichProgressBar, TQDMProgressBar
+    from lightning.pytorch.callbacks import ModelSummary, RichProgressBar, TQDMProgressBar
+    from lightning.pytorch.loggers.utilities import _log_hyperparams
     from lightning.pytorch.strategies import SingleDeviceStrategy
     from lightning.pytorch.trainer.states import TrainerFn
     from lightning.pytorch.utilities.rank_zero import rank_zero_only  # type: ignore[attr-defined, unused-ignore]
@@ -59,9 +61,10 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         self._device = device
         self._settings = settings
         self._feed: Optional[_Feed] = None
+        self._session: Optional[Session] = None
         self._slot = int(os.environ.get("SPOTNIK_SLOT", "0") or 0)
-        self._shows = self._slot == 0  # what Lightning asks before there is a job
-        _zero.rank = self._slot
+        self._shows = self.is_global_zero  # what Lightning asks before there is a job
+        self._look()
 
     # ---- where it runs ----
 
@@ -76,9 +79,10 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
 
     @property
     def is_global_zero(self) -> bool:
-        """Is this the member that writes files? Another one when it is lost."""
-        step = self._feed.session.last_step if self._feed is not None else None
-        return (self._slot if step is None else step.rank) == 0
+        """Is this the member that writes files? Another one when it is lost; none before the job is joined."""
+        if self._session is None:
+            return is_alone(self._settings.get("config"))
+        return self._session.rank == 0
 
     # ---- fit ----
 
@@ -112,7 +116,8 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         if self._feed is not None:
             raise ArgumentError("a job consumes one data set: give fit() one training loader, which is not reloaded")
         shared = dataloader if isinstance(dataloader, Shard) else shard(dataloader)
-        self._feed = _Feed(current(), shared, trainer)
+        self._session = current()
+        self._feed = _Feed(self._session, shared, trainer)
         return _Batches(self._feed, len(shared))
 
     def on_train_start(self) -> None:
@@ -121,6 +126,8 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
             raise ArgumentError("fit() was given no training loader")
         self._feed.join()
         self._look()
+        if self.is_global_zero and not self._shows:
+            self._tell_late()
         self._show(in_epoch=False)
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
@@ -144,6 +151,15 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
     def _look(self) -> None:
         """One member writes, whichever is first in the view."""
         _zero.rank = 0 if self.is_global_zero else max(1, self._slot)
+
+    def _tell_late(self) -> None:
+        """What Lightning has the first process tell before there is a job."""
+        module = self.lightning_module
+        assert module is not None
+        _log_hyperparams(module.trainer)
+        for one in module.trainer.callbacks:  # type: ignore[attr-defined, unused-ignore]
+            if isinstance(one, ModelSummary):
+                one.on_fit_start(module.trainer, module)
 
     def _show(self, in_epoch: bool) -> None:
         """The member that writes shows progress. Of other bars than Lightning's own nobody knows how to move them."""

@@ -109,7 +109,7 @@ def step_of(native: _native.NativeStep) -> Step:
     return Step(
         number=native.number,
         view_epoch=native.view_epoch,
-        rank=native.rank,
+        rank=native.rank if native.rank < native.size else -1,
         size=native.size,
         data_epoch=native.data_epoch,
         sample_count=native.sample_count,

@@ -190,8 +190,8 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
     spotnik_core_status(engine->core, &status);
     step->number = engine->stand.begun_step;
     step->view_epoch = engine->step_epoch;
-    step->rank = status.rank == SPOTNIK_NO_RANK ? 0 : status.rank;
     step->size = status.size > 0 ? status.size : 1;
+    step->rank = status.rank == SPOTNIK_NO_RANK ? step->size : status.rank;
     spotnik_death_rank(engine->death, status.rank);
     step->data_epoch = spotnik_core_ledger(engine->core)->data_epoch;
     step->sample_count = spotnik_core_share(engine->core, step->samples, &step->range_count);

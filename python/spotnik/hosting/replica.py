@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from .. import arrays
+from ..config import is_alone
 from ..errors import EXIT_INTERRUPTED, LeavingError, MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
 from ..watching import logger
@@ -79,6 +80,7 @@ class Replica:
         self.job: Optional[Job] = None
         self.step: Optional[Step] = None  #: begun and not committed
         self.last_step: Optional[Step] = None
+        self._is_apart = True  # the others may have taken steps without it since its last one
         self.fresh = False  #: others' values came and the framework does not have them yet
         self.after_join: list[Callable[[Job], None]] = []  #: register more; the first step comes then
         self.before_copy: list[Callable[[Job], None]] = []  #: bring blobs up to date
@@ -172,6 +174,7 @@ class Replica:
         except LeavingError:
             logger.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
             self.leave()
+            self._is_apart = True
             raise SystemExit(EXIT_INTERRUPTED) from None
         except MismatchError as error:
             if self.last_step is None:
@@ -181,6 +184,7 @@ class Replica:
             self._loads = job.loads
             self.fresh = True
         self.step = self.last_step = step
+        self._is_apart = False
         return step
 
     def decline(self) -> None:
@@ -199,7 +203,7 @@ class Replica:
         self._declined = False
         arrays.start(self._totals, "sum", totals, self.job)
         committed = (finish or self.job.step_commit)()
-        self.step = None
+        self.step, self._is_apart = None, not committed
         if committed:
             self._account(int(self._totals[0]))
         return committed
@@ -230,8 +234,10 @@ class Replica:
 
     @property
     def rank(self) -> int:
-        """This member's place in the view of the last step begun; 0 before the first."""
-        return self.last_step.rank if self.last_step else 0
+        """This member's place in the last step it has begun. -1: the others may have taken steps without it since."""
+        if is_alone(self._settings.config):
+            return 0
+        return -1 if self.last_step is None or self._is_apart else self.last_step.rank
 
     @property
     def size(self) -> int:
@@ -248,7 +254,7 @@ class Replica:
     def rejoin(self) -> None:
         """Leave the step that is running to the others; the next begin is that of a newcomer."""
         self.leave()
-        self.step, self.fresh, self._loads = None, False, 0
+        self.step, self.fresh, self._loads, self._is_apart = None, False, 0, True
         self.control[EXTRA] = 0
 
     def leave(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Optional, Union
 
 import keras
 
+from ..config import is_alone
 from ..errors import ArgumentError
 from ..hosting.replica import Settings
 from ..job import Config, Job
@@ -109,9 +110,12 @@ def step() -> int:
 
 
 def rank() -> int:
-    """Return this member's place in the view, from 0; another after members came or went. 0 before the first step."""
+    """Return this member's place in the view, from 0; another after members came or went. One alone has 0 in a step.
+
+    -1 where it has none: before its first step, and where the others may have taken steps without it since.
+    """
     found = _driver.find()
-    return found.replica.rank if found else 0
+    return found.replica.rank if found else 0 if is_alone() else -1
 
 
 def size() -> int:

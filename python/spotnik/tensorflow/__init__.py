@@ -187,7 +187,10 @@ def digest() -> int:
 
 
 def rank() -> int:
-    """Return this member's place in the view of the running step; 0 before the first."""
+    """Return this member's place in the view of the running step. One member alone has 0.
+
+    -1 where it has none: before its first step, and where the others may have taken steps without it since.
+    """
     return _replica().loop.replica.rank
 
 

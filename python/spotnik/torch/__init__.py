@@ -13,9 +13,9 @@ run`` the script is a job of one. What a step does, and when, is in docs/design/
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 import torch
@@ -23,7 +23,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from .._native import Op
-from ..errors import ArgumentError
+from ..config import is_alone
+from ..errors import ArgumentError, DoneError
 from ..job import Config, Job
 from ..sync import Rule
 from ._checks import check_model, check_objects, check_process_group
@@ -35,7 +36,7 @@ from ._leaves import Stateful
 from ._loader import Shard, shard
 from ._options import Options, StepReport
 from ._sampler import ElasticSampler
-from ._session import Session, current, find, install
+from ._session import Session, current, find, install, last
 from ._stepping import SteppingSession
 from ._strategic import StrategicSession
 from ._streams import Records, Shards
@@ -266,7 +267,7 @@ def job() -> Job:
     return current().open()
 
 
-@contextmanager
+@contextlib.contextmanager
 def agreed() -> Iterator[None]:
     """Inside, the model is what all members agree on, to be validated and saved: ``with spotnik.agreed(): ...``.
 
@@ -289,14 +290,21 @@ def digest() -> int:
 
 
 def rank() -> int:
-    """This member's place in the view, from 0; another after members came or went. 0 before the first step.
+    """This member's place in the view, from 0; another after members came or went. Joins the job.
 
-    ``if spotnik.rank() == 0: print(loss)`` prints once per step.
+    ``if spotnik.rank() == 0: print(loss)`` prints once per step: one member alone has 0 in a step. -1 where the others
+    may have taken steps without this member: it repeats what they did, has left the job to catch up with its loop, or
+    was cut off.
     """
-    session = find()
-    if session is None or session.last_step is None:
+    session = last()
+    if session is None and is_alone():
         return 0
-    return session.last_step.rank
+    session = session or current()
+    is_new = session.last_step is None and not (session.is_aside or session.over)
+    if is_new and torch.utils.data.get_worker_info() is None:
+        with contextlib.suppress(DoneError):
+            session.begin()
+    return session.rank
 
 
 def size() -> int:

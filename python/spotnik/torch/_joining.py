@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, Optional
 import torch
 from torch.optim import Optimizer
 
+from ..config import is_alone
 from ..errors import MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
 from ._checks import check_launcher
@@ -96,7 +96,9 @@ class Joining:
                 "and iterate over validation loaders as they are"
             )
         if self.job is not None and self.data is None:
-            raise StateError("steps were taken before shard(); shard the loader before the first forward pass")
+            raise StateError(
+                "steps were taken, or rank() was called, before shard(); shard the loader before either of them"
+            )
         self.data = data
         self._entry.remove()  # the loader begins the steps
 
@@ -105,7 +107,7 @@ class Joining:
         if self.job is not None:
             return self.job
         config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
-        self.solo = config.peers is None and "SPOTNIK_PEERS" not in os.environ
+        self.solo = is_alone(config)
         check_launcher(self.solo)
         if self.data is not None:
             config.samples = self.data.samples
@@ -189,6 +191,18 @@ class Joining:
         return self.last_step.number
 
     @property
+    def rank(self) -> int:
+        """This member's place in the last step it has begun. -1: the others may have taken steps without it since."""
+        if self.solo:
+            return 0
+        return -1 if self.last_step is None or self._excluded else self.last_step.rank
+
+    @property
+    def is_aside(self) -> bool:
+        """Has it left the job to catch up with its loop?"""
+        return self.job is None and self.left_at > 0
+
+    @property
     def seed(self) -> int:
         """The job's seed: that of its founder."""
         return int(self.replica.control[SEED])
@@ -241,6 +255,7 @@ class Joining:
         if job is None:
             return
         if abandon:
+            self.last_step = None
             job.abandon()
         else:
             job.leave()

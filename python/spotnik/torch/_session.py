@@ -114,6 +114,7 @@ class Session(Applying):
         except LeavingError:
             log.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
             self.close()
+            self.last_step = None
             raise SystemExit(EXIT_INTERRUPTED) from None
         except MismatchError as error:
             raise self._mismatch(error) from error
@@ -259,14 +260,15 @@ class Session(Applying):
 
 
 _current: Optional[Session] = None
+_last: Optional[Session] = None
 
 
 def install(session: Session) -> None:
     """Make `session` the one that shard() and the other functions use."""
-    global _current
+    global _current, _last
     if _current is not None and not _current.over:
         raise StateError("a model is prepared already; call spotnik.leave() before preparing another in this process")
-    _current = session
+    _current = _last = session
 
 
 def current() -> Session:
@@ -279,6 +281,11 @@ def current() -> Session:
 def find() -> Optional[Session]:
     """The session, if there is one."""
     return _current
+
+
+def last() -> Optional[Session]:
+    """The session, or the last one, which was left."""
+    return _last
 
 
 def _seed_generators(seed: int) -> None:

@@ -130,9 +130,8 @@ class _Writer:
 
     @staticmethod
     def _is_senior() -> bool:
-        """Is this member first in the last step? One that has begun none, or repeats others' steps, does not know."""
-        last = current().last_step
-        return last is not None and last.rank == 0 and not last.replay
+        """Is this member first in the last step?"""
+        return current().rank == 0
 
     def _rest(self) -> None:
         self._waits, self._after = False, None

@@ -343,6 +343,21 @@ def terminate_child() -> None:
         tell(child.exitcode)
 
 
+def places() -> None:
+    """Tells its place in each step, until two members have taken 20 steps together."""
+    job, together = spotnik.init(), 0
+    spotnik.register("w", np.zeros(1 << 20, dtype=np.float32))
+    for step in job:
+        tell({"step": step.number, "rank": step.rank, "at": job.rank, "replay": step.replay})
+        job.samples_decline()
+        spotnik.start(np.ones(4))
+        job.step_commit()
+        together += step.size == 2 and not step.replay
+        if together == 20:
+            return
+        time.sleep(PACE_S)
+
+
 def end(middle: bool, members: int) -> None:
     """Steps until `members` take part; then the script just ends, in the middle of one or between two."""
     job = spotnik.init(members_min=members)

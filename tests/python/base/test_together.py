@@ -220,6 +220,19 @@ def test_a_forked_child_does_not_keep_a_dead_parent_alive(cluster: Cluster) -> N
         pass
 
 
+def test_a_joiner_that_repeats_steps_has_no_place_yet(cluster: Cluster) -> None:
+    first = cluster.start("places")
+    told = [first.hear() for _ in range(50)]
+    second = cluster.start("places")
+    assert second.end()[0] == first.end()[0] == 0
+    told += first.rest()
+    late = second.rest()
+    places = {(line["rank"], line["at"]) for line in late if line["replay"]}
+    assert (-1, -1) in places and places <= {(-1, -1), (1, 1)}  # the last one may be in the view
+    assert {line["rank"] for line in late if not line["replay"]} == {1}
+    assert {(line["rank"], line["at"]) for line in told} == {(0, 0)}
+
+
 def test_the_end_of_a_script_is_a_leave(cluster: Cluster) -> None:
     follower = cluster.start("follow")
     assert cluster.start("end", middle=False, members=2).end() == (0, "")

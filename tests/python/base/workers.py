@@ -63,6 +63,11 @@ class Worker:
         assert line, f"{self.process.args!r} ended: {self.end()}"
         return json.loads(line)
 
+    def rest(self) -> list[Any]:
+        """All lines that are left, of a process that has ended."""
+        self._reader.join()
+        return [json.loads(line) for line in iter(self._lines.get, "")]
+
     def kill(self) -> None:
         """This process alone, not what it forked."""
         self.process.send_signal(signal.SIGKILL)

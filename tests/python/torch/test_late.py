@@ -37,6 +37,7 @@ def train(tell: Tell, late: bool, progress: str, skips: bool = False) -> None:
 
     net, opt = spotnik.prepare(net, opt, on_step=committed)
     loader = spotnik.shard(DataLoader(data(), batch_size=24, shuffle=True))
+    tell(place=spotnik.rank(), at=-1)
     validated = []
     for epoch in spotnik.epochs(EPOCHS) if skips else range(EPOCHS):
         batches = 0
@@ -56,7 +57,10 @@ def train(tell: Tell, late: bool, progress: str, skips: bool = False) -> None:
                 time.sleep(0.01)
             tell(others_went_on=at.read_text() != before)
         validated.append(epoch)
+        tell(place=spotnik.rank(), at=epoch)
     tell(done=spotnik.step(), validated=validated, digest=spotnik.job().digest)
+    spotnik.leave()
+    tell(place=spotnik.rank(), at=EPOCHS)
 
 
 def late_join(job: Cluster, tmp_path: Path, skips: bool) -> list[int]:
@@ -71,6 +75,15 @@ def late_join(job: Cluster, tmp_path: Path, skips: bool) -> list[int]:
     first, *others = job.lines("done")
     assert len(others) == 2
     assert all(one["digest"] == first["digest"] and one["done"] == first["done"] for one in others)
+    places = {
+        (member.number, line["at"]): line["place"] for member in job.members for line in member.lines if "at" in line
+    }
+    for at in range(-1, EPOCHS + 1):
+        assert [places.get((number, at)) for number in range(3)].count(0) <= 1, (at, places)
+    assert sorted((places[0, -1], places[1, -1])) == [0, 1]  # before the first step
+    assert places[2, EPOCHS] != 0 and sorted((places[0, EPOCHS], places[1, EPOCHS])) == [0, 1]  # and after the job
+    over = [places[2, line["over"]] for line in job.members[2].lines if "over" in line]
+    assert skips or -1 in over  # it stood aside
     steps = ledger.contributions(job)
     assert ledger.check_every_sample_once(steps, SAMPLES) == EPOCHS - 1
     assert any(len(shares) == 3 for _, shares in steps)  # the late one did take part

@@ -53,6 +53,9 @@ class Task(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
         return [optimizer], [{"scheduler": schedule, "interval": "step"}]
 
+    def on_fit_start(self) -> None:
+        self.tell(writes=self.trainer.is_global_zero, when="before")
+
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         step = spotnik.job().running
         assert step is not None
@@ -123,6 +126,7 @@ def train(
     trainer.fit(task, loader, DataLoader(Subset(data(torch.float32), range(40)), batch_size=20))
     final = torch.cat([p.detach().flatten() for p in task.parameters()])
     rate = trainer.optimizers[0].param_groups[0]["lr"]
+    tell(writes=trainer.is_global_zero, when="after")
     tell(done=trainer.global_step, epochs=trainer.current_epoch, lr=rate, sum=float(final.double().sum()))
 
 
@@ -148,6 +152,9 @@ def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: i
     assert ends[0]["sum"] == pytest.approx(calm[-1]["sum"], abs=1e-3)
     evaluated = [[line["evaluated"] for line in member.lines if "evaluated" in line] for member in job.members]
     assert evaluated == [[steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]] * 3
+    writes = [(line["when"], line["writes"]) for line in job.lines("writes")]
+    assert not writes.count(("before", True)) and writes.count(("after", True)) == 1  # nobody knows its place at first
+    assert all(line["writes"] for line in calm if "writes" in line)
     saved = [line["saved"] for line in job.lines("saved")]  # one member writes files
     assert saved == [steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]
     assert len(list(job.folder.glob("out*/**/*.ckpt"))) == 1

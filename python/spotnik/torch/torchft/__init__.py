@@ -21,7 +21,7 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 
-from ...config import Config
+from ...config import Config, is_alone
 from ...errors import ArgumentError, SpotnikError, StateError
 from ...job import Job, leave_on_sigterm
 from .._checks import check_launcher
@@ -187,7 +187,7 @@ class Manager:
     def _joined(self) -> Job:
         if self._job is None:
             job = Job(self._config)
-            check_launcher(self._config.peers is None and "SPOTNIK_PEERS" not in os.environ)
+            check_launcher(is_alone(self._config))
             job.join()
             self._job, self._loads = job, job.loads
         return self._job
