@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--delay", type=float, default=0, help="milliseconds that each host's link holds what it sends")
     parser.add_argument("--flow", default="", help="what one TCP connection gets at most, else all of the link")
-    parser.add_argument("--lanes", default="auto", help="SPOTNIK_LANES of our own members")
+    parser.add_argument("--lanes", default="", help="SPOTNIK_LANES of our own members")
     parser.add_argument("--congestion", default="", help="TCP congestion control of the hosts, else the system's")
     parser.add_argument("--sizes", default="25MiB,100MiB")
     parser.add_argument("--rounds", type=int, default=5, help="iterations of each contender, after 5 to warm up")

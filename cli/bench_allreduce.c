@@ -258,14 +258,10 @@ static void explain_lanes(const struct allreduce_board *board)
     for (uint32_t i = 0; i < board->lanes; i++) {
         const struct allreduce_lane *lane = &board->lane[i];
         printf("  %-12s from worker 0 to %s: %u connection%s, congestion control %s, round trip "
-               "%.3f ms",
+               "%.3f ms\n",
                i == 0 ? "connections" : "", board->lanes > 1 ? "another" : "the next",
-               lane->carrying, lane->carrying == 1 ? "" : "s", lane->congestion,
+               lane->connections, lane->connections == 1 ? "" : "s", lane->congestion,
                (double)lane->round_trip_ns / 1e6);
-        if (lane->bytes_per_s > 0)
-            printf(", %.3g GB/s while there was more to send than it took",
-                   (double)lane->bytes_per_s / 1e9);
-        printf("\n");
     }
 }
 

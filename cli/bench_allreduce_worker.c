@@ -250,8 +250,6 @@ static void note_lanes(const struct worker *worker)
         spotnik_engine_lanes(worker->job[ALLREDUCE_TCP]->engine, lane, ALLREDUCE_LANES_MAX);
     for (uint32_t i = 0; i < board->lanes; i++) {
         board->lane[i] = (struct allreduce_lane){ .connections = lane[i].connections,
-                                                  .carrying = lane[i].carrying,
-                                                  .bytes_per_s = lane[i].bytes_per_s,
                                                   .round_trip_ns = lane[i].round_trip_ns };
         memcpy(board->lane[i].congestion, lane[i].congestion, sizeof board->lane[i].congestion);
     }

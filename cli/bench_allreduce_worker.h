@@ -39,8 +39,8 @@ struct allreduce_cell {
 
 /* The connections on which the first worker sends over TCP to one other. */
 struct allreduce_lane {
-    uint32_t connections, carrying;
-    uint64_t bytes_per_s, round_trip_ns; /* 0: not measured */
+    uint32_t connections;
+    uint64_t round_trip_ns;
     char congestion[16];
 };
 

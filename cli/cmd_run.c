@@ -18,7 +18,6 @@
 #include "api/key.h"
 #include "api/throttle.h"
 #include "base/time.h"
-#include "carry/shape.h"
 #include "commands.h"
 #include "options.h"
 #include "peers/peers.h"
@@ -65,9 +64,6 @@ static const char help[] =
     "                          localsgd, lookahead+..., adpsgd, asp, hogwild, "
     "or\n"
     "                          auto[:throughput|:fastest|:waiting|:schedule=PART][:A/B]\n"
-    "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, "
-    "100mbit, 2.5gbit;\n"
-    "                          for tests and demonstrations. Implies --transport tcp\n"
     "      --batching HOW      even; dynamic: shares of a step follow the workers' speed           "
     "       [even]\n"
     "      --throttle SPEEDS   relative speeds of workers, 9:12:18, by a duty cycle on their "
@@ -132,7 +128,6 @@ enum {
     OPTION_BIND,
     OPTION_GRACE,
     OPTION_TRANSPORT,
-    OPTION_SHAPE,
     OPTION_SYNC,
     OPTION_BATCHING,
     OPTION_THROTTLE,
@@ -160,7 +155,6 @@ static const struct option names[] = {
     { "bind", required_argument, NULL, OPTION_BIND },
     { "grace", required_argument, NULL, OPTION_GRACE },
     { "transport", required_argument, NULL, OPTION_TRANSPORT },
-    { "shape", required_argument, NULL, OPTION_SHAPE },
     { "sync", required_argument, NULL, OPTION_SYNC },
     { "batching", required_argument, NULL, OPTION_BATCHING },
     { "throttle", required_argument, NULL, OPTION_THROTTLE },
@@ -190,13 +184,6 @@ struct request {
 static bool is_transport(const char *value)
 {
     return strcmp(value, "auto") == 0 || strcmp(value, "shm") == 0 || strcmp(value, "tcp") == 0;
-}
-
-static bool is_shape(const char *value)
-{
-    uint64_t bytes_per_s;
-
-    return spotnik_shape_parse(value, &bytes_per_s) && bytes_per_s > 0;
 }
 
 static bool is_batching(const char *value)
@@ -271,8 +258,6 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_SYNC:
         ret->run.watch_sync = true;
         return setenv("SPOTNIK_SYNC", value, 1) == 0;
-    case OPTION_SHAPE:
-        return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
     case OPTION_BATCHING:
         return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
     case OPTION_NOTICE:

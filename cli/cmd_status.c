@@ -147,16 +147,11 @@ static void print_lanes(const json_t *answer)
 
     if (!json_array_size(list))
         return;
-    printf("sends to  connections (carrying)    bytes/s  round trip  congestion control\n");
+    printf("sends to  connections  round trip  congestion control\n");
     json_array_foreach(list, index, lane)
     {
-        printf("  %.8s  %11lld (%lld)", json_string_value(json_object_get(lane, "member")),
-               json_whole(lane, "connections"), json_whole(lane, "carrying"));
-        if (json_whole(lane, "bytes_per_s"))
-            printf("  %12.1f M", json_part(lane, "bytes_per_s") / 1e6);
-        else
-            printf("  %14s", "-");
-        printf("  %7.2f ms  %s\n", json_part(lane, "round_trip_us") / 1e3,
+        printf("  %.8s  %9lld  %7.2f ms  %s\n", json_string_value(json_object_get(lane, "member")),
+               json_whole(lane, "connections"), json_part(lane, "round_trip_us") / 1e3,
                json_string_value(json_object_get(lane, "congestion")));
     }
 }

@@ -163,14 +163,6 @@ static int fill_limits(const spotnik_config *config, struct spotnik_limits *limi
     return choose(getenv("SPOTNIK_ALGORITHM"), limits);
 }
 
-/* Shared memory knows no slow links. */
-static const char *transport(void)
-{
-    const char *wanted = getenv("SPOTNIK_TRANSPORT"), *shape = getenv("SPOTNIK_SHAPE");
-
-    return wanted || !shape || !*shape ? wanted : "tcp";
-}
-
 /* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are
  * any. */
 static const char *dumps_dir(const spotnik_config *config, char *path, size_t size)
@@ -210,8 +202,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .batch = config->batch ? config->batch : config->batch_per_member,
         .on_minority = config->on_minority,
         .minority_wait_ns = config->minority_wait_ns,
-        .transport = transport(),
-        .shape = getenv("SPOTNIK_SHAPE"),
+        .transport = getenv("SPOTNIK_TRANSPORT"),
         .lanes = getenv("SPOTNIK_LANES"),
         .congestion = getenv("SPOTNIK_CONGESTION"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),

@@ -7,7 +7,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/time.h"
-#include "carry/shape.h"
 #include "carry/share.h"
 
 #define INLINE_BYTES                                                                               \
@@ -18,10 +17,8 @@
 static int config_read(struct spotnik_carriage *carriage,
                        const struct spotnik_carriage_config *config)
 {
-    int rc = spotnik_shape_set(config->shape);
-    if (rc == 0)
-        rc = spotnik_widen_parse(config->lanes, &carriage->width);
-    return rc != 0 ? rc : spotnik_congestion_choice_init(config->congestion, &carriage->control);
+    int rc = spotnik_widen_parse(config->lanes, &carriage->width);
+    return rc != 0 ? rc : spotnik_congestion_parse(config->congestion, carriage->congestion);
 }
 
 int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
@@ -40,7 +37,6 @@ int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credent
     carriage->limits = limits;
     carriage->stand = stand;
     carriage->hooks = *hooks;
-    carriage->held_ns = SPOTNIK_NEVER;
     spotnik_lanes_init(carriage);
     int rc = config_read(carriage, config);
     if (rc != 0)
@@ -154,7 +150,7 @@ bool spotnik_carriage_is_sharing(const struct spotnik_carriage *carriage)
 
 bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage)
 {
-    return spotnik_lanes_want_a_look(carriage) || carriage->held_ns < carriage->loop->wake_ns;
+    return spotnik_lanes_want_a_look(carriage);
 }
 
 void spotnik_carriage_move(struct spotnik_carriage *carriage)

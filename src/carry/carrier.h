@@ -33,12 +33,12 @@ struct spotnik_stand {
 /* What carriers ask of the engine. */
 struct spotnik_carriage_hooks {
     void *context;
-    void (*act)(void *context);  /* do what the core wants done by now */
+    void (*act)(void *context); /* do what the core wants done by now */
 };
 
 /* As the environment gives them; borrowed for the call. */
 struct spotnik_carriage_config {
-    const char *shape, *lanes, *congestion;
+    const char *lanes, *congestion;
 };
 
 /* A result, as it lies in memory. */
@@ -51,9 +51,7 @@ struct spotnik_bucket_result {
 /* The data connections to one member. */
 struct spotnik_lane_status {
     struct spotnik_id peer;
-    uint32_t connections; /* open ones */
-    uint32_t carrying;    /* those that get frames */
-    uint64_t bytes_per_s; /* the last measurement under pressure (width.h); 0: never long enough */
+    uint32_t connections;
     uint64_t round_trip_ns;
     char congestion[16]; /* the congestion control of the first connection */
 };

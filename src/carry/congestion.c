@@ -1,110 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying, and keeping what is better. Integers: bytes per second. */
+/* What the kernel lets us set: asked with a socket of our own before any connection is made. */
 #include "carry/congestion.h"
 
-#include "base/time.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#define MEASURE_NS (12 * SPOTNIK_S) /* BBR measures the round trip every 10 s */
-#define MEASURE_BYTES (UINT64_C(64) << 20)
-#define LOOK_NS SPOTNIK_S /* what is much worse shows sooner */
-#define SETTLE_NS (SPOTNIK_S / 2)
-#define PATIENCE_NS (120 * SPOTNIK_S)
-#define PATIENCE_MAX_NS (3600 * SPOTNIK_S)
+#include "base/error.h"
+#include "spotnik/spotnik.h"
 
-struct spotnik_congestion spotnik_congestion_make(bool fixed, bool pauses, bool other)
+#define ALLOWED "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+static int set(int fd, const char *name)
 {
-    return (struct spotnik_congestion){ .fixed = fixed,
-                                        .pauses = pauses,
-                                        .other = other,
-                                        .settle_ns = SETTLE_NS,
-                                        .patience_ns = PATIENCE_NS };
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? 0
+                                                                                           : errno;
 }
 
-void spotnik_congestion_anew(struct spotnik_congestion *congestion)
+void spotnik_congestion_set(int fd, const char *name)
 {
-    congestion->bytes = congestion->ns = 0;
+    if (name[0] != '\0')
+        (void)set(fd, name); /* it was allowed at first; else what is in use does as well */
 }
 
-static bool change(struct spotnik_congestion *congestion)
+static void allowed_read(char *text, size_t size)
 {
-    congestion->other = !congestion->other;
-    congestion->settle_ns = SETTLE_NS;
-    spotnik_congestion_anew(congestion);
-    return true;
+    FILE *file = fopen(ALLOWED, "re");
+    text[0] = '\0';
+    if (file == NULL)
+        return;
+    if (fgets(text, (int)size, file) != NULL)
+        text[strcspn(text, "\n")] = '\0';
+    fclose(file);
 }
 
-static uint64_t rate_of(const struct spotnik_congestion *congestion)
+static int refuse(const char *text, int error)
 {
-    return congestion->bytes * 1000 / (congestion->ns / SPOTNIK_MS);
+    char allowed[128];
+    allowed_read(allowed, sizeof allowed);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "SPOTNIK_CONGESTION is \"%.40s\": %s; it must be one of %s (" ALLOWED ")", text,
+        error == EPERM ? "not for this user" : "the kernel does not know it", allowed);
 }
 
-/* The one before was better, or as good. */
-static bool go_back(struct spotnik_congestion *congestion)
+int spotnik_congestion_parse(const char *text, char ret_name[SPOTNIK_CONGESTION_NAME])
 {
-    congestion->trying = false;
-    congestion->rest_ns = congestion->patience_ns;
-    congestion->patience_ns = congestion->patience_ns < PATIENCE_MAX_NS / 2
-                                  ? 2 * congestion->patience_ns
-                                  : PATIENCE_MAX_NS;
-    return change(congestion);
-}
-
-static bool stay(struct spotnik_congestion *congestion, uint64_t rate)
-{
-    congestion->trying = false;
-    congestion->rate = rate;
-    congestion->rest_ns = congestion->patience_ns;
-    spotnik_congestion_anew(congestion);
-    return false;
-}
-
-static bool is_much_worse(const struct spotnik_congestion *congestion)
-{
-    return congestion->trying && congestion->ns >= LOOK_NS
-           && rate_of(congestion) < congestion->rate / 8 * 7;
-}
-
-/* What is on trial has to be better by more than noise, or not worse by more, if it is the one
- * without pauses. */
-static bool is_good(const struct spotnik_congestion *congestion, uint64_t rate)
-{
-    if (congestion->pauses && congestion->other)
-        return rate >= congestion->rate - congestion->rate / 64;
-    return rate >= congestion->rate + congestion->rate / 128;
-}
-
-/* Nothing is on trial. Where the usual one is not in use and the line carries much less than it
- * did, it is time to try that again. */
-static bool rest(struct spotnik_congestion *congestion, uint64_t rate)
-{
-    bool fallen = congestion->other && rate < congestion->rate / 4 * 3;
-
-    congestion->rest_ns -=
-        congestion->ns < congestion->rest_ns ? congestion->ns : congestion->rest_ns;
-    congestion->rate = rate;
-    spotnik_congestion_anew(congestion);
-    if (congestion->rest_ns > 0 && !fallen)
-        return false;
-    congestion->trying = true;
-    return change(congestion);
-}
-
-bool spotnik_congestion_pressed(struct spotnik_congestion *congestion, uint64_t bytes, uint64_t ns)
-{
-    if (congestion->fixed)
-        return false;
-    if (congestion->settle_ns > 0) {
-        congestion->settle_ns -= ns < congestion->settle_ns ? ns : congestion->settle_ns;
-        return false;
-    }
-    congestion->bytes += bytes;
-    congestion->ns += ns;
-    if (is_much_worse(congestion))
-        return go_back(congestion);
-    if (congestion->ns < MEASURE_NS || congestion->bytes < MEASURE_BYTES)
-        return false;
-    uint64_t rate = rate_of(congestion);
-    if (!congestion->trying)
-        return rest(congestion, rate);
-    return is_good(congestion, rate) ? stay(congestion, rate) : go_back(congestion);
+    ret_name[0] = '\0';
+    if (text == NULL || *text == '\0')
+        return 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0)
+        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket: %m");
+    int error = strlen(text) < SPOTNIK_CONGESTION_NAME ? set(fd, text) : ENOENT;
+    close(fd);
+    if (error != 0)
+        return refuse(text, error);
+    strcpy(ret_name, text);
+    return 0;
 }

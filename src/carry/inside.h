@@ -2,8 +2,7 @@
 /* struct spotnik_carriage and the vocabulary of its files. Private to them.
  *
  *     lane.c     data that goes         stream.c   data that comes
- *     widen.c    more connections for it: width.h decides their number, congestion.h their
- *                congestion control
+ *     widen.c    more connections for it
  *     spare.c    lanes in reserve       lane_watch.c  whether what goes out on a lane arrives
  *     share.h    memory shared with members of this host
  *     bucket.c   memory and kernels     deliver.c  results that reach the caller, some before the
@@ -15,14 +14,13 @@
 #include "base/clock.h"
 #include "carry/carrier.h"
 #include "carry/congestion.h"
-#include "carry/congestion_choice.h"
 #include "carry/early.h"
-#include "carry/width.h"
 #include "record/recorder.h"
 #include "wire/data.h"
 #include "wire/frame.h"
 
 #define SPOTNIK_LANE_FRAMES 8
+#define SPOTNIK_WIDTH_MAX 8 /* connections of a lane */
 /* data connections of a view that we send on. To all others where those are few; else at most to
  * neighbours in rings and in the trees of members and of hosts */
 #define SPOTNIK_LANES 24
@@ -50,7 +48,6 @@ struct spotnik_lane {
     struct spotnik_track first;
     struct spotnik_track *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
     uint32_t more_up;           /* of those, number that are up */
-    uint32_t used;              /* of all, number that get frames, from the first */
     bool wanted, opening;
     bool expected;     /* by the present view */
     uint32_t widening; /* further ones being opened */
@@ -63,12 +60,8 @@ struct spotnik_lane {
     uint64_t look_ns, opening_ns, asked_ns;
     /* when to tell the core that the lane broke, unless its link tells of a death first */
     uint64_t down_ns;
-    struct spotnik_width width;
-    struct spotnik_congestion congestion;
-    uint64_t sent; /* bytes, since it is up */
-    /* since when it is pressed (width.h), or when that was last reported; 0: it is not */
-    uint64_t pressed_ns;
-    uint64_t pressed_sent; /* bytes until then */
+    uint32_t width; /* connections that it is to have */
+    uint64_t sent;  /* bytes, since it is up */
 };
 
 #define SPOTNIK_SPARES 3
@@ -101,9 +94,9 @@ struct spotnik_stream {
     struct spotnik_member peer;
     /* the first connection of the lane, which may be this one, and closes with all others */
     struct spotnik_stream *head;
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* head: of the connection; */
-    uint32_t width;                         /* how many there are, */
-    uint64_t epoch, turn;                   /* and which frame is next on whichever of them */
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];    /* head: of the connection; */
+    uint32_t width;                            /* how many there are, */
+    uint64_t epoch, turn;                      /* and which frame is next on whichever of them */
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES]; /* of the next frame */
     size_t prefix_have;
     uint64_t frame_turn; /* of the header below */
@@ -151,13 +144,9 @@ struct spotnik_carriage {
     uint64_t cuts_told; /* broken paths that the core found, so far */
     struct spotnik_stream *streams;
     struct spotnik_lane lane[SPOTNIK_LANES];
-    uint32_t lane_count;  /* one past the last that was ever used */
-    uint32_t width;       /* connections of each; 0: as measured */
-    uint32_t width_found; /* how many that was where it was measured last; 0: nowhere yet */
-    bool other_found;     /* whether the other congestion control was better there */
-    struct spotnik_congestion_choice control;
-    uint64_t held_ns;   /* NEVER, or when a shaped link lets the lanes send again */
-    uint32_t lane_turn; /* which of them is first then */
+    uint32_t lane_count;                      /* one past the last that was ever used */
+    uint32_t width;                           /* connections of each lane; 0: the default */
+    char congestion[SPOTNIK_CONGESTION_NAME]; /* "": the system's */
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
@@ -202,7 +191,6 @@ void spotnik_widen_look(struct spotnik_carriage *carriage, struct spotnik_lane *
 void spotnik_widen_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_widen_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer,
                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_widen_measure(struct spotnik_carriage *carriage, struct spotnik_lane *lane);
 
 /* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and
  * still the caller's */

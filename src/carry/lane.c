@@ -16,7 +16,6 @@
 #include "base/descriptor.h"
 #include "base/time.h"
 #include "carry/inside.h"
-#include "carry/shape.h"
 #include "carry/share.h"
 #include "reduce/reduce.h"
 
@@ -52,9 +51,9 @@ static void lane_close(struct spotnik_carriage *carriage, struct spotnik_lane *l
 void spotnik_lanes_init(struct spotnik_carriage *carriage)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        carriage->lane[i] = (struct spotnik_lane){
-            .first.socket.fd = -1, .used = 1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER
-        };
+        carriage->lane[i] = (struct spotnik_lane){ .first.socket.fd = -1,
+                                                   .redial_ns = SPOTNIK_NEVER,
+                                                   .down_ns = SPOTNIK_NEVER };
 }
 
 void spotnik_lanes_close(struct spotnik_carriage *carriage)
@@ -264,7 +263,7 @@ static void queue_fill(struct spotnik_carriage *carriage, struct spotnik_lane *l
                        struct spotnik_track *track)
 {
     struct spotnik_transfer transfer;
-    uint32_t most = lane->used > 1 ? 1 : SPOTNIK_LANE_FRAMES;
+    uint32_t most = lane->more_up > 0 ? 1 : SPOTNIK_LANE_FRAMES;
     size_t queued = 0;
     for (uint32_t i = 0; i < track->count; i++)
         queued += frame_bytes(&track->frame[i]) - track->frame[i].sent;
@@ -350,43 +349,17 @@ static void queue_advance(struct spotnik_track *track, size_t sent)
     memmove(track->frame, track->frame + done, track->count * sizeof *track->frame);
 }
 
-/* As much of the pieces as a shaped link lets go now. Returns their number; 0: later, and held_ns
- * says when. */
-static int pieces_let(struct spotnik_carriage *carriage, struct iovec *piece, int count,
-                      size_t *ret_bytes)
-{
-    size_t wanted = 0;
-    int used = 0;
-    for (int i = 0; i < count; i++)
-        wanted += piece[i].iov_len;
-    size_t let = spotnik_shape_take(wanted, &carriage->held_ns);
-    *ret_bytes = let;
-    for (; used < count && let > 0; used++) {
-        if (piece[used].iov_len > let)
-            piece[used].iov_len = let;
-        let -= piece[used].iov_len;
-    }
-    return used;
-}
-
 /* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
 static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *lane,
                         struct spotnik_track *track)
 {
     struct iovec piece[IOV_MAX_USED];
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(track, piece) };
-    size_t let = 0;
     ssize_t sent;
-    if (spotnik_shape_is_on()
-        && (message.msg_iovlen = (size_t)pieces_let(carriage, piece, (int)message.msg_iovlen, &let))
-               == 0)
-        return 0;
     do
         sent = sendmsg(track->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     int error = sent < 0 ? errno : 0;
-    if (spotnik_shape_is_on())
-        spotnik_shape_give_back(let - (sent > 0 ? (size_t)sent : 0));
     if (spotnik_descriptor_waits(error))
         track->socket.writable = false;
     else if (error != 0)
@@ -412,8 +385,7 @@ static bool is_held(const struct spotnik_carriage *carriage, const struct spotni
 static bool is_open(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane,
                     const struct spotnik_track *track)
 {
-    return track->up && track->socket.writable && carriage->held_ns == SPOTNIK_NEVER
-           && !is_held(carriage, lane, track);
+    return track->up && track->socket.writable && !is_held(carriage, lane, track);
 }
 
 /* Up to about `bytes_max`. True: there is more, and the socket may take it. */
@@ -432,8 +404,7 @@ static bool pump_one(struct spotnik_carriage *carriage, struct spotnik_lane *lan
     return false;
 }
 
-/* The same on several: the one with room gets the next frame. One that is not used any more gets
- * none, but ends what it has. */
+/* The same on several: the one with room gets the next frame. */
 static bool pump_all(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
 {
     size_t total = 0, before;
@@ -443,8 +414,7 @@ static bool pump_all(struct spotnik_carriage *carriage, struct spotnik_lane *lan
             struct spotnik_track *track = spotnik_lane_track(lane, i);
             if (!is_open(carriage, lane, track))
                 continue;
-            if (i < lane->used)
-                queue_fill(carriage, lane, track);
+            queue_fill(carriage, lane, track);
             if (track->count > 0)
                 total += send_some(carriage, lane, track);
         }
@@ -454,10 +424,8 @@ static bool pump_all(struct spotnik_carriage *carriage, struct spotnik_lane *lan
 
 static bool pump(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
 {
-    bool more = lane->more_up == 0 ? pump_one(carriage, lane, bytes_max)
-                                   : pump_all(carriage, lane, bytes_max);
-    spotnik_widen_measure(carriage, lane);
-    return more;
+    return lane->more_up == 0 ? pump_one(carriage, lane, bytes_max)
+                              : pump_all(carriage, lane, bytes_max);
 }
 
 /* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a
@@ -465,11 +433,8 @@ static bool pump(struct spotnik_carriage *carriage, struct spotnik_lane *lane, s
 bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max)
 {
     bool more = false;
-    carriage->held_ns = SPOTNIK_NEVER;
-    /* they share what it lets go */
-    uint32_t first = spotnik_shape_is_on() ? carriage->lane_turn++ : 0;
     for (uint32_t i = 0; i < carriage->lane_count; i++)
-        more |= pump(carriage, &carriage->lane[(first + i) % carriage->lane_count], bytes_max);
+        more |= pump(carriage, &carriage->lane[i], bytes_max);
     return more;
 }
 
@@ -548,7 +513,7 @@ bool spotnik_lanes_want_a_look(const struct spotnik_carriage *carriage)
 
 uint64_t spotnik_lanes_deadline(const struct spotnik_carriage *carriage)
 {
-    uint64_t due_ns = carriage->held_ns;
+    uint64_t due_ns = SPOTNIK_NEVER;
     for (uint32_t i = 0; i < carriage->lane_count; i++)
         due_ns = spotnik_time_min(due_ns, spotnik_time_min(carriage->lane[i].redial_ns,
                                                            carriage->lane[i].down_ns));

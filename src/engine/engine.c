@@ -164,10 +164,9 @@ static int carriage_get(struct spotnik_engine *engine)
 {
     struct spotnik_engine_config *own = &engine->config;
     const struct spotnik_carriage_hooks hooks = { .context = engine, .act = act };
-    const struct spotnik_carriage_config config = { .shape = own->shape,
-                                                    .lanes = own->lanes,
+    const struct spotnik_carriage_config config = { .lanes = own->lanes,
                                                     .congestion = own->congestion };
-    own->shape = own->lanes = own->congestion = NULL;
+    own->lanes = own->congestion = NULL;
     return spotnik_carriage_new(&engine->loop, &own->credentials, &own->limits, &engine->stand,
                                 &hooks, &config, &engine->carriage);
 }

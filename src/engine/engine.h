@@ -75,11 +75,10 @@ struct spotnik_engine_config {
     uint64_t minority_wait_ns;
     struct spotnik_engine_hooks hooks;
     const char *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_engine_new() */
-    const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
-    /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as
-     * well */
+    /* connections that carry data to one member: "1" to "8"; NULL: the default (carry/widen.c);
+     * borrowed as well */
     const char *lanes;
-    const char *congestion; /* carry/congestion_choice.h; borrowed as well */
+    const char *congestion; /* carry/congestion.h; borrowed as well */
     /* the folder for dumps of the flight recorder (recorder.h); "off": record nothing; NULL: dump
      * only on request; borrowed as well */
     const char *dumps;

@@ -69,8 +69,8 @@ struct spotnik_engine {
     struct spotnik_tracer *trace;      /* NULL: none is written */
     bool driving;
     bool stopping, abrupt;
-    bool deal_due;     /* asked by the core: answered as soon as its queue is empty */
-    bool watch_due;    /* a new view: watch other neighbours */
+    bool deal_due;      /* asked by the core: answered as soon as its queue is empty */
+    bool watch_due;     /* a new view: watch other neighbours */
     uint64_t asleep_ns; /* how long the host has been suspended, ever */
     struct spotnik_links *links;
     struct spotnik_troubles troubles;

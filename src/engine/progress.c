@@ -11,7 +11,6 @@
 #include "base/descriptor.h"
 #include "base/hurry.h"
 #include "base/time.h"
-#include "carry/shape.h"
 #include "engine/inside.h"
 
 #define EVENTS 64
@@ -130,8 +129,7 @@ static void tick(struct spotnik_engine *engine)
  * once. */
 static bool data_move(struct spotnik_engine *engine)
 {
-    if (engine->attend.caller && !spotnik_carriage_is_busy(engine->carriage)
-        && !spotnik_shape_is_on()) {
+    if (engine->attend.caller && !spotnik_carriage_is_busy(engine->carriage)) {
         if (engine->stand.placeable)
             spotnik_attend_changed(engine);
         return false;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our snapshots in memory that other members of this host may read: a segment without a name. We
  * pass its file to members that ask over a Unix socket that has proved the key. Only we can write
- * to it, and none can take it away; it vanishes with the last process that has it open. Not where
- * links are made slow (carry/shape.h): memory would bypass them. */
+ * to it, and none can take it away; it vanishes with the last process that has it open. */
 #include <stdlib.h>
 
-#include "carry/shape.h"
 #include "exchange/inside.h"
 
 static bool is_wanted(struct spotnik_exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
     bool wanted = !exchange->published && !exchange->lend_tried && exchange->engine
-                  && spotnik_engine_is_sharing(exchange->engine) && !spotnik_shape_is_on();
+                  && spotnik_engine_is_sharing(exchange->engine);
     exchange->lend_tried |= exchange->engine != NULL;
     pthread_mutex_unlock(&exchange->lock);
     return wanted;

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "carry/shape.h"
 #include "spotnik/spotnik.h"
 
 static int broken(void)
@@ -83,39 +82,6 @@ static bool is_full(void)
     return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/* One call of sendmsg with at most `most` bytes of what is left. */
-static ssize_t send_some(int fd, const struct iovec *part, int first, size_t most)
-{
-    struct iovec some[2] = { { 0 } };
-    int count = 0;
-
-    for (; first < 2 && most > 0; first++) {
-        some[count] = part[first];
-        if (some[count].iov_len > most)
-            some[count].iov_len = most;
-        most -= some[count++].iov_len;
-    }
-    struct msghdr message = { .msg_iov = some, .msg_iovlen = (size_t)count };
-    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* How much may go now where links are made slow (carry/shape.h); waits until it is something.
- * SPOTNIK_ERR_PEERS. */
-static int allowed(const struct spotnik_pipe *pipe, size_t wanted, size_t *ret_most)
-{
-    uint64_t again_ns;
-
-    *ret_most = wanted;
-    if (!spotnik_shape_is_on())
-        return 0;
-    while ((*ret_most = spotnik_shape_take(wanted, &again_ns)) == 0) {
-        int rc = wait_once(pipe, 0, spotnik_time_since(again_ns, spotnik_clock_ns()));
-        if (rc != 0)
-            return SPOTNIK_ERR_PEERS; /* not even asked for bytes, so it is the end */
-    }
-    return 0;
-}
-
 static void advance(struct iovec *part, int *first, size_t sent)
 {
     while (*first < 2 && sent >= part[*first].iov_len) {
@@ -138,12 +104,8 @@ int spotnik_pipe_write(const struct spotnik_pipe *pipe, const struct spotnik_exc
 
     spotnik_exchange_encode(head, bytes);
     while (first < 2) {
-        size_t most;
-        if (allowed(pipe, part[0].iov_len + part[1].iov_len, &most))
-            return SPOTNIK_ERR_PEERS;
-        ssize_t sent = send_some(pipe->fd, part, first, most);
-        if (spotnik_shape_is_on() && sent < (ssize_t)most)
-            spotnik_shape_give_back(most - (sent > 0 ? (size_t)sent : 0));
+        struct msghdr message = { .msg_iov = part + first, .msg_iovlen = (size_t)(2 - first) };
+        ssize_t sent = sendmsg(pipe->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0) {
             advance(part, &first, (size_t)sent);
             continue;

@@ -448,8 +448,7 @@ static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
     spotnik_voice_look(&link->voice);
     if (link->state == SPOTNIK_LINK_RETIRING || (!link->voice.broken && !link->voice.clogged))
         return;
-    if (link->state == SPOTNIK_LINK_UP && link->voice.broken
-        && link->deadline_ns == SPOTNIK_NEVER)
+    if (link->state == SPOTNIK_LINK_UP && link->voice.broken && link->deadline_ns == SPOTNIK_NEVER)
         link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), LAST_WORDS_NS);
     else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);

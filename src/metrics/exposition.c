@@ -193,7 +193,7 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
     uint32_t connections = 0;
 
     for (uint32_t i = 0; i < of->lane_count; i++) {
-        connections += of->lane[i].carrying;
+        connections += of->lane[i].connections;
         if (of->lane[i].round_trip_ns > slowest_ns)
             slowest_ns = of->lane[i].round_trip_ns;
     }

@@ -63,12 +63,9 @@ static void add_pace(struct spotnik_text *text, const struct spotnik_pace *pace)
 
 static void add_lane(struct spotnik_text *text, const struct spotnik_lane_status *lane)
 {
-    add(text,
-        "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32
-        ",\"carrying\":%" PRIu32,
-        lane->peer.high, lane->peer.low, lane->connections, lane->carrying);
-    add(text, ",\"bytes_per_s\":%" PRIu64 ",\"round_trip_us\":%" PRIu64 ",\"congestion\":",
-        lane->bytes_per_s, lane->round_trip_ns / 1000);
+    add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32,
+        lane->peer.high, lane->peer.low, lane->connections);
+    add(text, ",\"round_trip_us\":%" PRIu64 ",\"congestion\":", lane->round_trip_ns / 1000);
     add_string(text, lane->congestion);
     add(text, "}");
 }

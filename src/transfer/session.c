@@ -14,7 +14,6 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "base/wake.h"
-#include "carry/shape.h"
 #include "transfer/donor_inside.h"
 #include "transfer/standing.h"
 
@@ -63,7 +62,6 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, piece);
     spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->data + offset, size));
-    spotnik_shape_wait(sizeof head + size);
     return spotnik_packet_send(session->fd, SPOTNIK_PACKET_PIECE, head, sizeof head,
                                snapshot->data + offset, size);
 }
@@ -78,7 +76,6 @@ static int on_extra(struct spotnik_session *session)
         return sorry(session, "no snapshot to take from");
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->extra, snapshot->extra_bytes));
-    spotnik_shape_wait(sizeof head + snapshot->extra_bytes);
     return spotnik_packet_send(session->fd, SPOTNIK_PACKET_EXTRA, head, sizeof head,
                                snapshot->extra, snapshot->extra_bytes);
 }
@@ -225,7 +222,6 @@ static int send_bucket(struct spotnik_session *session, const struct spotnik_log
 
         result.hash = spotnik_hash_bytes(bucket->data + offset, size);
         spotnik_result_write(&result, head);
-        spotnik_shape_wait(sizeof head + size);
         int rc = spotnik_packet_send(session->fd, SPOTNIK_PACKET_RESULT, head, sizeof head,
                                      bucket->data + offset, size);
         if (rc)

@@ -26,8 +26,8 @@ enum { BEFORE = 20, FURTHER = 50, STEPS = 1 << 20, LIMIT_S = 60, COUNT = 20000, 
 enum { MEMBERS = 3, SKIPPED = 77 };
 
 static struct shared {
-    uint64_t closed_at; /* the last step before */
-    uint32_t over;      /* atomic: the process that closed has ended */
+    uint64_t closed_at;              /* the last step before */
+    uint32_t over;                   /* atomic: the process that closed has ended */
     uint64_t digest[MEMBERS][STEPS]; /* after each step, of each of them; 0: not committed */
 } *shared;
 

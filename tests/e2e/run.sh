@@ -168,8 +168,6 @@ status_is 75 $? "run that switches and was asked"
 grep -q "spotnik: step [0-9]*: asynchronous from here on: it is the other one's turn" "$dir/err" ||
     fail "the log does not tell of switches: $(cat "$dir/err")"
 "$spotnik" run -q -n 1 --sync auto:sometimes -- "$worker" -s 5 >"$dir/out" 2>"$dir/err" && fail "a policy that does not exist"
-"$spotnik" run -q -n 1 --shape fast -- "$worker" -s 5 >"$dir/out" 2>"$dir/err"
-status_is 2 $? "run with a speed that is none"
 echo "strategies: switches are in the log and in the status"
 
 # 5. A trace: adds and removes at their instants; lines that are no trace are named.

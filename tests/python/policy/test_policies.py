@@ -3,12 +3,13 @@
 
 Claims, of every run: whatever step members commit, they ran the same strategy in it and agree on the same bits; after
 the way back to S-SGD the models themselves are the same bits; the log and `spotnik status` name the reason. The cluster
-is made: stragglers by the pace of a stand-in for compute, slow links by SPOTNIK_SHAPE between two runs that take
-themselves for two hosts.
+is made: stragglers by the pace of a stand-in for compute, slow links by connections that the kernel paces (paced.c) between
+two runs that take themselves for two hosts.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from typing import Any
 
@@ -125,7 +126,8 @@ def test_throughput(job: Job, killed: bool) -> None:
 
     With kills: a worker of the first host is revoked, and replaced, in the steps after each switch.
     """
-    slow = {"SPOTNIK_TRANSPORT": "auto", "SPOTNIK_SHAPE": "32mbit"}  # one model in five computes
+    # one model in five computes
+    slow = {"LD_PRELOAD": os.environ["SPOTNIK_PACED"], "PACED_BYTES": "4000000", "SPOTNIK_LANES": "1"}
     settings = {"count": 200_000, "average_period": 8}
     options = ["--sync", "auto:throughput", *(["--respawn"] if killed else [])]
     expected = []

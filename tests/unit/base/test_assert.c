@@ -84,7 +84,8 @@ static void a_descriptor_that_was_closed_ends_the_process(void **state)
     char text[512];
 
     end_of_child(child_loses_a_descriptor, text, sizeof text);
-    assert_int_equal(strncmp(text, "spotnik: a descriptor of Spotnik was closed by this process", 59),
+    assert_int_equal(strncmp(text, "spotnik: a descriptor of Spotnik was closed by this process",
+                             59),
                      0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of two congestion controls, on model links: one that the usual control leaves idle now and
- * then, one that drops, one where both are the same, one that changes. */
+/* Which congestion controls the kernel lets us set: words of SPOTNIK_CONGESTION, and that what is
+ * named gets on the lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,167 +8,85 @@
 
 #include <cmocka.h>
 
-#include "base/time.h"
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../engine/cluster.h"
+#include "base/error.h"
 #include "carry/congestion.h"
+#include "carry/inside.h"
+#include "engine/inside.h"
 
-#define MBIT UINT64_C(125000)
-#define TICK_NS (50 * SPOTNIK_MS)
-
-/* Of a link of 1 Gbit/s, in thousandths; and milliseconds of each ten seconds in which
- * nothing goes. */
-struct link {
-    uint64_t usual, other;
-    uint64_t usual_idle_ms;
-    uint64_t noise, seed;
-};
-
-static uint64_t rate_of(struct link *link, bool other, uint64_t at_ns)
+static const char *used(int fd, char name[SPOTNIK_CONGESTION_NAME])
 {
-    uint64_t share = other ? link->other : link->usual;
-    if (!other && at_ns / SPOTNIK_MS % 10000 < link->usual_idle_ms)
-        return 0;
-    link->seed = link->seed * UINT64_C(6364136223846793005) + 1;
-    uint64_t swing = link->noise == 0 ? 0 : (link->seed >> 40) % (2 * link->noise + 1);
-    return 1000 * MBIT * (share - link->noise + swing) / 1000;
+    socklen_t size = SPOTNIK_CONGESTION_NAME - 1;
+    memset(name, 0, SPOTNIK_CONGESTION_NAME);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    return name;
 }
 
-/* Pressed for so long. Returns the time for which the other one was in use. */
-static uint64_t press(struct spotnik_congestion *congestion, struct link *link, uint64_t ns)
+static int tcp_socket(void)
 {
-    uint64_t other_ns = 0;
-    for (uint64_t at = 0; at < ns; at += TICK_NS) {
-        bool other = congestion->other;
-        other_ns += other ? TICK_NS : 0;
-        bool changed =
-            spotnik_congestion_pressed(congestion, rate_of(link, other, at) / (SPOTNIK_S / TICK_NS),
-                                       TICK_NS);
-        assert_int_equal(changed, congestion->other != other);
-    }
-    return other_ns;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+    assert_true(fd >= 0);
+    return fd;
 }
 
-static void test_pauses_of_the_usual_one_are_found(void **context)
+static void test_what_there_is_not_is_refused(void **context)
 {
-    struct link link = { .usual = 1000, .other = 1000, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
+    static const char *const bad[] = { "nosuchcontrol", "a name that is longer than any", " reno",
+                                       "auto" };
+    char name[SPOTNIK_CONGESTION_NAME];
     (void)context;
-    press(&congestion, &link, 30 * SPOTNIK_S);
-    assert_true(congestion.other);
-    assert_false(congestion.trying);
-    uint64_t other_ns = press(&congestion, &link, 900 * SPOTNIK_S);
-    assert_true(congestion.other);
-    assert_true(other_ns > 850 * SPOTNIK_S); /* the usual one is tried now and then */
-}
-
-static void test_what_is_much_worse_is_given_up_soon(void **context)
-{
-    struct link link = { .usual = 1000, .other = 800, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
-    (void)context;
-    uint64_t other_ns = press(&congestion, &link, 100 * SPOTNIK_S);
-    assert_false(congestion.other);
-    assert_true(other_ns > 0);
-    assert_true(other_ns <= 2 * SPOTNIK_S);
-}
-
-static void test_the_usual_one_stays_where_both_are_the_same(void **context)
-{
-    (void)context;
-    for (uint64_t seed = 1; seed <= 50; seed++) {
-        struct link link = { .usual = 1000, .other = 1000, .noise = 50, .seed = seed };
-        struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
-        press(&congestion, &link, 100 * SPOTNIK_S);
-        assert_false(congestion.other);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(spotnik_congestion_parse(bad[i], name), SPOTNIK_ERR_ARGUMENT);
+        assert_non_null(strstr(spotnik_last_error(), "SPOTNIK_CONGESTION"));
+        assert_non_null(strstr(spotnik_last_error(), "tcp_allowed_congestion_control"));
     }
 }
 
-/* All members pause at once, and none sees it. */
-static void test_of_equals_the_one_without_pauses_stays(void **context)
+static struct spotnik_engine *engine_new(const char *congestion)
 {
+    struct spotnik_engine_config config;
+    struct spotnik_engine *engine = NULL;
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(1);
+    config.congestion = congestion;
+    assert_int_equal(spotnik_engine_new(&config, &engine), 0);
+    return engine;
+}
+
+/* Without a name a connection keeps what it has. Reno needs no privilege, on any system. */
+static void test_a_name_holds_for_every_lane(void **context)
+{
+    static const char *const words[] = { NULL, "reno" };
+    char name[SPOTNIK_CONGESTION_NAME], before[SPOTNIK_CONGESTION_NAME];
     (void)context;
-    for (uint64_t seed = 1; seed <= 50; seed++) {
-        struct link link = { .usual = 1000, .other = 1000, .noise = 50, .seed = seed };
-        struct spotnik_congestion congestion = spotnik_congestion_make(false, true, false);
-        press(&congestion, &link, 30 * SPOTNIK_S);
-        assert_true(congestion.other);
-        assert_true(press(&congestion, &link, 900 * SPOTNIK_S) > 850 * SPOTNIK_S);
+    for (unsigned i = 0; i < 2; i++) {
+        struct spotnik_engine *engine = engine_new(words[i]);
+        spotnik_engine_lock(engine);
+        struct spotnik_lane *lane = &engine->carriage->lane[0];
+        lane->peer = engine->config.credentials.self;
+        lane->first.socket.fd = tcp_socket();
+        lane->first.up = true;
+        used(lane->first.socket.fd, before);
+        spotnik_widen_begin(engine->carriage, lane);
+        assert_string_equal(used(lane->first.socket.fd, name), i == 0 ? before : "reno");
+        close(lane->first.socket.fd);
+        lane->first.up = false;
+        spotnik_engine_unlock(engine);
+        spotnik_engine_free(engine, false);
     }
-}
-
-static void test_one_without_pauses_is_not_kept_where_it_is_worse(void **context)
-{
-    struct link link = { .usual = 1000, .other = 970 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, true, false);
-    (void)context;
-    press(&congestion, &link, 60 * SPOTNIK_S);
-    assert_false(congestion.other);
-}
-
-static void test_tries_become_rare(void **context)
-{
-    struct link link = { .usual = 1000, .other = 1000 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
-    (void)context;
-    uint64_t other_ns = press(&congestion, &link, 10000 * SPOTNIK_S);
-    assert_true(other_ns < 100 * SPOTNIK_S);
-}
-
-/* The line begins to drop: the usual one is back within a minute. */
-static void test_a_line_that_changes_gets_the_usual_one_again(void **context)
-{
-    struct link link = { .usual = 1000, .other = 1000, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
-    (void)context;
-    press(&congestion, &link, 50 * SPOTNIK_S);
-    assert_true(congestion.other);
-    link.other = 300;
-    press(&congestion, &link, 60 * SPOTNIK_S);
-    assert_false(congestion.other);
-}
-
-/* A lane that becomes wider is no better for it because of its congestion control. */
-static void test_another_width_is_measured_from_the_start(void **context)
-{
-    struct link link = { .usual = 250, .other = 250 }, wider = { .usual = 1000, .other = 1000 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
-    (void)context;
-    press(&congestion, &link, 11 * SPOTNIK_S);
-    spotnik_congestion_anew(&congestion);
-    press(&congestion, &wider, 60 * SPOTNIK_S);
-    assert_false(congestion.other);
-}
-
-static void test_nothing_is_tried_where_it_is_fixed(void **context)
-{
-    struct link link = { .usual = 100, .other = 1000 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(true, false, false);
-    (void)context;
-    assert_int_equal(press(&congestion, &link, 1000 * SPOTNIK_S), 0);
-}
-
-static void test_what_was_better_elsewhere_comes_first(void **context)
-{
-    struct link link = { .usual = 1000, .other = 1000, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, true);
-    (void)context;
-    assert_true(congestion.other);
-    press(&congestion, &link, 60 * SPOTNIK_S);
-    assert_true(congestion.other);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pauses_of_the_usual_one_are_found),
-        cmocka_unit_test(test_what_is_much_worse_is_given_up_soon),
-        cmocka_unit_test(test_the_usual_one_stays_where_both_are_the_same),
-        cmocka_unit_test(test_of_equals_the_one_without_pauses_stays),
-        cmocka_unit_test(test_one_without_pauses_is_not_kept_where_it_is_worse),
-        cmocka_unit_test(test_tries_become_rare),
-        cmocka_unit_test(test_a_line_that_changes_gets_the_usual_one_again),
-        cmocka_unit_test(test_another_width_is_measured_from_the_start),
-        cmocka_unit_test(test_nothing_is_tried_where_it_is_fixed),
-        cmocka_unit_test(test_what_was_better_elsewhere_comes_first),
+        cmocka_unit_test(test_what_there_is_not_is_refused),
+        cmocka_unit_test(test_a_name_holds_for_every_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void *worker_main(void *context)
     return NULL;
 }
 
-static void start(struct worker *worker, const char *lanes)
+static void start(struct worker *worker, const char *lanes, bool apart)
 {
     struct spotnik_engine_config config;
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -75,6 +75,7 @@ static void start(struct worker *worker, const char *lanes)
         config.transport = "tcp";
         config.lanes = lanes;
         config.credentials.self.id = cluster_id(10 - i);
+        config.credentials.self.host = apart ? i + 1 : 1;
         assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
         worker[i].index = i;
     }
@@ -109,26 +110,39 @@ static uint32_t widest(struct spotnik_engine *engine)
     struct spotnik_lane_status lane[SPOTNIK_LANES];
     uint32_t count = spotnik_engine_lanes(engine, lane, SPOTNIK_LANES), most = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (lane[i].carrying > most)
-            most = lane[i].carrying;
+        if (lane[i].connections > most)
+            most = lane[i].connections;
     return most;
 }
 
-static void test_sums_are_right_over_eight(void **context)
+static void sums_are_right_over(const char *lanes, bool apart, uint32_t width)
 {
     struct worker worker[MEMBERS] = { { .index = 0 } };
-    (void)context;
-    start(worker, "8");
+    start(worker, lanes, apart);
     run(worker);
     uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
     for (unsigned i = 0; i < MEMBERS; i++)
-        while (widest(worker[i].engine) < 8) {
+        while (widest(worker[i].engine) < width) {
             assert_true(spotnik_clock_ns() < until_ns);
             sched_yield();
         }
     run(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
+        assert_int_equal(widest(worker[i].engine), width);
+    for (unsigned i = 0; i < MEMBERS; i++)
         spotnik_engine_free(worker[i].engine, true);
+}
+
+static void test_as_many_as_are_asked_for(void **context)
+{
+    (void)context;
+    sums_are_right_over("8", false, 8);
+}
+
+static void test_four_between_hosts(void **context)
+{
+    (void)context;
+    sums_are_right_over(NULL, true, 4);
 }
 
 /* Nobody has committed anything: that the other side reads is known from what it has taken. */
@@ -137,7 +151,7 @@ static void test_a_long_first_step_is_enough(void **context)
     struct worker worker[MEMBERS] = { { .index = 0 } };
     float *data[MEMBERS];
     (void)context;
-    start(worker, "4");
+    start(worker, "4", false);
     for (unsigned i = 0; i < MEMBERS; i++) {
         spotnik_step step;
         data[i] = calloc(LONG_COUNT, sizeof(float));
@@ -159,11 +173,11 @@ static void test_a_long_first_step_is_enough(void **context)
     }
 }
 
-static void test_loopback_is_left_alone(void **context)
+static void test_one_does_on_one_host(void **context)
 {
     struct worker worker[MEMBERS] = { { .index = 0 } };
     (void)context;
-    start(worker, "auto");
+    start(worker, NULL, false);
     run(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
         assert_int_equal(widest(worker[i].engine), 1);
@@ -173,7 +187,7 @@ static void test_loopback_is_left_alone(void **context)
 
 static void test_other_words_are_refused(void **context)
 {
-    static const char *const bad[] = { "0", "9", "10", "4x", "x", "-1", "auto " };
+    static const char *const bad[] = { "0", "9", "10", "4x", "x", "-1", "auto" };
     struct spotnik_engine_config config;
     struct spotnik_engine *engine;
     (void)context;
@@ -382,9 +396,10 @@ static void test_only_what_stands_can_be_widened(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums_are_right_over_eight),
+        cmocka_unit_test(test_as_many_as_are_asked_for),
+        cmocka_unit_test(test_four_between_hosts),
         cmocka_unit_test(test_a_long_first_step_is_enough),
-        cmocka_unit_test(test_loopback_is_left_alone),
+        cmocka_unit_test(test_one_does_on_one_host),
         cmocka_unit_test(test_other_words_are_refused),
         cmocka_unit_test(test_a_frame_before_its_turn_is_kept),
         cmocka_unit_test(test_a_gap_ends_with_the_epoch),

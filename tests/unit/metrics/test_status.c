@@ -44,8 +44,6 @@ static size_t write_text(char *text, size_t size)
 
     static const struct spotnik_lane_status lane = { .peer = { .high = 1, .low = 2 },
                                                      .connections = 3,
-                                                     .carrying = 2,
-                                                     .bytes_per_s = 125000000,
                                                      .round_trip_ns = 10000000,
                                                      .congestion = "cubic" };
 
@@ -92,8 +90,6 @@ static void test_is_json(void **state)
     assert_string_equal(json_string_value(json_object_get(lane, "member")),
                         "00000000000000010000000000000002");
     assert_int_equal(json_integer_value(json_object_get(lane, "connections")), 3);
-    assert_int_equal(json_integer_value(json_object_get(lane, "carrying")), 2);
-    assert_int_equal(json_integer_value(json_object_get(lane, "bytes_per_s")), 125000000);
     assert_int_equal(json_integer_value(json_object_get(lane, "round_trip_us")), 10000);
     assert_string_equal(json_string_value(json_object_get(lane, "congestion")), "cubic");
     assert_int_equal(json_array_size(recoveries), 2);

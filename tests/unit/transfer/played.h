@@ -80,11 +80,6 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
     return MEMBERS;
 }
 
-void spotnik_shape_wait(size_t bytes)
-{
-    (void)bytes; /* no slow link here */
-}
-
 void spotnik_engine_wake(struct spotnik_engine *engine)
 {
     (void)engine;

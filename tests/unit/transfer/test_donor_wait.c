@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/time.h"
-#include "carry/shape.h"
 #include "transfer/donor_inside.h"
 #include "transfer/thread.h"
 
@@ -51,11 +50,6 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
     (void)engine, (void)ret, (void)max;
     *ret_epoch = 1;
     return 0;
-}
-
-void spotnik_shape_wait(size_t bytes)
-{
-    (void)bytes; /* no slow link here */
 }
 
 void spotnik_engine_wake(struct spotnik_engine *engine)

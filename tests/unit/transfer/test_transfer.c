@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/hash.h"
-#include "carry/shape.h"
 #include "spotnik/spotnik.h"
 #include "transfer/donor.h"
 #include "transfer/joiner.h"
