@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamic batching and gradient noise in running jobs: three workers of the character model at emulated speeds.
 
-Speeds are emulated (`spotnik run --throttle`): a worker computes its samples and then waits until they have taken as long as they
+Speeds are emulated (`bench/throttle.c`): a worker computes its samples and then waits until they have taken as long as they
 would on so many cores (CORE_MS a sample and core, give or take JITTER). In the part `duty` times follow the processor time that the samples really take,
 so that they are as noisy as the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do
 the same but for the shares.
@@ -65,8 +65,9 @@ def throttle(speeds, paced):
 def shares(build, name, speeds, paced=True):
     result = {}
     for way, band in WAYS:
-        workers = run(build, ["-n", "3", "--batching", "dynamic", "--throttle", throttle(speeds, paced)],
-                      {"SPOTNIK_BATCH_DEAD_BAND": str(band)}, STEPS, BATCH)
+        slow = {"LD_PRELOAD": f"{build}/bench/throttle.so", "BENCH_THROTTLE": throttle(speeds, paced)}
+        workers = run(build, ["-n", "3", "--batching", "dynamic"],
+                      {"SPOTNIK_BATCH_DEAD_BAND": str(band), **slow}, STEPS, BATCH)
         one = workers[0]
         result[f"{name} {way}"] = {
             "t_s": [(one[s]["t_ns"] - one[1]["t_ns"]) / 1e9 for s in range(1, STEPS + 1)],
@@ -237,8 +238,8 @@ def page(data):
     lines = ["# Dynamic batching and gradient noise: runs", "",
              "Three workers of the character model (`examples/charlm`) on one machine of two cores, at emulated speeds; made by",
              "`bench/batching.py`. Workers compute their samples, and wait until these have taken as long as they would on so many cores,",
-             f"at {CORE_MS} ms a sample and core, give or take {JITTER} % of a step by lot (`--throttle 2:17:20@125us~{JITTER}%`); in the row *processor time*, as long as the processor time they",
-             "took makes it (`--throttle 2:17:20`): there times are as noisy as the machine.",
+             f"at {CORE_MS} ms a sample and core, give or take {JITTER} % of a step by lot (`bench/throttle.c`, 2:17:20@125us~{JITTER}%); in the row *processor time*, as long as the processor time they",
+             "took makes it (2:17:20): there times are as noisy as the machine.",
              f"Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
     if "shares" in data:
         lines += [*shares_table(data["shares"]), "",

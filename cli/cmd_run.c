@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "api/key.h"
-#include "api/throttle.h"
 #include "base/time.h"
 #include "commands.h"
 #include "options.h"
@@ -66,11 +65,6 @@ static const char help[] =
     "                          auto[:throughput|:fastest|:waiting|:schedule=PART][:A/B]\n"
     "      --batching HOW      even; dynamic: shares of a step follow the workers' speed           "
     "       [even]\n"
-    "      --throttle SPEEDS   relative speeds of workers, 9:12:18, by a duty cycle on their "
-    "processor time; or 0.25:\n"
-    "                          all at a quarter. With @30us the fastest takes that long for a "
-    "sample; with\n"
-    "                          @30us~2%, give or take 2 percent. For tests and demonstrations\n"
     "      --notice SOURCE     source of warnings that this machine is taken away: auto, off, aws, "
     "gcp, azure,\n"
     "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice      "
@@ -130,7 +124,6 @@ enum {
     OPTION_TRANSPORT,
     OPTION_SYNC,
     OPTION_BATCHING,
-    OPTION_THROTTLE,
     OPTION_NOTICE,
     OPTION_ON_NOTICE,
     OPTION_NOTICE_PATIENCE,
@@ -157,7 +150,6 @@ static const struct option names[] = {
     { "transport", required_argument, NULL, OPTION_TRANSPORT },
     { "sync", required_argument, NULL, OPTION_SYNC },
     { "batching", required_argument, NULL, OPTION_BATCHING },
-    { "throttle", required_argument, NULL, OPTION_THROTTLE },
     { "http", required_argument, NULL, OPTION_HTTP },
     { "json", no_argument, NULL, OPTION_JSON },
     { "notice", required_argument, NULL, OPTION_NOTICE },
@@ -189,13 +181,6 @@ static bool is_transport(const char *value)
 static bool is_batching(const char *value)
 {
     return strcmp(value, "even") == 0 || strcmp(value, "dynamic") == 0;
-}
-
-static bool is_throttle(const char *value)
-{
-    struct spotnik_throttle throttle;
-
-    return spotnik_throttle_parse(value, 0, 1, &throttle);
 }
 
 /* "off" forgets what was named before. */
@@ -273,8 +258,6 @@ static bool take_option(struct request *ret, int option, const char *value)
         return true;
     case OPTION_NOTICE_PATIENCE:
         return option_duration(value, &ret->run.notice.patience_ns);
-    case OPTION_THROTTLE:
-        return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
     case OPTION_HTTP:
         return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
     case OPTION_OUTPUT:

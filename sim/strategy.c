@@ -52,15 +52,23 @@ void spotnik_sim_strategy_input(const struct sim_world *world, struct sim_proces
                sizeof process->app.strategy.own);
 }
 
+static enum spotnik_sync_mode turns(void *context, const struct spotnik_sync_metrics *metrics,
+                                    enum spotnik_sync_mode mode, double *memory)
+{
+    (void)context;
+    (void)metrics;
+    (void)memory;
+    return mode == SPOTNIK_SYNC_SYNCHRONOUS ? SPOTNIK_SYNC_ASYNCHRONOUS : SPOTNIK_SYNC_SYNCHRONOUS;
+}
+
 /* A third of the seeds switch as often as can be, the others for reasons that come and go. */
 static struct spotnik_sync_rules rules_of(const struct sim_world *world)
 {
     uint64_t kind = world->options.seed % 3;
 
     return (struct spotnik_sync_rules){
-        .rule = kind == 0   ? SPOTNIK_SYNC_RULE_TURNS
-                : kind == 1 ? SPOTNIK_SYNC_RULE_THROUGHPUT
-                            : SPOTNIK_SYNC_RULE_WAITING,
+        .rule = kind == 1 ? SPOTNIK_SYNC_RULE_THROUGHPUT : SPOTNIK_SYNC_RULE_WAITING,
+        .own = kind == 0 ? turns : NULL,
         .limits = { .low = 0.4, .high = 0.5, .patience = 1 },
         .window = 1 + (uint32_t)(world->options.seed / 3 % 2),
     };

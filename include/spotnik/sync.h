@@ -150,7 +150,6 @@ SPOTNIK_API double spotnik_sync_told(const spotnik_sync *sync, uint32_t index);
  *     slowest, back below LOW (0.15)
  *     schedule=PART            synchronous for the first PART of the work (steps_max steps), then
  *                              asynchronous
- *     turns                    to and fro once a window: for tests
  * A switch needs three windows of 8 steps in a row, except by schedule. While members run
  * asynchronously, the steps that average all models (average_period) measure the throughput. */
 

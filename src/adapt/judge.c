@@ -147,8 +147,6 @@ static enum spotnik_sync_mode ask(struct spotnik_sync_judge *judge,
         wanted = spotnik_sync_policy_waiting(&policy, &rules->limits, &metrics);
     if (rules->rule == SPOTNIK_SYNC_RULE_SCHEDULE)
         wanted = spotnik_sync_policy_schedule(&policy, rules->part, &metrics);
-    if (rules->rule == SPOTNIK_SYNC_RULE_TURNS)
-        wanted = spotnik_sync_policy_turns(&policy);
     judge->reason = policy.reason;
     judge->value = policy.value;
     judge->limit = policy.limit;

@@ -30,7 +30,6 @@ enum spotnik_sync_rule {
     SPOTNIK_SYNC_RULE_THROUGHPUT,
     SPOTNIK_SYNC_RULE_WAITING,
     SPOTNIK_SYNC_RULE_SCHEDULE,
-    SPOTNIK_SYNC_RULE_TURNS, /* for tests: to and fro, once a window */
 };
 
 struct spotnik_sync_rules {

@@ -82,15 +82,6 @@ enum spotnik_sync_mode spotnik_sync_policy_schedule(struct spotnik_sync_policy *
                                    SPOTNIK_SYNC_REASON_WORK_DONE, done, part });
 }
 
-enum spotnik_sync_mode spotnik_sync_policy_turns(struct spotnik_sync_policy *policy)
-{
-    change(policy,
-           policy->mode == SPOTNIK_SYNC_SYNCHRONOUS ? SPOTNIK_SYNC_ASYNCHRONOUS
-                                                    : SPOTNIK_SYNC_SYNCHRONOUS,
-           SPOTNIK_SYNC_REASON_TURN, 0, 0);
-    return policy->mode;
-}
-
 const char *spotnik_sync_reason_text(enum spotnik_sync_reason reason)
 {
     switch (reason) {
@@ -106,8 +97,6 @@ const char *spotnik_sync_reason_text(enum spotnik_sync_reason reason)
         return "the part of a step spent waiting for stragglers is below the limit again";
     case SPOTNIK_SYNC_REASON_WORK_DONE:
         return "the synchronous part of the work is done";
-    case SPOTNIK_SYNC_REASON_TURN:
-        return "it is the other one's turn";
     case SPOTNIK_SYNC_REASON_OWN:
         return "the policy of the program asked for it";
     }

@@ -30,7 +30,6 @@ enum spotnik_sync_reason {
     SPOTNIK_SYNC_REASON_WAITING,   /* too much time would be spent waiting for stragglers */
     SPOTNIK_SYNC_REASON_EVEN,      /* stragglers are gone */
     SPOTNIK_SYNC_REASON_WORK_DONE, /* the synchronous part of the work is done */
-    SPOTNIK_SYNC_REASON_TURN,      /* it is the other one's turn */
     SPOTNIK_SYNC_REASON_OWN,       /* the policy of the program has asked for it */
 };
 
@@ -69,9 +68,6 @@ enum spotnik_sync_mode spotnik_sync_policy_waiting(struct spotnik_sync_policy *p
  * as in the paper. Their parts: 5 %, 12.5 %, 50 %. */
 enum spotnik_sync_mode spotnik_sync_policy_schedule(struct spotnik_sync_policy *policy, double part,
                                                     const struct spotnik_sync_metrics *metrics);
-
-/* For tests of switching: the other mode, each time it is asked. */
-enum spotnik_sync_mode spotnik_sync_policy_turns(struct spotnik_sync_policy *policy);
 
 /* For logs: "throughput per member fell to", to be followed by value and limit. Static storage. */
 const char *spotnik_sync_reason_text(enum spotnik_sync_reason reason);

@@ -118,10 +118,8 @@ static struct spotnik_job *job_new(const spotnik_config *config)
 /* What the environment and the settings say, before anybody hears of us. */
 static int parts_open(struct spotnik_job *job)
 {
-    int rc = spotnik_throttle_open(&job->throttle);
+    int rc = spotnik_job_price(job);
 
-    if (!rc)
-        rc = spotnik_job_price(job);
     if (!rc)
         rc = spotnik_batching_open(job);
     return rc ? rc : spotnik_noise_open(job);

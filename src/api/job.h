@@ -15,7 +15,6 @@
 #include "api/batching.h"
 #include "api/collective.h"
 #include "api/noise.h"
-#include "api/throttle.h"
 #include "api/watch.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
@@ -103,7 +102,6 @@ struct spotnik_job {
     struct spotnik_rate rate;
     spotnik_batch_info batch_info; /* under rate.lock */
     struct spotnik_pace pace;
-    struct spotnik_throttle throttle;
     void (*refresh)(void *context); /* the program's, of spotnik_state_refresh_set() */
     void *refresh_context;
     uint64_t state_loads;      /* how often the registered state was replaced from outside */

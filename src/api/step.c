@@ -83,7 +83,6 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     job->shown.replay = ret_step->replay;
     spotnik_job_show(job);
     spotnik_noise_begin(job);
-    spotnik_throttle_begin(&job->throttle, job->config.samples ? ret_step->sample_count : 1);
     spotnik_job_turn(job, SPOTNIK_PACE_COMPUTE);
     return 0;
 }
@@ -146,7 +145,6 @@ int spotnik_step_commit(spotnik_job *job)
         return rc;
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
-    spotnik_throttle_end(&job->throttle);
     spotnik_job_turn(job, SPOTNIK_PACE_COMMIT);
     spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
     rc = spotnik_collectives_seal(job, job->collectives);

@@ -98,12 +98,6 @@ static bool waiting_take(struct spotnik_sync_rules *rules, const char *text)
     return count == 0 || (count > 0 && limits_take(rules, part[0], part[1], false));
 }
 
-static bool turns_take(struct spotnik_sync_rules *rules, const char *text)
-{
-    rules->rule = SPOTNIK_SYNC_RULE_TURNS;
-    return *text == 0;
-}
-
 static bool schedule_take(struct spotnik_sync_rules *rules, const char *text)
 {
     double part[2];
@@ -151,8 +145,7 @@ static bool rule_take(struct spotnik_sync_rules *rules, const char *token)
     } known[] = { { "throughput", throughput_take },
                   { "fastest", fastest_take },
                   { "waiting", waiting_take },
-                  { "schedule", schedule_take },
-                  { "turns", turns_take } };
+                  { "schedule", schedule_take } };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         size_t length = strlen(known[i].name);

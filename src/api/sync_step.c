@@ -209,7 +209,6 @@ static void weigh(struct spotnik_sync *sync, float *gradient)
 
 static void start(struct spotnik_sync *sync, float *gradient)
 {
-    spotnik_throttle_end(&sync->job->throttle);
     spotnik_job_turn(sync->job, SPOTNIK_PACE_COMMIT); /* what follows is waiting, not computing */
     weigh(sync, gradient);
     sync->replica.gradient = gradient;

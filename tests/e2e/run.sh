@@ -157,15 +157,15 @@ echo "status: checkpoints that fail, and work again"
 # A job that changes its strategy says when and why, in the log and when asked.
 mkdir "$dir/switching"
 touch "$dir/switching/fresh"
-begin "$spotnik" run -n 2 --sync auto:turns:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
+begin env WORKER_TURNS=1 "$spotnik" run -n 2 --sync auto:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
 wait_for 'commit 50 '
 "$spotnik" status --peers "file:$dir/switching" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status of a job that switches"
-grep -q '^strategy .* by auto:turns:ssgd/localsgd, [1-9][0-9]* switches; since step' "$dir/status" ||
+grep -q '^strategy .* by auto:ssgd/localsgd, [1-9][0-9]* switches; since step' "$dir/status" ||
     fail "status does not name the strategy: $(cat "$dir/status")"
 kill -TERM $run
 wait $run
 status_is 75 $? "run that switches and was asked"
-grep -q "spotnik: step [0-9]*: asynchronous from here on: it is the other one's turn" "$dir/err" ||
+grep -q "spotnik: step [0-9]*: asynchronous from here on: the policy of the program asked for it" "$dir/err" ||
     fail "the log does not tell of switches: $(cat "$dir/err")"
 "$spotnik" run -q -n 1 --sync auto:sometimes -- "$worker" -s 5 >"$dir/out" 2>"$dir/err" && fail "a policy that does not exist"
 echo "strategies: switches are in the log and in the status"

@@ -384,6 +384,21 @@ static void hold(const char *until)
         rest_ns(1000000); /* between two looks; nothing rests on it */
 }
 
+/* The other mode once a window: for tests of switching. */
+static int turns(void *context, const spotnik_sync_numbers *numbers)
+{
+    (void)context;
+    return !numbers->asynchronous;
+}
+
+static int sync_open(struct worker *worker)
+{
+    int rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL,
+                               &worker->sync);
+
+    return !rc && getenv("WORKER_TURNS") ? spotnik_sync_policy_set(worker->sync, turns, NULL) : rc;
+}
+
 static int enrol(struct worker *worker)
 {
     spotnik_config config;
@@ -413,8 +428,7 @@ static int enrol(struct worker *worker)
             return SPOTNIK_ERR_MEMORY;
     }
     if (getenv("SPOTNIK_SYNC"))
-        rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL,
-                               &worker->sync);
+        rc = sync_open(worker);
     else
         rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
     if (!rc && getenv("WORKER_ALL_KINDS")) {

@@ -269,9 +269,11 @@ def follow_speed(steps: int) -> None:
 
     sync = spotnik.Sync(job, w, descend)
     first = share = 0
+    sample_s = 0.0003 if os.environ["SPOTNIK_SLOT"] == "0" else 0.00005
     for step in job:
         share = step.sample_count
         first = first or share
+        time.sleep(share * sample_s)
         sync.step(w.copy())
         if step.number >= steps:
             break

@@ -102,7 +102,7 @@ def digests(job: Cluster) -> dict[int, int]:
     return told
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, "halfway", "auto:turns"])
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "halfway", "auto:schedule=0.5"])
 def test_learns_while_members_are_killed(cluster: Make, strategy: str) -> None:
     """Three members, one killed every 60 steps and replaced."""
     job = cluster(minimum=2)
@@ -122,7 +122,7 @@ def test_learns_while_members_are_killed(cluster: Make, strategy: str) -> None:
     assert max(line["loss"] for line in ends) < 0.63, "0.69 is to know nothing"
 
 
-@pytest.mark.parametrize("strategy", ["lookahead", "auto:turns"])
+@pytest.mark.parametrize("strategy", ["lookahead", "auto:schedule=0.5"])
 def test_a_joiner_has_the_learning_rate_of_the_others(cluster: Make, strategy: str) -> None:
     """It changes in every step, so a copy that is a scheduler's tick older shows at once."""
     job, settings = cluster(minimum=2), {"sync": strategy, "decay_every": 1, "steps": 200, "awaits": 3}

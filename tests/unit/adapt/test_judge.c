@@ -209,19 +209,6 @@ static void a_policy_of_the_program(void **state)
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_OWN);
 }
 
-static void turns_are_taken(void **state)
-{
-    struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_TURNS);
-    struct spotnik_sync_judge judge;
-
-    (void)state;
-    spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
-    for (uint32_t i = 1; i <= 10; i++) {
-        assert_int_equal(runs(&judge, &rules, 0, true, SPOTNIK_SYNC_WINDOW), i % 2);
-        assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_TURN);
-    }
-}
-
 static void nobody_gave_anything(void **state)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
@@ -246,7 +233,6 @@ int main(void)
         cmocka_unit_test(copies_go_on_alike),
         cmocka_unit_test(a_policy_of_the_program),
         cmocka_unit_test(nobody_gave_anything),
-        cmocka_unit_test(turns_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
