@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "link/address.h"
 #include "peers/peers.h"
+#include "printable.h"
 
 #define TEXT_MAX (1 << 20)
 
@@ -72,6 +73,7 @@ json_t *question_ask(const struct spotnik_credentials *credentials,
     close(fd);
     json_t *answer = text ? json_loads(text, 0, &error) : NULL;
     free(text);
+    json_make_printable(answer);
     return answer;
 }
 
