@@ -47,6 +47,15 @@ static bool parse(const char *text, size_t size, uint8_t ret_key[SPOTNIK_KEY_BYT
     return true;
 }
 
+static bool is_zero(const uint8_t key[SPOTNIK_KEY_BYTES])
+{
+    uint8_t any = 0;
+
+    for (uint32_t i = 0; i < SPOTNIK_KEY_BYTES; i++)
+        any |= key[i];
+    return any == 0;
+}
+
 static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
 {
     struct stat facts;
@@ -58,6 +67,11 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "the key file %s can be read by others; run: chmod 600 %s",
                                     path, path);
+    if (facts.st_uid != geteuid() && facts.st_uid != 0)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "the key file %s belongs to user %u, who can exchange it; make "
+                                    "it your own with chown, or copy it",
+                                    path, (unsigned)facts.st_uid);
     ssize_t size = read(fd, text, sizeof text);
     if (size < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the key file %s: %m", path);
@@ -65,6 +79,11 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
         return spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
             "%s is no key file: 64 hex digits are expected; make one with: spotnik key FILE", path);
+    if (is_zero(ret_key))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "the key in %s is all zeros, which anybody can guess; make one "
+                                    "with: spotnik key FILE",
+                                    path);
     return 0;
 }
 

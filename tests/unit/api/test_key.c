@@ -87,6 +87,28 @@ static void test_refused(void **state)
     text[20] = 'g';
     put(text, 0600);
     assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
+    memset(text, '0', 64);
+    text[64] = '\0';
+    put(text, 0600);
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "all zeros"));
+    text[63] = '1';
+    put(text, 0600);
+    assert_int_equal(spotnik_key_read(path, key), 0);
+}
+
+/* Needs root, to give a file away. */
+static void test_of_another_user(void **state)
+{
+    uint8_t key[SPOTNIK_KEY_BYTES];
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(spotnik_key_create(path), 0);
+    assert_int_equal(chown(path, 12345, (gid_t)-1), 0);
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "belongs to user 12345"));
 }
 
 /* What is no file is refused at once: a FIFO has no writer, /dev/zero no end. */
@@ -108,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_make_and_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_of_another_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_file, setup, teardown),
     };
 
