@@ -10,6 +10,7 @@
 
 /* for the first commit after a recovery, before it is told without */
 #define PATIENCE_NS (5 * SPOTNIK_S)
+#define REFUSED_PAUSE_NS (60 * SPOTNIK_S)
 #define SAMPLE_FIRST_NS SPOTNIK_S
 #define SAMPLE_PAUSE_MAX_NS (30 * SPOTNIK_S)
 #define SAMPLE_OTHERS 10 /* members other than the first write this many times less */
@@ -300,10 +301,13 @@ static void compare_door(struct spotnik_watch *watch, const struct spotnik_watch
 {
     struct before *before = &watch->before;
 
-    if (of->refusals > before->refusals)
+    if (of->refusals > before->refusals && of->now_ns >= before->refused_ns) {
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_REFUSED, "",
-                          "turned a stranger away: %s", of->refusal);
-    before->refusals = of->refusals;
+                          "turned %" PRIu64 " strangers away; the last: %s",
+                          of->refusals - before->refusals, of->refusal);
+        before->refusals = of->refusals;
+        before->refused_ns = of->now_ns + REFUSED_PAUSE_NS;
+    }
     if (of->lineages_told > before->lineages_told)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_LINEAGE, "", "%s", of->lineage);
     before->lineages_told = of->lineages_told;

@@ -62,6 +62,7 @@ struct before {
     uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, stalled,
         parked_since_ns;
     uint64_t lost_ended, lost_silent, lost_told; /* troubles that are told */
+    uint64_t refused_ns;                         /* until then further strangers are only counted */
     bool parked, noticed;
     uint32_t switches, member_count;
     uint64_t members_epoch;

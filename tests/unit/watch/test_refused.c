@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strangers at the door: however many come, one line a minute, with their number. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "watch/inside.h"
+
+static struct spotnik_watched of;
+static struct spotnik_watch watch;
+
+static void look(uint64_t second, uint64_t refusals)
+{
+    of.now_ns = second * SPOTNIK_S;
+    /* of one member an event of the same millisecond is kept once */
+    snprintf(of.status.member, sizeof of.status.member, "%d", (int)second);
+    of.refusals = refusals;
+    snprintf(of.refusal, sizeof of.refusal, "10.0.0.%d has another key", (int)refusals);
+    spotnik_watch_compare(&watch, &of);
+}
+
+static const char *last_line(void)
+{
+    return watch.event[watch.event_count - 1].line;
+}
+
+static void one_line_a_minute(void **state)
+{
+    (void)state;
+    watch.file = -1;
+    watch.fresh = &of;
+    watch.before.has = true;
+    watch.next_sample_ns = UINT64_MAX;
+    pthread_mutex_init(&watch.lock, NULL);
+    pthread_mutex_init(&watch.log_lock, NULL);
+    look(1000, 0);
+    assert_int_equal(watch.event_count, 0);
+    look(1001, 1);
+    assert_int_equal(watch.event_count, 1);
+    assert_non_null(strstr(last_line(), "turned 1 strangers away; the last: 10.0.0.1 has"));
+    for (uint64_t i = 2; i < 60; i++)
+        look(1000 + i, 10 * i);
+    assert_int_equal(watch.event_count, 1);
+    look(1061, 600);
+    assert_int_equal(watch.event_count, 2);
+    assert_non_null(strstr(last_line(), "turned 599 strangers away; the last: 10.0.0.600 has"));
+    look(1200, 600);
+    assert_int_equal(watch.event_count, 2);
+    for (uint32_t i = 0; i < watch.event_count; i++)
+        free(watch.event[i].line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_line_a_minute),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
