@@ -125,9 +125,6 @@ bit calm = 0;        /* no further faults: progress is due */
 /* scratch, never part of the state */
 hidden byte v, k, s, t, e, x, y;
 hidden byte ok;
-#ifdef MUTE
-hidden byte mute;    /* the voter that the initiator would have sit out, chosen before the event; M: nobody */
-#endif
 
 /* ---- helpers -------------------------------------------------------------------------------------------------------- */
 
@@ -506,27 +503,6 @@ inline propose(t, i)
     token[t].best_step = s
 }
 
-/* src/core/path.c, path_spares(): a value that was accepted before stands; a voter whose neighbour does not reach it need not vote.
- * Here any voter may sit out, for no reason. */
-#ifdef MUTE
-#ifdef BUG_MUTE_ANY
-#define MAY_MUTE(t, i) (1)
-#else
-#define MAY_MUTE(t, i) (ALLOWED(token[t].voters & ~BIT(mute), token[t].goners, V(i), NAMED(token[t].voters & ~BIT(mute), V(i), epoch[i] + 1)))
-#endif
-inline spare(t, i)
-{
-    if
-    :: mute < M && mute != i && token[t].best != 0 && IN(token[t].voters, mute) && MAY_MUTE(t, i) ->
-        printf("%d does without the vote of %d\n", i, mute);
-        token[t].voters = token[t].voters & ~BIT(mute)
-    :: else -> skip
-    fi
-}
-#else
-#define spare(t, i) skip
-#endif
-
 /* RECONCILE has come round. */
 inline reconciled(t, i)
 {
@@ -548,7 +524,6 @@ inline reconciled(t, i)
         fi;
         clear(t)
     :: else ->
-        spare(t, i);
         if
         :: token[t].best == 0 -> propose(t, i)
         :: else -> skip                /* it may have been chosen: the same value again */
@@ -705,18 +680,12 @@ inline stream(d)
 #define EACH(p, i) THREE(p, i) :: p(i, 3) -> c = 3 :: p(i, 4) -> c = 4 :: p(i, 5) -> c = 5
 #endif
 
-#ifdef MUTE
-#define CHOOSE_MUTE if :: mute = M :: mute = 0 :: mute = 1 :: mute = 2 :: mute = (M > 3 -> 3 : M) fi
-#else
-#define CHOOSE_MUTE skip
-#endif
-
 proctype member(byte i)
 {
     byte c = 0;                        /* the choice made; 0 between events */
 end:
     do
-    :: atomic { if EACH_TOKEN(AT, i) fi; CHOOSE_MUTE; d_step { receive(c, i); c = 0 } }
+    :: atomic { if EACH_TOKEN(AT, i) fi; d_step { receive(c, i); c = 0 } }
     :: atomic { if EACH_TOKEN(STALE, i) fi; d_step { clear(c); c = 0 } }
     :: atomic { if EACH_TOKEN(EARLY, i) EACH(CAN_LEARN, i) fi; d_step { install(i); c = 0 } }
     :: atomic { if EACH(CAN_TAKE, i) fi; d_step { take(i, c); c = 0 } }

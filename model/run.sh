@@ -98,8 +98,6 @@ small()
     holds "4 members, 2|2, 1 decision"     "-DN=4 -DCRASHES=0 -DCUT=3 $one"
     holds "4 members, witness, 2|2, 1 decision" "-DN=4 -DCRASHES=0 -DCUT=3 -DWITNESS $one"
     holds "3 members, link breaks, GOODBYE" "-DN=3 -DCRASHES=1 -DDOWNS=1 $one -DFAREWELL -DNO_END"
-    holds "3 members, a voter sits out"    "-DMUTE -DN=3 -DCRASHES=2 -DHASTE=1 $one -DNO_END"
-    holds "4 members, a voter sits out"    "-DMUTE -DN=4 -DCRASHES=2 $one"
 }
 
 large()
@@ -139,7 +137,6 @@ bugs()
     finds "joiner fed unstable steps"      "-DBUG_STREAM_UNSTABLE -DN=3 -DJOIN=1 -DCRASHES=1 -DEPOCHS=5"
     finds "incomplete joiner goes on alone" "-DBUG_JOINER_ALONE -DN=2 -DJOIN=1 -DCRASHES=2 -DEPOCHS=5"
     finds "witness copied, not moved"      "-DBUG_WITNESS_COPIED -DWITNESS -DN=4 -DCRASHES=0 -DCUT=3 $one -DNO_END"
-    finds "a voter sits out without a quorum" "-DBUG_MUTE_ANY -DMUTE -DN=3 -DCRASHES=2 -DHASTE=1 -DCUT=1 $one -DNO_END"
     finds "quorum shrinks with the dead"   "-DRULE_SHRINKING -DN=4 -DCRASHES=2 -DMORTAL=5 -DCUT=9 -DBRIDGE=3 $one -DNO_END" -O2
 }
 

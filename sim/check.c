@@ -311,7 +311,6 @@ static void view_record(struct sim_world *world, struct fact_view *fact,
     fact->chain = view->chain;
     fact->size = view->size;
     fact->share_count = view->share_count;
-    fact->detour = view->detour;
     fact->first_ns = world->now_ns;
     fact->member = spotnik_sim_alloc(view->size * sizeof(uint32_t));
     fact->share = spotnik_sim_alloc(view->size * sizeof(uint32_t));

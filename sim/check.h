@@ -18,7 +18,6 @@
 
 struct fact_view {
     bool known;
-    bool detour; /* everything goes round its ring */
     uint64_t epoch, settled;
     uint64_t chain;     /* 0: not seen */
     uint64_t flat_from; /* the first step it reduces in shared memory; 0: none */

@@ -154,11 +154,11 @@ static uint64_t tree_reduce(const struct sim_bucket *bucket, unsigned char *out,
     return total;
 }
 
-static enum spotnik_schedule choose(const struct sim_world *world, const struct fact_view *view,
-                                    uint32_t size, const struct sim_bucket *bucket)
+static enum spotnik_schedule choose(const struct sim_world *world, uint32_t size,
+                                    const struct sim_bucket *bucket)
 {
     uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
-    return view->detour || bytes > world->options.limits.chunk_bytes
+    return bytes > world->options.limits.chunk_bytes
                ? SPOTNIK_SCHEDULE_RING
                : spotnik_choice_take(world->options.limits.choice, size, false, bytes);
 }
@@ -178,7 +178,7 @@ static void reduce_by_hosts(const struct sim_world *world, const struct fact_vie
             host[hosts] = host_contributes(world, view, bucket, from, rank, sums + hosts * bytes);
             hosts++;
         }
-    if (hosts > 2 && choose(world, view, hosts, bucket) != SPOTNIK_SCHEDULE_RING)
+    if (hosts > 2 && choose(world, hosts, bucket) != SPOTNIK_SCHEDULE_RING)
         tree_reduce(bucket, out, host, hosts, world->options.limits.fan, 0);
     else
         for (uint32_t segment = 0; segment < hosts; segment++)
@@ -193,7 +193,7 @@ static void reduce(const struct sim_world *world, const struct fact_view *view, 
                    const struct contribution *from)
 {
     bool in_memory = view->flat_from && step >= view->flat_from;
-    enum spotnik_schedule schedule = choose(world, view, view->size, bucket);
+    enum spotnik_schedule schedule = choose(world, view->size, bucket);
     bool treed = schedule == SPOTNIK_SCHEDULE_TREE
                  && (step > view->settled + 1 || hosts_of(world, view) == view->size);
     bool flat =

@@ -129,7 +129,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[320], refusal[256] = "", path[200] = "", lineage[400] = "";
+    char warning[320], refusal[256] = "", path[256] = "", lineage[400] = "";
     struct spotnik_presence presence;
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);

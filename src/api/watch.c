@@ -73,6 +73,7 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->lineages_told =
         spotnik_engine_lineage_told(job->engine, ret->lineage, sizeof ret->lineage);
     ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
+    spotnik_engine_path(job->engine, ret->path, sizeof ret->path);
     ret->steps_max = job->config.steps_max;
     ret->samples = job->config.samples;
     ret->batch = spotnik_job_batch(job, ret->status.size);

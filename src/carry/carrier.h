@@ -59,8 +59,7 @@ struct spotnik_lane_status {
 /* What has been carried, since this process began. */
 struct spotnik_carriage_counts {
     uint64_t bytes_sent, bytes_received;
-    uint64_t bytes_shared;  /* of buckets reduced in shared memory */
-    uint64_t paths_stalled; /* nothing arrived on a lane for longer than a silence */
+    uint64_t bytes_shared; /* of buckets reduced in shared memory */
 };
 
 /* ---- life: carriage.c ---- */
@@ -194,10 +193,5 @@ struct spotnik_carriage_counts spotnik_carriage_counts_get(const struct spotnik_
 /* Data connections, by member (widen.c). Returns their number, at most `max`. */
 uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage,
                                 struct spotnik_lane_status *ret, uint32_t max);
-/* The last fault of a path (lane_watch.c). Returns when it was found; 0: never. */
-uint64_t spotnik_carriage_path(const struct spotnik_carriage *carriage, char *text, size_t size);
-/* Note the broken paths that the core has found. */
-void spotnik_carriage_path_cut(struct spotnik_carriage *carriage,
-                               const struct spotnik_core_status *status);
 
 #endif

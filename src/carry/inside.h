@@ -139,9 +139,6 @@ struct spotnik_carriage {
     struct spotnik_recorder *recorder; /* NULL: none is kept */
     bool far; /* what we add to comes from another host: there is time to copy meanwhile */
     struct spotnik_carriage_counts counts;
-    char path[200];     /* what was found last on a lane, and */
-    uint64_t path_ns;   /* when; 0: nothing ever */
-    uint64_t cuts_told; /* broken paths that the core found, so far */
     struct spotnik_stream *streams;
     struct spotnik_lane lane[SPOTNIK_LANES];
     uint32_t lane_count;                      /* one past the last that was ever used */
@@ -159,7 +156,7 @@ struct spotnik_carriage {
         struct spotnik_owned *next;
         void *memory;
         size_t bytes;
-    } *owned; /* what the caller has from us */
+    } * owned; /* what the caller has from us */
 };
 
 /* lane.c */

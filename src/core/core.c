@@ -206,5 +206,4 @@ void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_st
     ret->parked = vote_is_parked(core);
     ret->rank = core->role == SPOTNIK_ROLE_MEMBER ? core->rank : SPOTNIK_NO_RANK;
     ret->size = core->view.size;
-    ret->detour = core->view.detour;
 }

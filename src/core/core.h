@@ -125,6 +125,12 @@ struct spotnik_divergence {
     uint64_t step;       /* the first step whose results differed */
 };
 
+/* `from` does not reach `to`, though both live. */
+struct spotnik_path {
+    struct spotnik_member from, to;
+    uint64_t seen_ns; /* when that was last so; 0: never */
+};
+
 struct spotnik_core_status {
     enum spotnik_role role;
     uint64_t epoch, committed, begun;
@@ -142,11 +148,8 @@ struct spotnik_core_status {
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
-    /* paths that broke, to members that live; one that breaks again while it is avoided does not
-     * count */
-    uint64_t cuts;
-    struct spotnik_member last_cut;
-    bool detour; /* the view goes round a broken path, between whomever it is */
+    uint64_t paths_broken; /* that this member knows of */
+    struct spotnik_path path;
     /* of the lost: those whose process or host is known to have ended; those that fell silent. The
      * rest: others have said so, without a reason */
     uint32_t last_ended, last_silent;

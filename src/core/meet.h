@@ -37,7 +37,6 @@ bool step_is_asked_for(const struct spotnik_core *core);
 void step_ask_no_more(struct spotnik_core *core);
 void step_forget_handed(struct spotnik_core *core);
 bool flat_streams_to(const struct spotnik_core *core, uint32_t rank);
-uint32_t flat_hosts(const struct spotnik_core *core);
 void flat_check(const struct spotnik_core *core);
 void flat_lanes_again(struct spotnik_core *core);
 

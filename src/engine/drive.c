@@ -94,7 +94,6 @@ static void view_installed(struct spotnik_engine *engine)
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
     losses_count(engine, &status);
-    spotnik_carriage_path_cut(engine->carriage, &status);
     engine->watch_due = true;
     if (engine->config.hooks.view_installed != NULL)
         engine->config.hooks.view_installed(engine->config.hooks.context);

@@ -19,7 +19,6 @@
 
 #define CORE_ALIGNMENT 64u
 /* what we find ourselves comes before the view that goes round it, by less than this */
-#define PATH_NEWS_NS (10 * SPOTNIK_S)
 
 static void *aligned_new(size_t bytes)
 {
@@ -422,8 +421,10 @@ void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troub
 {
     spotnik_engine_lock(engine);
     struct spotnik_carriage_counts counts = spotnik_carriage_counts_get(engine->carriage);
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
     *ret = engine->troubles;
-    ret->paths_stalled = counts.paths_stalled;
+    ret->paths_broken = status.paths_broken;
     ret->bytes_shared = counts.bytes_shared;
     ret->steps_stalled = spotnik_recorder_stalls(engine->recorder);
     spotnik_engine_unlock(engine);
@@ -438,22 +439,25 @@ uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane
     return count;
 }
 
-/* What we have found ourselves; or, where that is no news, that others have found something. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)
 {
+    char from[SPOTNIK_ADDRESS_TEXT], to[SPOTNIK_ADDRESS_TEXT];
     struct spotnik_core_status status;
+
+    *text = 0;
     spotnik_engine_lock(engine);
-    uint64_t found_ns = spotnik_carriage_path(engine->carriage, text, size);
     spotnik_core_status(engine->core, &status);
-    if (status.detour && spotnik_time_add(found_ns, PATH_NEWS_NS) < status.restarted_ns) {
-        snprintf(text, size,
-                 "others do not reach each other, though they live; the view goes "
-                 "round their path");
-        found_ns = status.restarted_ns;
-    }
-    uint64_t age_ns = found_ns == 0 ? 0 : spotnik_time_since(spotnik_clock_ns(), found_ns);
     spotnik_engine_unlock(engine);
-    return age_ns;
+    const struct spotnik_path *path = &status.path;
+    if (path->seen_ns == 0)
+        return 0;
+    snprintf(
+        text, size,
+        "nothing gets through from %s to %s, though both live; one of the two stays out of the "
+        "view until it does",
+        spotnik_address_format(from, path->from.address, path->from.port),
+        spotnik_address_format(to, path->to.address, path->to.port));
+    return spotnik_time_since(spotnik_clock_ns(), path->seen_ns);
 }
 
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye)

@@ -215,8 +215,8 @@ void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_me
  * 0 if none. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] The last fault of a path to another host, and the measure against it. Or: the view goes
- * round a path that others have found broken. "": none. Returns its age. */
+/* [any] The last broken path between two members that live, as far as this one knows. "": none.
+ * Returns for how long it was not seen broken. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
 
 /* [any] A joiner gives up: calls that wait in step_begin, step_commit or handover return
@@ -282,9 +282,8 @@ struct spotnik_troubles {
     /* members lost, by what was known of them (core.h) */
     uint64_t lost_ended, lost_silent, lost_told;
     uint64_t steps_stalled; /* that took longer than stall_ns */
-    /* nothing arrived on a lane for longer than a silence */
-    uint64_t paths_stalled;
-    uint64_t bytes_shared; /* of buckets reduced in shared memory */
+    uint64_t paths_broken;  /* between two members that live */
+    uint64_t bytes_shared;  /* of buckets reduced in shared memory */
 };
 
 /* [any] */

@@ -112,7 +112,6 @@ struct spotnik_link {
     struct spotnik_member peer;
     uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
     uint64_t beside_ns;   /* no call beside it before that */
-    uint64_t deaf_ns;     /* until then we do not listen */
 };
 
 struct spotnik_links {

@@ -284,13 +284,6 @@ bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id 
            && spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
-void spotnik_link_deafen(struct spotnik_links *links, struct spotnik_id peer, uint64_t until_ns)
-{
-    struct spotnik_link *link = spotnik_link_find(links, peer);
-    if (link != NULL)
-        link->deaf_ns = until_ns;
-}
-
 /* ---- in ---- */
 
 /* The first word of the caller: it has our answer. If both called at once and both were answered,
@@ -406,7 +399,7 @@ static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link
     uint64_t limit_ns = deaf_limit(links), now_ns = spotnik_clock_ns();
     return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
            && link->peer.host != links->credentials->self.host /* no cable between us */
-           && (now_ns < link->deaf_ns || !spotnik_voice_is_heard(&link->voice, now_ns, limit_ns));
+           && !spotnik_voice_is_heard(&link->voice, now_ns, limit_ns);
 }
 
 /* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its

@@ -111,9 +111,6 @@ void spotnik_link_hang_up(struct spotnik_links *links, const struct spotnik_memb
                           enum spotnik_goodbye reason);
 /* Say something that the kernel of the peer acknowledges. False: there is no link. */
 bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer);
-/* No data can reach the peer, and no view can go round that. So we act until then as if we did not
- * hear it, as we do with one that does not hear us: silence decides. */
-void spotnik_link_deafen(struct spotnik_links *links, struct spotnik_id peer, uint64_t until_ns);
 /* It has, or may do so yet: no question has waited for longer than the limit. */
 bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id peer,
                            uint64_t limit_ns);

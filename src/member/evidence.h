@@ -40,8 +40,7 @@ struct spotnik_report {
     uint8_t bare;
     uint64_t committed;
     uint32_t share, share_count; /* of the begun step, as it was begun; SPOTNIK_NO_SHARE: none */
-    /* bit r % 64: it does not reach some rank r of the view, of another host, though that one may
-     * be well */
+    /* bit r % 64: data from it do not reach some rank r of the view, of another host */
     uint64_t cut;
     /* bit r % 64: it does not share memory with some rank r of the view. All bits: nor can it with
      * anybody */

@@ -95,6 +95,7 @@ struct spotnik_message {
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     bool brief;                        /* say only what differs (brief.h) */
     struct spotnik_enter enter;        /* ENTER */
+    struct spotnik_id unmet;           /* ENTER: its sender does not reach it; none: let it in */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
     struct spotnik_mismatch mismatch;                            /* MISMATCH */

@@ -5,9 +5,9 @@
 #include "member/proposal.h"
 
 #include "base/assert.h"
-#include "member/detour.h"
 #include "member/founding.h"
 #include "member/lineage.h"
+#include "member/paths.h"
 
 uint64_t spotnik_proposal_settled(const struct spotnik_token *token)
 {
@@ -300,11 +300,10 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     SPOTNIK_ASSERT(token->ledger_step == ret->settled_step);
     spotnik_ledger_copy(&ret->ledger, &token->ledger);
     add_voters(ret, view, token);
+    spotnik_paths_leave_out(ret, view, token);
     keep_a_holder(ret, view, token);
     add_joiners(ret, token, members_max);
     arrange(ret, view, token);
-    spotnik_detour_arrange(ret, view, token);
-    ret->detour = spotnik_detour_is_needed(ret, view, token);
     share_out(ret, view, token);
     ret->flat = share_memory(ret, view, token);
     ret->chain = view->chain ? spotnik_chain_link(view->chain, ret) : 0;

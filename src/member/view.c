@@ -34,7 +34,6 @@ static void head_copy(struct spotnik_proposal *to, const struct spotnik_proposal
     to->ballot = from->ballot;
     to->share_count = from->share_count;
     to->flat = from->flat;
-    to->detour = from->detour;
     to->entry_count = from->entry_count;
     to->founding = from->founding;
     to->chain = from->chain;
@@ -126,7 +125,6 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
     view->epoch = proposal->epoch;
     view->settled_step = proposal->settled_step;
     view->share_count = proposal->share_count;
-    view->detour = proposal->detour;
     view->founding = proposal->founding;
     view->chain = proposal->chain;
     view->size = 0;

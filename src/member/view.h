@@ -31,6 +31,8 @@ enum spotnik_entry_flag {
     SPOTNIK_ENTRY_VOTER = (1u << 1),   /* promised in the ballot: ACCEPT visits it */
     SPOTNIK_ENTRY_LAGGARD = (1u << 2), /* committed the settled step - 1: needs its result */
     SPOTNIK_ENTRY_JOINER = (1u << 3),  /* was not in the old view */
+    /* left out, for a host that does not reach another one: paths.h */
+    SPOTNIK_ENTRY_CUT = (1u << 4),
 };
 
 struct spotnik_entry {
@@ -84,9 +86,6 @@ struct spotnik_proposal {
     uint32_t share_count; /* shares the first step is cut in */
     /* all of the view share memory: its first step is reduced there already */
     bool flat;
-    /* two of the view do not reach each other: everything goes round its ring, where they are no
-     * neighbours */
-    bool detour;
     uint32_t entry_count; /* ring order: the old view's order, then joiners */
     uint32_t entry_max;   /* capacity of entry[] */
     /* id 0: the proposer does not know */
@@ -126,7 +125,6 @@ struct spotnik_view {
     uint64_t settled_step;
     uint32_t size;
     uint32_t share_count;
-    bool detour;
     struct spotnik_founding founding;
     uint64_t chain;              /* 0: not known */
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */

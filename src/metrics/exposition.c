@@ -161,9 +161,9 @@ static void add_troubles(struct spotnik_text *text, const struct spotnik_trouble
     add(text, "spotnik_losses_by_cause_total{cause=\"silent\"} %" PRIu64 "\n", of->lost_silent);
     add(text, "spotnik_losses_by_cause_total{cause=\"told\"} %" PRIu64 "\n", of->lost_told);
     head(text, "stalls_total", "counter",
-         "Steps that did not commit in time, and ways to a member on which nothing arrived.");
+         "Steps that did not commit in time, and broken paths between two members that live.");
     add(text, "spotnik_stalls_total{of=\"step\"} %" PRIu64 "\n", of->steps_stalled);
-    add(text, "spotnik_stalls_total{of=\"path\"} %" PRIu64 "\n", of->paths_stalled);
+    add(text, "spotnik_stalls_total{of=\"path\"} %" PRIu64 "\n", of->paths_broken);
 }
 
 static void add_changes(struct spotnik_text *text, const struct spotnik_watched *of)

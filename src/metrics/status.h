@@ -47,7 +47,7 @@ struct spotnik_status_more {
     uint64_t donor_log_bytes, donor_dropped;
     uint64_t refusals;   /* strangers turned away at our door */
     const char *refusal; /* why the last one was; "" for none */
-    const char *path;    /* what was found last on a way to another host; "" for nothing */
+    const char *path;    /* the last broken path between two members; "" for none */
     uint64_t path_age_ns;
     const struct spotnik_presence *presence; /* NULL: in no lineage */
     const char *lineage; /* what came of another lineage that was met; "": none was */

@@ -57,7 +57,7 @@ struct spotnik_watched {
     uint32_t switches;
     uint64_t switched_step;
     uint64_t refusals;
-    char refusal[256], warning[256];
+    char refusal[256], warning[256], path[256];
     uint64_t lineages_told; /* how often another lineage of this job was met */
     char lineage[400];      /* and what came of it last */
     uint64_t view_epoch;

@@ -125,13 +125,6 @@ bool flat_streams_to(const struct spotnik_core *core, uint32_t rank)
     return flat_streams(core) && rank == core->route->hosts.next;
 }
 
-/* How many hosts the view is on. */
-uint32_t flat_hosts(const struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->route->holders >= 1);
-    return core->route->holders;
-}
-
 /* What is always true in a view. */
 void flat_check(const struct spotnik_core *core)
 {

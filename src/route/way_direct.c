@@ -13,7 +13,7 @@ enum spotnik_schedule route_small_choose(const struct spotnik_core *core,
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
     SPOTNIK_ASSERT(bucket->used && bucket->element_bytes > 0);
-    if (core->view.size < 2 || bytes > core->limits.chunk_bytes || core->view.detour)
+    if (core->view.size < 2 || bytes > core->limits.chunk_bytes)
         return SPOTNIK_SCHEDULE_RING;
     return spotnik_choice_take(core->limits.choice, core->view.size, core->route->near, bytes);
 }

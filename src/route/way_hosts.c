@@ -12,7 +12,7 @@ bool route_hosts_by_tree(const struct spotnik_core *core, const struct spotnik_b
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
     SPOTNIK_ASSERT(core->route->hosts.count >= 1);
-    return core->route->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes
+    return core->route->hosts.count > 2 && bytes <= core->limits.chunk_bytes
            && spotnik_choice_take(core->limits.choice, core->route->hosts.count, core->route->near,
                                   bytes)
                   != SPOTNIK_SCHEDULE_RING;

@@ -190,8 +190,6 @@ void token_forward(struct spotnik_core *core)
         ballot_start(core);
         return;
     }
-    if (path_visit(core))
-        return;
     for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
         uint32_t rank = (core->rank + ahead) % core->view.size;
         bool done = token->report[rank].promised && rank != origin;
@@ -355,7 +353,7 @@ static bool may_decide(struct spotnik_core *core)
            || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 
-/* Members that are silent, and not asked, may be well. The ring looks for them, with its visits. */
+/* Members that are silent, and not asked, may be well. The ring looks for them. */
 static bool tree_missed(struct spotnik_core *core)
 {
     if (core->vote->gather.missed || !gather_has_missed(core))
@@ -376,8 +374,8 @@ void token_returned(struct spotnik_core *core)
     if (!core->vote->gather.on)
         evidence_learn(core, &core->vote->token);
     token_sign(core);
-    if (core->vote->gather.on ? tree_missed(core) : path_visit(core))
-        return; /* nobody else is left who hears it */
+    if (core->vote->gather.on && tree_missed(core))
+        return;
     core->status.reconciled_ns = core->now_ns;
     if (!may_decide(core)) {
         if (!witness_is_awaited(core))
@@ -403,11 +401,6 @@ void token_returned(struct spotnik_core *core)
     phase_set(core, PHASE_ACCEPT);
     spotnik_proposal_make(&core->vote->accepted, &core->view, &core->vote->token,
                           core->limits.members_max);
-    if (!path_makes_room(core)) {
-        core->vote->accepted.ballot = (struct spotnik_ballot){ 0 };
-        ballot_park(core);
-        return;
-    }
     proposal_accept(core);
 }
 

@@ -62,6 +62,8 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
             (struct spotnik_enter){ .member = core->self, .committed = core->step.committed };
     else if (kind == SPOTNIK_MESSAGE_MISMATCH)
         core->outgoing.mismatch = core->vote->mismatch;
+    if (kind == SPOTNIK_MESSAGE_ENTER)
+        core->outgoing.unmet = core->vote->unmet;
     if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
         core->outgoing.ballot = core->vote->promised;
     if (kind == SPOTNIK_MESSAGE_ASK)

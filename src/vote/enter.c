@@ -37,13 +37,45 @@ void enter_meet(struct spotnik_core *core)
             peer_dial(core, peer_want(core, &core->view.entry[rank].member));
 }
 
-static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
+/* The first of them that we are not linked to; each such one is dialled again. NULL: none. */
+static const struct spotnik_member *unmet(struct spotnik_core *core)
 {
+    const struct spotnik_member *first = NULL;
+
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_JOINER);
-    for (uint32_t i = 0; i < core->vote->peer_top; i++)
-        if (core->vote->peer[i].used && core->vote->peer[i].dialling)
-            return false;
-    return core->view.size > 0 || !sponsor || !sponsor->linked; /* linked: the view is on its way */
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        const struct spotnik_member *member = &core->view.entry[rank].member;
+        struct peer *peer = within_reach(core, rank) ? peer_want(core, member) : NULL;
+        if (!peer || peer->linked)
+            continue;
+        peer_dial(core, peer);
+        first = first ? first : member;
+    }
+    return first;
+}
+
+/* A view with us in it would wait for a member that we do not reach, and leave one of us out. So we
+ * do not ask before we reach all, and tell the sponsor what we wait for. The same word tells us the
+ * view, if the sponsor has a later one. */
+static enum spotnik_message_kind what_to_say(struct spotnik_core *core)
+{
+    const struct spotnik_member *member = unmet(core);
+
+    SPOTNIK_ASSERT(core->vote->enter_wanted);
+    core->vote->unmet = (struct spotnik_id){ 0 };
+    if (core->view.size == 0)
+        return SPOTNIK_MESSAGE_VIEW_ASK;
+    if (!member) {
+        core->vote->unmet_ns = 0;
+        return SPOTNIK_MESSAGE_ENTER;
+    }
+    if (!core->vote->unmet_ns)
+        core->vote->unmet_ns = core->now_ns;
+    if (core->now_ns - core->vote->unmet_ns < core->limits.silence_ceiling_ns)
+        return SPOTNIK_MESSAGE_HEARTBEAT; /* the link may be on its way */
+    core->vote->unmet = member->id;
+    path_note(core, &core->self, member);
+    return SPOTNIK_MESSAGE_ENTER;
 }
 
 void enter_send(struct spotnik_core *core)
@@ -52,15 +84,13 @@ void enter_send(struct spotnik_core *core)
         return;
     core->vote->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
     struct peer *sponsor = peer_find(core, core->vote->sponsor);
-    if (core->now_ns < core->vote->enter_links_ns && !has_met(core, sponsor))
-        return;
     if (core->now_ns >= core->vote->sponsor_until_ns && core->view.size > 0) {
         /* it may be dead without a sound; that we replay step after step must not hide it */
         enter_next_sponsor(core);
         return;
     }
     if (sponsor && sponsor->linked)
-        send_message(core, sponsor, SPOTNIK_MESSAGE_ENTER);
+        send_message(core, sponsor, what_to_say(core));
     else if (sponsor)
         /* a joiner that has learnt no view yet knows nobody else to ask */
         peer_dial(core, sponsor);
@@ -101,7 +131,7 @@ void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *spon
         return;
     core->vote->enter_wanted = true;
     core->vote->guide = *sponsor;
-    core->vote->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
+    core->vote->unmet_ns = 0;
     ask(core, sponsor);
 }
 

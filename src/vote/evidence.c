@@ -135,7 +135,6 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
         if (rank != core->rank)
             learn_silence(core, rank, told, token->ballot.initiator);
     }
-    path_learn(core, token);
 }
 
 /* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it

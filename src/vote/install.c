@@ -37,7 +37,11 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
         uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
         near = at == SPOTNIK_NO_RANK ? near : at + 1;
         bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
-        if (!stays && (core->vote->book[rank].leaving || at != SPOTNIK_NO_RANK))
+        bool cut = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_CUT);
+        if (cut) {
+            lost++;
+            silent++;
+        } else if (!stays && (core->vote->book[rank].leaving || at != SPOTNIK_NO_RANK))
             left++;
         else if (!stays) {
             uint8_t cause = cause_of(core, rank);
@@ -138,11 +142,9 @@ static void forget_decision(struct spotnik_core *core)
     core->vote->gather.missed = false;
     memset(core->vote->hop, 0, sizeof(core->vote->hop));
     core->vote->token_at = (struct spotnik_id){ 0 };
-    core->vote->visit = (struct spotnik_visit){ .until_ns = SPOTNIK_NEVER };
     memset(core->vote->covered, 0, core->limits.members_max * sizeof(*core->vote->covered));
     memset(core->vote->rumoured, 0, core->limits.members_max * sizeof(*core->vote->rumoured));
     forget_quiet(core);
-    memset(core->vote->deaf, 0, core->limits.members_max * sizeof(*core->vote->deaf));
     memset(core->vote->fenced, 0, core->limits.members_max * sizeof(*core->vote->fenced));
 }
 

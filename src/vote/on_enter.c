@@ -19,12 +19,25 @@ static bool asked_long_ago(const struct spotnik_core *core, const struct peer *f
     return from->rank != SPOTNIK_NO_RANK && message->epoch < core->view.epoch;
 }
 
+/* A joiner that does not reach a member of ours is not let in before it does. */
+static bool is_unmet(struct spotnik_core *core, const struct peer *from, struct spotnik_id id)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, id);
+
+    if (spotnik_id_is_none(id))
+        return false;
+    if (rank != SPOTNIK_NO_RANK)
+        path_note(core, &from->member, &core->view.entry[rank].member);
+    enter_forget(core, from->member.id);
+    return true;
+}
+
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER
         || !spotnik_id_equal(from->member.id, message->enter.member.id)
         || peer_rank(core, from) != SPOTNIK_NO_RANK || asked_long_ago(core, from, message)
-        || !enter_remember(core, &message->enter))
+        || is_unmet(core, from, message->unmet) || !enter_remember(core, &message->enter))
         return;
     if (core->vote->phase != PHASE_JOINER) {
         enter_start(core);

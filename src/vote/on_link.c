@@ -123,8 +123,6 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended 
     if (!peer || peer->linked)
         return;
     peer->dialling = false;
-    if (core->role == SPOTNIK_ROLE_JOINER)
-        enter_send(core); /* nobody more to wait for, perhaps */
     if (ended->proof == SPOTNIK_PROOF_GONE && peer->likely) {
         proven(core, peer, true);
         return;
@@ -158,11 +156,5 @@ void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || core->view.size < 2)
         return;
     if (spotnik_view_rank(&core->view, member->id) != SPOTNIK_NO_RANK)
-        ballot_start(core);
-}
-
-void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
-{
-    if (path_cut(core, member) && !core->frozen)
         ballot_start(core);
 }

@@ -32,10 +32,8 @@ void ballot_outbid(struct spotnik_core *core, bool parked)
 }
 
 /* The member that handed us the token reached us: that settles what others think of us. */
-static void pass_on(struct spotnik_core *core, struct peer *from, const struct spotnik_token *token)
+static void pass_on(struct spotnik_core *core, const struct spotnik_token *token)
 {
-    bool visited = token->report[core->rank].evidence == SPOTNIK_EVIDENCE_SILENT;
-
     SPOTNIK_ASSERT(token->report_count == core->view.size);
     ballot_promise(core, token->ballot, token->parked);
     spotnik_token_copy(&core->vote->token, token);
@@ -55,8 +53,6 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
         return;
     }
     token_forward(core);
-    if (visited)
-        path_return(core, from);
 }
 
 void on_reconcile(struct spotnik_core *core, struct peer *from,
@@ -79,10 +75,7 @@ void on_reconcile(struct spotnik_core *core, struct peer *from,
         evidence_learn(core, token);
         ballot_outbid(core, token->parked);
     } else if (order > 0) {
-        pass_on(core, from, token);
-    } else if (path_came_back(core, token)) {
-        spotnik_token_copy(&core->vote->token, token);
-        token_forward(core);
+        pass_on(core, token);
     } else if (is_self(core, token->ballot.initiator) && core->vote->phase == PHASE_RECONCILE) {
         spotnik_token_copy(&core->vote->token, token);
         token_returned(core);

@@ -149,8 +149,6 @@ static void tick_member(struct spotnik_core *core)
         core->vote->retries += core->vote->phase != PHASE_JOINER;
         ballot_start(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && path_is_due(core))
-        token_forward(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && doubt_is_due(core))
         ballot_start(core);
     if (is_due(core, core->vote->leave_ns))

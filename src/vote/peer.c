@@ -141,7 +141,7 @@ static void forget_strangers(struct spotnik_core *core)
             continue;
         uint32_t rank = peer_rank(core, peer);
         peer->rank = rank == SPOTNIK_NO_RANK ? peer->rank : rank;
-        peer->sought = false;
+        peer->sought = peer->cut = false;
         peer->active = peer->active && rank != SPOTNIK_NO_RANK && rank != core->rank
                        && (rank == successor_rank(core) || rank == predecessor_rank(core));
         /* a joiner that died before our view may still be let into the next one */
@@ -155,8 +155,7 @@ static void forget_strangers(struct spotnik_core *core)
  * all the others, for small buckets. */
 static void expect_lanes(struct spotnik_core *core)
 {
-    bool direct =
-        !core->view.detour && spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
+    bool direct = spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
     uint32_t size = core->view.size, last = direct ? size - 1 : 1;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);

@@ -21,7 +21,6 @@ struct vote *vote_lay_out(struct carver *carver, uint32_t members, uint32_t entr
     vote->rumoured = carve(carver, members * sizeof(*vote->rumoured));
     vote->quiet_until_ns = carve(carver, members * sizeof(*vote->quiet_until_ns));
     vote->quiet_by = carve(carver, members * sizeof(*vote->quiet_by));
-    vote->deaf = carve(carver, members * sizeof(*vote->deaf));
     vote->gather.sent = carve(carver, (members + 63) / 64 * sizeof(*vote->gather.sent));
     vote->gather.heard = carve(carver, (members + 63) / 64 * sizeof(*vote->gather.heard));
     vote->fenced = carve(carver, members * sizeof(*vote->fenced));
@@ -36,7 +35,7 @@ void vote_init(struct spotnik_core *core)
     vote->initiate_ns = vote->retry_ns = vote->enter_until_ns = vote->enter_limit_ns =
         SPOTNIK_NEVER;
     vote->leave_ns = vote->enter_ns = vote->heartbeat_ns = SPOTNIK_NEVER;
-    vote->doubt.until_ns = vote->visit.until_ns = SPOTNIK_NEVER;
+    vote->doubt.until_ns = SPOTNIK_NEVER;
 }
 
 uint64_t vote_deadline(const struct spotnik_core *core)
@@ -45,7 +44,7 @@ uint64_t vote_deadline(const struct spotnik_core *core)
     uint64_t due = spotnik_time_min(vote->initiate_ns, vote->retry_ns);
 
     due = spotnik_time_min(due, spotnik_time_min(vote->enter_until_ns, vote->leave_ns));
-    due = spotnik_time_min(due, spotnik_time_min(vote->doubt.until_ns, vote->visit.until_ns));
+    due = spotnik_time_min(due, vote->doubt.until_ns);
     return spotnik_time_min(due, spotnik_time_min(vote->enter_ns, vote->heartbeat_ns));
 }
 

@@ -7,7 +7,6 @@
 #include "core/meet.h"
 #include "member/brief.h"
 #include "member/detector.h"
-#include "member/detour.h"
 #include "member/lineage.h"
 
 #define DIGEST_CHAINS SPOTNIK_MESSAGE_DIGESTS /* of this view, and of the one before */
@@ -56,9 +55,8 @@ struct peer {
     uint64_t first_epoch;
     /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     uint64_t told_epoch;
-    uint64_t cut_until_ns; /* the path to it is taken for broken until then, */
-    uint32_t cuts;         /* for the so manieth time */
-    uint64_t kernel_ns;    /* when its kernel last answered while it was quiet itself */
+    bool cut;           /* data to it do not arrive, in this view */
+    uint64_t kernel_ns; /* when its kernel last answered while it was quiet itself */
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     bool wants_all; /* it could not follow a brief RESTART */
@@ -134,13 +132,6 @@ struct vote {
     /* or until a token of the same initiator does not say so any more */
     struct spotnik_id *quiet_by;
     bool quiet_any; /* one of these was ever set: else nobody touches their pages */
-    /* per rank: the last token of its own that we saw called members of two hosts silent */
-    bool *deaf;
-    struct spotnik_visit {
-        struct spotnik_ballot ballot; /* in which somebody was asked out of turn, */
-        uint32_t rank;                /* who, */
-        uint64_t until_ns;            /* and how long the token waits for it; NEVER: it does not */
-    } visit;
     struct spotnik_witness {
         uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
         uint64_t named_epoch; /* it names us for this one; 0: for none */
@@ -177,8 +168,9 @@ struct vote {
     struct spotnik_id sponsor;
     uint64_t enter_ns;
     uint64_t sponsor_until_ns; /* then another is asked */
-    uint64_t enter_links_ns;   /* joiner: no longer patience with links that do not come up */
-    uint64_t enter_far_ns;     /* sponsor: no view change for a far joiner before */
+    uint64_t unmet_ns;       /* joiner: since when it is not linked to a member; 0: it is to all */
+    struct spotnik_id unmet; /* that member, once we tell of it */
+    uint64_t enter_far_ns;   /* sponsor: no view change for a far joiner before */
     /* the step whose state was copied when joining: its result was never here */
     uint64_t copied_step;
     struct spotnik_doubt {
@@ -321,7 +313,6 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *e
 void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
 void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member);
-void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 
 /* on_message.c */
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);
@@ -353,14 +344,10 @@ void pass_cancel(struct spotnik_core *core, enum pass pass);
 void pass_flush(struct spotnik_core *core, struct peer *peer);
 
 /* path.c */
-bool path_cut(struct spotnik_core *core, const struct spotnik_member *member);
-uint64_t path_sign(struct spotnik_core *core);
-void path_learn(struct spotnik_core *core, const struct spotnik_token *token);
-bool path_visit(struct spotnik_core *core);
-void path_return(struct spotnik_core *core, struct peer *visitor);
-bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token);
-bool path_is_due(struct spotnik_core *core);
-bool path_makes_room(struct spotnik_core *core);
+void path_note(struct spotnik_core *core, const struct spotnik_member *from,
+               const struct spotnik_member *to);
+uint64_t path_sign(const struct spotnik_core *core);
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 
 /* places.c */
 uint32_t places_below(const struct places *places, uint32_t place, uint32_t below[PLACES_BELOW]);

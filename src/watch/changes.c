@@ -308,6 +308,9 @@ static void compare_door(struct spotnik_watch *watch, const struct spotnik_watch
         before->refusals = of->refusals;
         before->refused_ns = of->now_ns + REFUSED_PAUSE_NS;
     }
+    if (of->troubles.paths_broken > before->paths_broken)
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_PATH, "", "%s", of->path);
+    before->paths_broken = of->troubles.paths_broken;
     if (of->lineages_told > before->lineages_told)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_LINEAGE, "", "%s", of->lineage);
     before->lineages_told = of->lineages_told;

@@ -94,21 +94,10 @@ static size_t reports_size(const struct spotnik_message *message)
 }
 
 /* Cuts follow where a member misses a path. */
-static bool has_cuts(const struct spotnik_token *token)
-{
-    for (uint32_t i = 0; i < token->report_count; i++)
-        if (token->report[i].cut != 0)
-            return true;
-    return false;
-}
-
 static size_t token_size(const struct spotnik_message *message)
 {
     const struct spotnik_token *token = message->token;
-    size_t cuts = !message->brief && has_cuts(token)
-                      ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES
-                      : 0;
-    size_t size = cuts + SPOTNIK_WIRE_TOKEN_BYTES + reports_size(message)
+    size_t size = SPOTNIK_WIRE_TOKEN_BYTES + reports_size(message)
                   + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES
                   + ledger_size(&token->ledger);
 
@@ -153,7 +142,7 @@ size_t spotnik_control_size(const struct spotnik_message *message)
     case SPOTNIK_MESSAGE_RESTART:
         return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message, message->proposal);
     case SPOTNIK_MESSAGE_ENTER:
-        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES;
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES + SPOTNIK_WIRE_ID_BYTES;
     case SPOTNIK_MESSAGE_DOUBT:
     case SPOTNIK_MESSAGE_ASSURE:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
@@ -201,6 +190,12 @@ static void enter_write(struct spotnik_writer *writer, const struct spotnik_ente
     spotnik_writer_u64(writer, enter->committed);
 }
 
+static void asking_write(struct spotnik_writer *writer, const struct spotnik_message *message)
+{
+    enter_write(writer, &message->enter);
+    spotnik_writer_id(writer, message->unmet);
+}
+
 static void report_write(struct spotnik_writer *writer, const struct spotnik_report *report)
 {
     spotnik_writer_u8(writer, report->evidence);
@@ -213,6 +208,7 @@ static void report_write(struct spotnik_writer *writer, const struct spotnik_rep
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
     spotnik_writer_u64(writer, report->apart);
+    spotnik_writer_u64(writer, report->cut);
 }
 
 static void ledger_write(struct spotnik_writer *writer, const struct spotnik_ledger *ledger)
@@ -274,9 +270,8 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_m
     spotnik_writer_u32(writer, proposal->share_count);
     spotnik_writer_u32(writer, proposal->entry_count);
     spotnik_writer_u8(writer, proposal->flat);
-    spotnik_writer_u8(writer, proposal->detour);
     spotnik_writer_u8(writer, is_brief(message, proposal));
-    spotnik_writer_skip(writer, 5);
+    spotnik_writer_skip(writer, 6);
     ledger_write(writer, &proposal->ledger);
     if (is_brief(message, proposal))
         brief_write(writer, proposal);
@@ -328,9 +323,8 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_mess
     spotnik_writer_u32(writer, token->report_count);
     spotnik_writer_u32(writer, token->joiner_count);
     spotnik_writer_u8(writer, token->parked);
-    spotnik_writer_u8(writer, !message->brief && has_cuts(token));
     spotnik_writer_u8(writer, message->brief);
-    spotnik_writer_skip(writer, 5);
+    spotnik_writer_skip(writer, 6);
     if (message->brief)
         token_runs_write(writer, token);
     for (uint32_t i = 0; i < token->report_count && !message->brief; i++)
@@ -340,8 +334,6 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_mess
     ledger_write(writer, &token->ledger);
     if (token->accepted_ballot.round)
         proposal_write(writer, message, &token->accepted);
-    for (uint32_t i = 0; i < token->report_count && !message->brief && has_cuts(token); i++)
-        spotnik_writer_u64(writer, token->report[i].cut);
 }
 
 static void ended_write(struct spotnik_writer *writer, const struct spotnik_ended *ended)
@@ -385,7 +377,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
         proposal_write(&writer, message, message->proposal);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)
-        enter_write(&writer, &message->enter);
+        asking_write(&writer, message);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
         spotnik_writer_u64(&writer, message->serial);
     if (message->kind == SPOTNIK_MESSAGE_MISMATCH)

@@ -9,7 +9,8 @@
 #include "wire/fields.h"
 
 #define ENTRY_FLAGS                                                                                \
-    (SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER | SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)
+    (SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER | SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER     \
+     | SPOTNIK_ENTRY_CUT)
 
 /* May `count` items of `bytes` each follow? */
 static int count_check(const struct spotnik_reader *reader, uint32_t count, size_t capacity,
@@ -63,7 +64,7 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->share = spotnik_reader_u32(reader);
     ret->share_count = spotnik_reader_u32(reader);
     ret->apart = spotnik_reader_u64(reader);
-    ret->cut = 0;
+    ret->cut = spotnik_reader_u64(reader);
     return good && report_is_valid(ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
@@ -193,13 +194,11 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
     ret->share_count = spotnik_reader_u32(reader);
     uint32_t count = spotnik_reader_u32(reader);
     uint8_t flat = spotnik_reader_u8(reader);
-    uint8_t detour = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 5) && flat <= 1 && detour <= 1 && brief <= 1;
+    bool good = spotnik_wire_zeros_read(reader, 6) && flat <= 1 && brief <= 1;
     ret->packed = false;
     ret->brief.run_count = 0;
     ret->flat = flat == 1;
-    ret->detour = detour == 1;
     int rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
@@ -302,19 +301,8 @@ static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret
     return rc;
 }
 
-static int cuts_read(struct spotnik_reader *reader, struct spotnik_token *ret)
-{
-    bool any = false;
-
-    for (uint32_t i = 0; i < ret->report_count; i++) {
-        ret->report[i].cut = spotnik_reader_u64(reader);
-        any |= ret->report[i].cut != 0;
-    }
-    return any && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
-}
-
 static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *ret,
-                           uint8_t *ret_cuts, bool *ret_brief)
+                           bool *ret_brief)
 {
     ret->ballot = ballot_read(reader);
     ret->ledger_step = spotnik_reader_u64(reader);
@@ -322,10 +310,8 @@ static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *
     ret->report_count = spotnik_reader_u32(reader);
     ret->joiner_count = spotnik_reader_u32(reader);
     ret->parked = spotnik_reader_u8(reader);
-    uint8_t cuts = spotnik_reader_u8(reader);
     uint8_t brief = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 5) && brief <= 1 && cuts <= (brief ? 0 : 1);
-    *ret_cuts = cuts;
+    bool good = spotnik_wire_zeros_read(reader, 6) && brief <= 1;
     *ret_brief = brief == 1;
     return good && ret->parked <= 1 && ret->ballot.round ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
@@ -345,8 +331,7 @@ static int accepted_read(struct spotnik_reader *reader, uint32_t members_max, bo
 static int token_read(struct spotnik_reader *reader, uint32_t members_max,
                       struct spotnik_token *ret, bool *ret_brief)
 {
-    uint8_t cuts;
-    int rc = token_head_read(reader, ret, &cuts, ret_brief);
+    int rc = token_head_read(reader, ret, ret_brief);
     if (rc != SPOTNIK_OK)
         return rc;
     rc = *ret_brief ? token_runs_read(reader, members_max, ret)
@@ -357,7 +342,7 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max,
         rc = ledger_read(reader, &ret->ledger);
     if (rc == SPOTNIK_OK)
         rc = accepted_read(reader, members_max, *ret_brief, ret);
-    return rc == SPOTNIK_OK && cuts ? cuts_read(reader, ret) : rc;
+    return rc;
 }
 
 static int ballot_only_read(struct spotnik_reader *reader, struct spotnik_message *message)
@@ -453,7 +438,9 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
         message->brief = rc == SPOTNIK_OK && storage->proposal.packed;
         return rc;
     case SPOTNIK_MESSAGE_ENTER:
-        return enter_read(reader, &message->enter);
+        rc = enter_read(reader, &message->enter);
+        message->unmet = spotnik_reader_id(reader);
+        return rc;
     case SPOTNIK_MESSAGE_DOUBT:
     case SPOTNIK_MESSAGE_ASSURE:
         message->serial = spotnik_reader_u64(reader);

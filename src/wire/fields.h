@@ -15,12 +15,12 @@
 enum {
     SPOTNIK_WIRE_HEAD_BYTES = 24, /* of every control message */
     SPOTNIK_WIRE_SERIAL_BYTES = 8,
+    SPOTNIK_WIRE_ID_BYTES = 16,
     SPOTNIK_WIRE_DIGEST_BYTES = 32,
     SPOTNIK_WIRE_MISMATCH_BYTES = 80,
     SPOTNIK_WIRE_FOUNDING_BYTES = 32,
     SPOTNIK_WIRE_BALLOT_BYTES = 24,
-    SPOTNIK_WIRE_REPORT_BYTES = 32,
-    SPOTNIK_WIRE_CUT_BYTES = 8,      /* per report, behind all else; only where a path is cut */
+    SPOTNIK_WIRE_REPORT_BYTES = 40,
     SPOTNIK_WIRE_REPORTS_BYTES = 48, /* of a run of reports, in a brief token */
     SPOTNIK_WIRE_RUN_BYTES = 16,     /* of entries, in a brief proposal */
     SPOTNIK_WIRE_BRIEF_BYTES = 16,   /* and runs, and new entries */

@@ -72,7 +72,6 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->ballot = sample_ballot(prng);
     proposal->share_count = below(prng, MEMBERS_MAX + 1);
     proposal->flat = proposal->share_count % 2;
-    proposal->detour = proposal->share_count % 3 == 1;
     proposal->founding = (struct spotnik_founding){ .id = 0 };
     proposal->chain = 0;
     if (spotnik_prng_chance(prng, 2, 3)) {
@@ -232,6 +231,8 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
     if (kind == SPOTNIK_MESSAGE_ENTER)
         message.enter =
             (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+    if (kind == SPOTNIK_MESSAGE_ENTER && below(prng, 2))
+        message.unmet = spotnik_sample_member(prng).id;
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         sample_digests(prng, message.digest);
     if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
@@ -308,8 +309,7 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
     if (a->epoch != b->epoch || a->settled_step != b->settled_step
         || !ballot_equal(a->ballot, b->ballot))
         return false;
-    if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat
-        || a->detour != b->detour)
+    if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat)
         return false;
     for (uint32_t i = 0; i < brief_entries(a); i++) {
         const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
@@ -375,5 +375,6 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
         || memcmp(a->ended.rank, b->ended.rank, a->ended.count * sizeof a->ended.rank[0]) != 0)
         return false;
     return a->serial == b->serial && digests_equal(a->digest, b->digest)
-           && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
+           && (a->kind != SPOTNIK_MESSAGE_ENTER
+               || (enter_equal(&a->enter, &b->enter) && spotnik_id_equal(a->unmet, b->unmet)));
 }

@@ -194,7 +194,6 @@ static struct spotnik_message small_accept(struct fixture *f)
     proposal->founding.id = proposal->chain = 0;
     proposal->share_count = 3;
     proposal->flat = true;
-    proposal->detour = true;
     proposal->entry_count = 2;
     for (uint32_t i = 0; i < 2; i++)
         proposal->entry[i] =
@@ -266,12 +265,12 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 56, 8), proposal->ballot.initiator.low);
     assert_int_equal(at(f, 64, 4), 3);
     assert_int_equal(at(f, 68, 4), 2);
-    assert_int_equal(at(f, 72, 8), 0x101); /* flat, detour */
-    assert_int_equal(at(f, 80, 8), 100);   /* samples */
-    assert_int_equal(at(f, 88, 8), 10);    /* batch */
-    assert_int_equal(at(f, 104, 8), 50);   /* cursor */
-    assert_int_equal(at(f, 112, 4), 2);    /* ranges */
-    assert_int_equal(at(f, 120, 8), 2);    /* weights */
+    assert_int_equal(at(f, 72, 8), 1);   /* flat */
+    assert_int_equal(at(f, 80, 8), 100); /* samples */
+    assert_int_equal(at(f, 88, 8), 10);  /* batch */
+    assert_int_equal(at(f, 104, 8), 50); /* cursor */
+    assert_int_equal(at(f, 112, 4), 2);  /* ranges */
+    assert_int_equal(at(f, 120, 8), 2);  /* weights */
     assert_int_equal(at(f, 128, 4), 7);
     assert_int_equal(at(f, 132, 4), 3);
     assert_int_equal(at(f, 152, 8), 20); /* begin of the second */
@@ -305,25 +304,21 @@ static void tokens_lie_as_documented(void **state)
                                                 .cut = 1u << 21,
                                                 .apart = 1u << 20 };
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
-                     24 + 72 + 2 * 32 + 56 + 48 + 2 * 8);
+                     24 + 72 + 2 * 40 + 56 + 48);
     assert_int_equal(at(f, 24, 8), token->ballot.round);
     assert_int_equal(at(f, 48, 8), token->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
     assert_int_equal(at(f, 80, 4), 2);
     assert_int_equal(at(f, 84, 4), 1);
-    assert_int_equal(at(f, 88, 8), 0x101); /* parked, with cuts behind all else */
-    assert_int_equal(at(f, 128, 8), 0x0101000103);
-    assert_int_equal(at(f, 136, 8), 99);
-    assert_int_equal(at(f, 144, 4), 2);
-    assert_int_equal(at(f, 148, 4), 5);
-    assert_int_equal(at(f, 152, 8), 1u << 20);
-    assert_int_equal(at(f, 160, 8), token->joiner[0].member.id.high);
-    assert_int_equal(at(f, 208, 8), token->joiner[0].committed);
-    assert_int_equal(at(f, 272, 8), 1u << 21);
-    token->report[1].cut = 0;
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
-                     24 + 72 + 2 * 32 + 56 + 48);
-    assert_int_equal(at(f, 88, 8), 1);
+    assert_int_equal(at(f, 88, 8), 1); /* parked */
+    assert_int_equal(at(f, 136, 8), 0x0101000103);
+    assert_int_equal(at(f, 144, 8), 99);
+    assert_int_equal(at(f, 152, 4), 2);
+    assert_int_equal(at(f, 156, 4), 5);
+    assert_int_equal(at(f, 160, 8), 1u << 20);
+    assert_int_equal(at(f, 168, 8), 1u << 21);
+    assert_int_equal(at(f, 176, 8), token->joiner[0].member.id.high);
+    assert_int_equal(at(f, 224, 8), token->joiner[0].committed);
 }
 
 /* Set a field for one try, restore it after. */
@@ -350,7 +345,7 @@ static void impossible_proposals_are_refused(void **state)
     WITH(message, proposal->entry[1].share, SPOTNIK_NO_SHARE, SPOTNIK_OK);
     WITH(message, proposal->entry[1].share, SPOTNIK_NO_SHARE - 1, SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry[0].flags, 15, SPOTNIK_OK);
-    WITH(message, proposal->entry[0].flags, 16, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[0].flags, 32, SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry[0].flags, 1u << 31, SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry[0].member.port, 0, SPOTNIK_ERR_ARGUMENT);
     WITH(message, proposal->entry[0].member.id, ((struct spotnik_id){ 0, 0 }),
@@ -479,7 +474,7 @@ static void impossible_runs_are_refused(void **state)
         run = good;
         run.share = i == 0 ? 2 : run.share;
         run.count = i == 1 ? 3 : i == 2 ? 0 : run.count;
-        run.flags = i == 3 ? 16 : run.flags;
+        run.flags = i == 3 ? 32 : run.flags;
         brief->run[0] = run;
         assert_verdict(f, &message, SPOTNIK_ERR_ARGUMENT);
     }

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is left out where hosts do not reach each other; see paths.h. */
+#include "member/paths.h"
+
+#include "base/assert.h"
+#include "member/lineage.h"
+
+#define PATHS_MAX 16 /* the others are for the next view */
+
+struct paths {
+    uint32_t count;
+    uint64_t host[PATHS_MAX][2];
+};
+
+static void path_add(struct paths *paths, uint64_t a, uint64_t b)
+{
+    for (uint32_t i = 0; i < paths->count; i++)
+        if ((paths->host[i][0] == a && paths->host[i][1] == b)
+            || (paths->host[i][0] == b && paths->host[i][1] == a))
+            return;
+    if (paths->count < PATHS_MAX) {
+        paths->host[paths->count][0] = a;
+        paths->host[paths->count++][1] = b;
+    }
+}
+
+static struct paths paths_of(const struct spotnik_view *view, const struct spotnik_token *token)
+{
+    struct paths paths = { .count = 0 };
+
+    for (uint32_t r = 0; r < view->size; r++) {
+        const struct spotnik_report *report = &token->report[r];
+        for (uint32_t s = 0; report->cut != 0 && spotnik_lineage_voter(report) && s < view->size;
+             s++)
+            if ((report->cut >> s % 64 & 1) && spotnik_lineage_voter(&token->report[s])
+                && view->entry[r].member.host != view->entry[s].member.host)
+                path_add(&paths, view->entry[r].member.host, view->entry[s].member.host);
+    }
+    return paths;
+}
+
+/* A host as it is weighed against another. */
+struct side {
+    uint64_t host;
+    uint32_t paths, members;
+    struct spotnik_id first;
+};
+
+static struct side side_of(const struct paths *paths, const struct spotnik_proposal *proposal,
+                           uint64_t host)
+{
+    struct side side = { .host = host };
+
+    for (uint32_t i = 0; i < paths->count; i++)
+        side.paths += paths->host[i][0] == host || paths->host[i][1] == host;
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        const struct spotnik_entry *entry = &proposal->entry[i];
+        if (entry->member.host != host || !(entry->flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        if (side.members++ == 0)
+            side.first = entry->member.id;
+    }
+    return side;
+}
+
+static bool goes_before(const struct side *a, const struct side *b)
+{
+    if (a->paths != b->paths)
+        return a->paths > b->paths;
+    if (a->members != b->members)
+        return a->members < b->members;
+    return spotnik_id_compare(a->first, b->first) > 0;
+}
+
+static void leave_out(struct spotnik_proposal *proposal, struct paths *paths, uint64_t host)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        struct spotnik_entry *entry = &proposal->entry[i];
+        if (entry->member.host == host && (entry->flags & SPOTNIK_ENTRY_MEMBER))
+            entry->flags = (entry->flags & ~(uint32_t)SPOTNIK_ENTRY_MEMBER) | SPOTNIK_ENTRY_CUT;
+    }
+    for (uint32_t i = 0; i < paths->count; i++)
+        if (paths->host[i][0] != host && paths->host[i][1] != host) {
+            paths->host[kept][0] = paths->host[i][0];
+            paths->host[kept++][1] = paths->host[i][1];
+        }
+    SPOTNIK_ASSERT(kept < paths->count);
+    paths->count = kept;
+}
+
+void spotnik_paths_leave_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                             const struct spotnik_token *token)
+{
+    struct paths paths = paths_of(view, token);
+
+    while (paths.count > 0) {
+        struct side goes = side_of(&paths, proposal, paths.host[0][0]);
+        for (uint32_t i = 0; i < 2 * paths.count; i++) {
+            struct side side = side_of(&paths, proposal, paths.host[i / 2][i % 2]);
+            if (goes_before(&side, &goes))
+                goes = side;
+        }
+        leave_out(proposal, &paths, goes.host);
+    }
+}
