@@ -187,7 +187,7 @@ static int folder_choose(const char *folder, const struct spotnik_credentials *c
     if (!folder || !chosen->members || chosen->is_genesis)
         return 0;
     int rc = spotnik_lookout_look(&watch, credentials, folder, 0);
-    record.generation = spotnik_lookout_generation_next(&watch);
+    record.generation = watch.generation + 1;
     spotnik_lookout_done(&watch);
     spotnik_genesis_name(record.generation, name);
     if (!rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to the world: deaths of processes and machines, firewalls, cables, the way to the
- * folder, cleaners in the folder, processes that are stopped. Some of it lasts longer than T, some
- * of it till the end. */
+ * folder, files that are removed or torn, processes that are stopped. Some of it lasts longer than
+ * T, some of it till the end. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "world.h"
 
 #define EVENTS 40
-#define TORN_BYTES 40 /* of a file that a cleaner tore; a whole one has more */
+#define TORN_BYTES 40 /* of a torn file; a whole one has more */
 
 static uint64_t some_time(void)
 {
@@ -204,8 +204,8 @@ static void folder_mend(void)
 
 /* ---- in the folder ---- */
 
-/* A cleaner takes away what begins so; `half`: damages it instead. */
-static void clean(const char *prefix, bool half)
+/* Somebody removes what begins so, or tears it. */
+static void damage(const char *prefix, bool tears)
 {
     DIR *folder = opendir(world.folder);
     char path[PATH_MAX];
@@ -215,35 +215,30 @@ static void clean(const char *prefix, bool half)
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || task_below(2) == 0)
             continue;
-        world_tell("a cleaner %s %s", half ? "tears" : "removes", entry->d_name);
+        world_tell("somebody %s %s", tears ? "tears" : "removes", entry->d_name);
         snprintf(path, sizeof path, "%s/%s", world.folder, entry->d_name);
-        if (half)
+        if (tears)
             (void)!truncate(path, TORN_BYTES);
         else
             unlink(path);
-        world.genesis_taken |= !half && strncmp(prefix, "genesis-", 8) == 0;
+        world.genesis_gone |= !tears && strncmp(entry->d_name, "genesis-", 8) == 0;
     }
     closedir(folder);
 }
 
-static void clean_genesis(void)
+static void damage_foundings(void)
 {
-    clean("genesis-", task_below(3) == 0);
+    damage("genesis-", task_below(2) == 0);
 }
 
-static void clean_records(void)
+static void damage_records(void)
 {
-    clean("member-", task_below(3) == 0);
+    damage("member-", task_below(3) == 0);
 }
 
-static void clean_ends(void)
+static void damage_all(void)
 {
-    bool half = task_below(3) == 0;
-
-    clean("stopped-", half);
-    clean("over-", half);
-    if (task_below(2) == 0)
-        clean_records();
+    damage("", task_below(4) == 0);
 }
 
 struct happening {
@@ -252,16 +247,20 @@ struct happening {
 };
 
 static const struct happening always[] = {
-    { 12, kill_one },     { 2, kill_all },      { 5, power_off_one },  { 9, power_on_one },
-    { 14, stop_one },     { 6, cut_pair },      { 6, cut_off },        { 10, split },
-    { 3, reject },        { 9, mend_paths },    { 8, folder_trouble }, { 7, folder_mend },
-    { 3, clean_genesis }, { 6, clean_records },
+    { 12, kill_one }, { 2, kill_all },    { 5, power_off_one },  { 9, power_on_one },
+    { 14, stop_one }, { 6, cut_pair },    { 6, cut_off },        { 10, split },
+    { 6, reject },    { 12, mend_paths }, { 9, folder_trouble }, { 9, folder_mend },
 };
 
 /* Where members leave. */
-static const struct happening leaving[] = {
-    { 15, notice_one }, { 45, notice_side }, { 15, finish }, { 25, clean_ends }
-};
+static const struct happening leaving[] = { { 25, notice_one },
+                                            { 55, notice_side },
+                                            { 20, finish } };
+
+/* Where somebody damages the folder. */
+static const struct happening damaging[] = { { 30, damage_foundings },
+                                             { 45, damage_records },
+                                             { 25, damage_all } };
 
 static void one_of(const struct happening *happening)
 {
@@ -274,7 +273,10 @@ static void one_of(const struct happening *happening)
 
 static void something(void)
 {
-    one_of(world.leaves && task_below(8) == 0 ? leaving : always);
+    if (world.damages && task_below(6) == 0)
+        one_of(damaging);
+    else
+        one_of(world.leaves && task_below(8) == 0 ? leaving : always);
 }
 
 void *fault_main(void *unused)

@@ -2,16 +2,21 @@
 /* Views, by an oracle that goes by the rules of docs/protocol.md: a majority of those that are not
  * proven dead decides; an exact tie is decided by the witness, or by the smallest id where there is
  * none. And the promise that is watched here: a job is one lineage (P1). */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/time.h"
+#include "peers/record.h"
 #include "task.h"
 #include "world.h"
 
 #define NOTICED_NS (300 * SPOTNIK_MS) /* until a loss is a new view */
 #define PARKS_NS (500 * SPOTNIK_MS)
 #define TIE_NS SPOTNIK_S
+#define UNSEEN_NS (3 * SPOTNIK_S) /* a founder has watched for so long */
 #define BESIDE_NS (10 * SPOTNIK_S)
 #define WRITES_NS (3 * SPOTNIK_S / 2) /* a record is refreshed once a second */
 /* the writer of a record refreshed this lately sees the folder */
@@ -22,11 +27,22 @@ struct side {
     uint32_t size;
 };
 
-/* Have all its members been cut off from the folder for T or longer? What section 16 allows. */
+/* Somebody has removed its record, and it could not write another one since. */
+static bool is_unseen(const struct spotnik_engine *member)
+{
+    char name[64], path[PATH_MAX];
+
+    spotnik_record_name(member->credentials.self.id, name);
+    snprintf(path, sizeof path, "%s/%s", world.folder, name);
+    return member->refreshed_ns + UNSEEN_NS <= task_now_ns() && access(path, F_OK) != 0;
+}
+
+/* Have all its members been cut off from the folder for T or longer? Or for less, and without a
+ * record there? What section 16 allows. */
 static bool is_cut_off(const struct lineage *lineage)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
-        if (lineage->member[i]->alive
+        if (lineage->member[i]->alive && !is_unseen(lineage->member[i])
             && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
             return false;
     return true;

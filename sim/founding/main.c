@@ -6,7 +6,8 @@
  * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as
  * excused); a member ends because the job is over only
  * where its work was done; and when everything has healed, all processes stand in one view of one
- * lineage before 3 T + 40 s are over. Only those that are left to an operator need not. */
+ * lineage before 3 T + 40 s are over. Where somebody removed a founding they may refuse to found
+ * another, for good. */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,22 +85,6 @@ static void *agent_main(void *unused)
     return NULL;
 }
 
-/* All others of its lineage were told to go or are gone, and a cleaner took the genesis: those that
- * founded anew know of no lineage before theirs, and began not as far. Neither yields, and both say
- * so: an operator chooses (docs/design/0028-lineages.md). */
-static bool is_left_to_operator(const struct spotnik_engine *process)
-{
-    if (process->lineage == NULL || !process->parked
-        || (!process->lineage->stopped && !world.genesis_taken))
-        return false;
-    for (uint32_t i = 0; i < world.lineage_count; i++)
-        if (world.lineage[i].goes
-            && world.lineage[i].founding.root != process->lineage->founding.root
-            && process->step > world.lineage[i].begun_step)
-            return true;
-    return false;
-}
-
 static const struct spotnik_engine *odd_one(void)
 {
     const struct lineage *common = NULL;
@@ -107,7 +92,7 @@ static const struct spotnik_engine *odd_one(void)
 
     for (uint32_t i = 0; i < world.process_count; i++) {
         const struct spotnik_engine *process = &world.process[i];
-        if (!process->alive || process->ended != 0 || is_left_to_operator(process))
+        if (!process->alive || process->ended != 0)
             continue;
         common = common != NULL ? common : process->lineage;
         if (process->lineage == NULL || process->lineage != common || process->parked)
@@ -130,7 +115,9 @@ static void *calm_main(void *unused)
     while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
         task_sleep(SPOTNIK_S);
     const struct spotnik_engine *odd = odd_one();
-    if (odd != NULL)
+    if (odd != NULL && world.genesis_gone)
+        world.refused++;
+    else if (odd != NULL)
         world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9,
                     odd->number,
                     odd->lineage == NULL ? "in no view"
@@ -164,7 +151,8 @@ static void world_make(uint64_t seed, bool trace, const char *folder)
                             .fixed_ports = seed % 4 < 2,
                             .stale_ns = STALE_NS,
                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0,
-                            .leaves = seed % 7 < 4 };
+                            .leaves = seed % 7 < 4,
+                            .damages = seed % 6 == 5 };
     snprintf(world.folder, sizeof world.folder, "%s", folder);
     setenv("SPOTNIK_STALE_MS", "20000", 1);
     task_reset(seed);
@@ -206,7 +194,7 @@ int main(int argc, char **argv)
              count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
     bool trace = has(argc, argv, "--trace"), all = has(argc, argv, "--keep-going");
     uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, stops = 0,
-             survivors = 0, excused = 0, broken = 0, played = 0;
+             survivors = 0, excused = 0, refused = 0, broken = 0, played = 0;
     char folder[64];
 
     /* In memory where there is such a place: the files are many and small. */
@@ -229,15 +217,18 @@ int main(int argc, char **argv)
         stops += world.stops;
         survivors += world.survivors;
         excused += world.excused > 0;
+        refused += world.refused > 0;
     }
     empty();
     rmdir(folder);
     printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu "
            "jobs told to go with %llu members left behind, "
-           "%llu yielded; %llu worlds excused (section 16); %llu broke a promise\n",
+           "%llu yielded; %llu worlds excused (section 16), %llu without their founding; %llu "
+           "broke a promise\n",
            (unsigned long long)played, (unsigned long long)foundings,
            (unsigned long long)refoundings, (unsigned long long)parkings,
            (unsigned long long)totals, (unsigned long long)stops, (unsigned long long)survivors,
-           (unsigned long long)yields, (unsigned long long)excused, (unsigned long long)broken);
+           (unsigned long long)yields, (unsigned long long)excused, (unsigned long long)refused,
+           (unsigned long long)broken);
     return broken != 0;
 }

@@ -70,8 +70,8 @@ struct spotnik_engine {
     /* the lineage that it left with the last of its members; NULL: it did not */
     const struct lineage *left;
     struct spotnik_founding past;
-    uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
-    uint64_t refreshed_ns;   /* world time: when its last good refresh of its record began */
+    uint64_t parted_ns;    /* since when it is in no majority; 0: it is */
+    uint64_t refreshed_ns; /* world time: when its last good refresh of its record began */
     /* when it ran last; when its last look at the folder began; since when it must look again
      * before it commits (0: it need not) */
     uint64_t event_ns, looked_ns, barred_ns;
@@ -86,6 +86,7 @@ struct world {
     uint64_t seed;
     bool trace, healing;
     bool leaves;      /* members are told to go, and jobs end */
+    bool damages;     /* somebody removes and tears files in the folder */
     bool fixed_ports; /* the next process of a host listens where one that died did */
     uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */
     uint64_t stale_ns;
@@ -96,9 +97,9 @@ struct world {
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
     bool healed;
-    bool genesis_taken; /* a cleaner took one away, whole */
+    bool genesis_gone; /* somebody removed one: whoever is left founds no more */
     /* what happened */
-    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused;
+    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused, refused;
     char broken[200]; /* the promise that was broken; "" none */
 };
 

@@ -14,23 +14,14 @@
 #include "peers/inside.h"
 
 #define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
+/* in a row, in which nobody stands in the way of founding: members write their records anew within
+ * one refresh, and a member may be entering a view right now */
+#define QUIET_REFRESHES 3
+#define QUIET_ROUNDS 2
 
-/* What one round has found. */
-struct findings {
-    /* one for each record, and the last for the founder without one */
-    struct spotnik_question *question;
-    uint32_t count;
-    bool free;    /* nobody stands in the way of founding, */
-    bool at_once; /* and nothing needs to be waited for */
-};
-
-static bool may_join(const struct spotnik_peers_search *search, const struct spotnik_record *record,
-                     const struct spotnik_answer *answer)
+static bool has_genesis(const struct spotnik_peers_search *search)
 {
-    /* A lineage that a younger one has replaced takes nobody in. */
-    return !spotnik_id_equal(record->member.id, answer->self.id) || record->generation == 0
-           || search->watch.genesis.reading != SPOTNIK_READING_RECORD
-           || record->generation >= search->watch.generation;
+    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD;
 }
 
 static bool is_own(const struct spotnik_peers_search *search, const struct spotnik_record *record)
@@ -38,19 +29,26 @@ static bool is_own(const struct spotnik_peers_search *search, const struct spotn
     return spotnik_id_equal(record->member.id, search->self.self.id);
 }
 
+/* The lineage that the next founding follows. */
+static struct spotnik_founding lineage_before(const struct spotnik_peers_search *search)
+{
+    return search->status != NULL
+               ? search->ours
+               : spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
+}
+
 /* ---- asking ---- */
 
 static void question_make(struct spotnik_peers_search *search, const struct spotnik_sighting *entry,
                           struct spotnik_question *question)
 {
+    bool seeks = entry->record.standing == SPOTNIK_STANDING_SEEKING;
     *question = (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
     question->skipped = entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
-                        || entry->record.standing == SPOTNIK_STANDING_SEEKING;
+                        || (seeks && search->status == NULL);
 }
 
-/* One for each record; the founder too, where its own record is gone. Those whose records change
- * come first, so that a crowd of dead ones does not hide them. */
-static bool ask_all(struct spotnik_peers_search *search, struct findings *findings)
+bool spotnik_directory_ask(struct spotnik_peers_search *search)
 {
     struct spotnik_lookout *watch = &search->watch;
     struct spotnik_question *question = calloc((size_t)watch->count + 1, sizeof *question);
@@ -58,39 +56,42 @@ static bool ask_all(struct spotnik_peers_search *search, struct findings *findin
         search->error = spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to search for the job");
         return false;
     }
-    findings->question = question;
-    findings->count = watch->count;
+    search->question = question;
     for (uint32_t i = 0; i < watch->count; i++)
         question_make(search, &watch->entry[i], &question[i]);
     question[watch->count].skipped = true;
-    if (watch->generation > 0 && watch->genesis.reading == SPOTNIK_READING_RECORD
-        && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
+    if (has_genesis(search) && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
         question_make(search, &watch->genesis, &question[watch->count]);
-    spotnik_peers_ask(&search->self, question, watch->count + 1, true);
+    spotnik_peers_ask(&search->self, question, watch->count + 1, search->status == NULL);
     return true;
 }
 
-static const struct spotnik_record *record_of(const struct spotnik_peers_search *search, uint32_t i)
+/* ---- joining ---- */
+
+/* A lineage that a younger one has replaced takes nobody in. */
+static bool may_join(const struct spotnik_peers_search *search, const struct spotnik_record *record,
+                     const struct spotnik_answer *answer)
 {
-    const struct spotnik_lookout *watch = &search->watch;
-    return i < watch->count ? &watch->entry[i].record : &watch->genesis.record;
+    return !spotnik_id_equal(record->member.id, answer->self.id) || record->generation == 0
+           || !has_genesis(search) || record->generation >= search->watch.generation;
 }
 
 static void sponsor_take(struct spotnik_peers_search *search, const struct spotnik_answer *answer)
 {
     struct spotnik_peers *peers = search->peers;
-    const struct spotnik_sighting *entry = spotnik_lookout_find(&search->watch, answer->self.id);
     search->sponsor = answer->self;
     pthread_mutex_lock(&peers->lock);
-    peers->sponsor_founding = entry != NULL ? entry->record.founding : 0;
-    peers->sponsor_generation = entry != NULL ? entry->record.generation : 0;
+    peers->sponsors = answer->presence.founding;
     pthread_mutex_unlock(&peers->lock);
 }
 
-static bool sponsor_find(struct spotnik_peers_search *search, const struct findings *findings)
+static bool sponsor_find(struct spotnik_peers_search *search)
 {
-    for (uint32_t i = 0; i <= findings->count; i++) {
-        const struct spotnik_question *question = &findings->question[i];
+    const struct spotnik_lookout *watch = &search->watch;
+    for (uint32_t i = 0; i <= watch->count; i++) {
+        const struct spotnik_question *question = &search->question[i];
+        const struct spotnik_record *record =
+            i < watch->count ? &watch->entry[i].record : &watch->genesis.record;
         if (question->reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
             continue;
         if (!spotnik_peers_may_follow(search->peers, &question->answer)) {
@@ -98,13 +99,13 @@ static bool sponsor_find(struct spotnik_peers_search *search, const struct findi
                               question->name);
             continue;
         }
-        if (may_join(search, record_of(search, i), &question->answer)) {
+        if (may_join(search, record, &question->answer)) {
             sponsor_take(search, &question->answer);
             return true;
         }
         spotnik_peers_say(search,
                           "%.48s is of generation %llu, which a younger founding has replaced",
-                          question->name, (unsigned long long)record_of(search, i)->generation);
+                          question->name, (unsigned long long)record->generation);
     }
     return false;
 }
@@ -138,7 +139,7 @@ static void hope(struct spotnik_peers_search *search, uint64_t for_ns, uint64_t 
 static bool is_founder(const struct spotnik_peers_search *search,
                        const struct spotnik_record *record)
 {
-    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
+    return has_genesis(search)
            && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
 }
 
@@ -146,9 +147,8 @@ static bool is_founder(const struct spotnik_peers_search *search,
  * replaced it from its memory, and has not yet written its record again. */
 static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
-    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
-           && record->generation != 0 && record->generation < search->watch.generation
-           && !is_founder(search, record);
+    return has_genesis(search) && record->generation != 0
+           && record->generation < search->watch.generation && !is_founder(search, record);
 }
 
 /* A live writer would have written by now. */
@@ -159,34 +159,72 @@ static bool seems_dead(const struct spotnik_peers_search *search,
            >= spotnik_time_min(search->watch.watched_ns, 3 * search->peers->times.refresh_ns);
 }
 
-static void record_judge(struct spotnik_peers_search *search, struct findings *findings, uint32_t i)
+/* Another process, which is parked, has the address of one that is gone. It has a record of its
+ * own, by which it is judged. */
+static bool is_anothers(const struct spotnik_peers_search *search,
+                        const struct spotnik_question *question)
+{
+    return question->reply == SPOTNIK_PEERS_REPLY_PARKED
+           && !spotnik_id_equal(question->answer.self.id, question->expected->id)
+           && spotnik_lookout_find(&search->watch, question->answer.self.id) != NULL;
+}
+
+/* Of those that are parked, the one with the newest state goes first. True: that is us. */
+static bool goes_after_us(const struct spotnik_peers_search *search,
+                          const struct spotnik_record *record)
+{
+    if (search->status == NULL || record->founding == 0 || record->founding != search->ours.id)
+        return false;
+    if (record->step != search->status->step_committed)
+        return record->step < search->status->step_committed;
+    return spotnik_id_compare(record->member.id, search->self.self.id) > 0;
+}
+
+/* A member says that the job was founded for this time, and that founding is not there: the member
+ * may live, and nobody founds here. */
+static void missing_judge(struct spotnik_peers_search *search)
+{
+    for (uint32_t i = 0; i < search->watch.count && search->free; i++) {
+        const struct spotnik_sighting *entry = &search->watch.entry[i];
+        if (entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
+            || entry->record.generation <= search->watch.generation)
+            continue;
+        search->free = false;
+        spotnik_peers_say(search,
+                          "genesis-%llu is missing, and %.48s belongs to it: put the file back, or "
+                          "take an empty folder if no member of the job lives",
+                          (unsigned long long)entry->record.generation, entry->name);
+    }
+}
+
+static void record_judge(struct spotnik_peers_search *search, uint32_t i)
 {
     const struct spotnik_sighting *entry = &search->watch.entry[i];
-    const struct spotnik_question *question = &findings->question[i];
+    struct spotnik_question *question = &search->question[i];
     char why[400];
     uint64_t hope_ns, stale_ns = search->peers->times.stale_ns;
-    if (entry->reading == SPOTNIK_READING_RECORD
-        && (is_own(search, &entry->record) || is_past(search, &entry->record)))
+    bool whole = entry->reading == SPOTNIK_READING_RECORD;
+    if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
+    if (is_anothers(search, question))
+        question->reply = SPOTNIK_PEERS_REPLY_OTHER;
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(entry, question, &search->peers->times, why, sizeof why, &hope_ns);
     refusal_note(search, question, verdict);
-    bool founder = entry->reading == SPOTNIK_READING_RECORD && is_founder(search, &entry->record);
-    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && founder
-        && question->reply == SPOTNIK_PEERS_REPLY_IDLE) {
-        findings->free = false; /* it is about to found */
+    bool parked = verdict == SPOTNIK_PEERS_VERDICT_PARKED;
+    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && whole && is_founder(search, &entry->record)
+        && question->reply == SPOTNIK_PEERS_REPLY_IDLE)
+        search->free = false; /* it is about to found */
+    if ((verdict != SPOTNIK_PEERS_VERDICT_WAIT && !parked)
+        || (parked && goes_after_us(search, &entry->record)))
         return;
-    }
-    if (verdict == SPOTNIK_PEERS_VERDICT_WAIT || verdict == SPOTNIK_PEERS_VERDICT_PARKED) {
-        findings->free = false;
-        search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
-        spotnik_peers_say(search, "%s", why);
-        hope(search, seems_dead(search, entry) ? hope_ns : 0, stale_ns);
-        /* it goes on by itself when nobody else can be alive */
-        if (verdict == SPOTNIK_PEERS_VERDICT_PARKED)
-            hope(search, spotnik_time_since(stale_ns + PARKED_NS, search->watch.watched_ns),
-                 stale_ns + PARKED_NS);
-    }
+    search->free = false;
+    search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
+    spotnik_peers_say(search, "%s", why);
+    hope(search, seems_dead(search, entry) ? hope_ns : 0, stale_ns);
+    if (parked) /* it goes on by itself when nobody else can be alive */
+        hope(search, spotnik_time_since(stale_ns + PARKED_NS, search->watch.watched_ns),
+             stale_ns + PARKED_NS);
 }
 
 static bool is_there(const struct spotnik_peers_search *search, const char *name)
@@ -208,135 +246,117 @@ static bool is_over(const struct spotnik_peers_search *search, uint64_t founding
     return founding != 0 && (is_there(search, over) || is_there(search, stopped));
 }
 
-/* Its founder has left no record: it has left the job, or a cleaner took the record. Then others
- * that live put theirs back within moments. */
-static void founder_judge(struct spotnik_peers_search *search, struct findings *findings)
+/* Its founder has left no record: it is not in the job any more, or lives and cannot write. */
+static void founder_judge(struct spotnik_peers_search *search)
 {
     const struct spotnik_lookout *watch = &search->watch;
-    const struct spotnik_question *question = &findings->question[findings->count];
+    const struct spotnik_record *record = &watch->genesis.record;
+    const struct spotnik_question *question = &search->question[watch->count];
     char why[400];
     uint64_t hope_ns;
     if (watch->generation == 0
-        || (watch->genesis.reading == SPOTNIK_READING_RECORD
-            && (is_own(search, &watch->genesis.record)
-                || spotnik_lookout_find(watch, watch->genesis.record.member.id) != NULL)))
+        || (has_genesis(search)
+            && (is_own(search, record) || spotnik_lookout_find(watch, record->member.id) != NULL
+                || is_over(search, record->founding) || spotnik_peers_was_here(record))))
         return;
-    if (watch->genesis.reading == SPOTNIK_READING_RECORD
-        && (is_over(search, watch->genesis.record.founding)
-            || spotnik_peers_was_here(&watch->genesis.record)))
-        return; /* it left, and we know of it */
-    findings->at_once = false;
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(&watch->genesis, question, &search->peers->times, why, sizeof why,
                             &hope_ns);
     refusal_note(search, question, verdict);
     if (verdict == SPOTNIK_PEERS_VERDICT_FREE && question->reply == SPOTNIK_PEERS_REPLY_IDLE)
-        findings->free = false; /* about to found, or to join those that went on without it */
+        search->free = false; /* about to found, or to join those that went on without it */
     if (verdict != SPOTNIK_PEERS_VERDICT_WAIT && verdict != SPOTNIK_PEERS_VERDICT_PARKED)
         return;
-    findings->free = false;
+    search->free = false;
     spotnik_peers_say(search, "%s", why);
     hope(search, hope_ns, search->peers->times.stale_ns);
 }
 
-/* The newest view in any record had more members than there are records of its lineage. So a
- * cleaner has taken some, and a member that lives puts its own back. */
-static bool records_lack(const struct spotnik_lookout *watch)
+/* Nobody has stood in the way for long enough. Whatever has vanished before our eyes, or before we
+ * came, its member writes within that time. */
+static bool is_quiet(struct spotnik_peers_search *search)
 {
-    uint64_t founding = watch->genesis.record.founding, epoch = 0, size = 0, count = 0;
-    for (uint32_t i = 0; i < watch->count; i++) {
-        const struct spotnik_record *record = &watch->entry[i].record;
-        if (watch->entry[i].reading != SPOTNIK_READING_RECORD || record->founding != founding
-            || record->standing == SPOTNIK_STANDING_SEEKING)
-            continue;
-        count++;
-        if (record->epoch > epoch || (record->epoch == epoch && record->size > size)) {
-            epoch = record->epoch;
-            size = record->size;
-        }
-    }
-    return founding != 0 && size > count;
+    uint64_t wanted_ns = QUIET_REFRESHES * search->peers->times.refresh_ns
+                         + QUIET_ROUNDS * SPOTNIK_PEERS_AGAIN_NS,
+             quiet_ns = spotnik_time_since(search->watch.watched_ns, search->busy_ns);
+    if (quiet_ns >= wanted_ns)
+        return true;
+    spotnik_peers_say(search, "nobody is in the job; watching for members that write again");
+    hope(search, wanted_ns - quiet_ns, wanted_ns);
+    return false;
 }
 
-static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
+bool spotnik_directory_judge(struct spotnik_peers_search *search)
 {
-    findings->free = true;
-    findings->at_once = search->watch.generation > 0 || search->heir;
-    for (uint32_t i = 0; i < findings->count; i++)
-        record_judge(search, findings, i);
-    founder_judge(search, findings);
-    findings->at_once = findings->at_once && !records_lack(&search->watch);
+    search->free = true;
+    missing_judge(search);
+    for (uint32_t i = 0; i < search->watch.count; i++)
+        record_judge(search, i);
+    founder_judge(search);
+    if (!search->free)
+        search->busy_ns = search->watch.watched_ns;
+    return search->free && ((search->heir && search->watch.generation == 0) || is_quiet(search));
 }
 
 /* ---- founding ---- */
 
-/* A copy of a genesis under such a name: members take its number for theirs, and their records
- * outlive it. */
-static int no_number_left(const struct spotnik_peers_search *search)
+/* The file system lets only one process found this generation. */
+int spotnik_directory_found(struct spotnik_peers_search *search, uint64_t step)
 {
-    char names[360];
-    spotnik_lookout_highest(&search->watch, names, sizeof names);
-    return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                "no number is left for another founding in %s; no founding made "
-                                "the last one: remove %s",
-                                search->peers->spec.directory, names);
+    struct spotnik_peers *peers = search->peers;
+    struct spotnik_lookout *watch = &search->watch;
+    struct spotnik_founding before = lineage_before(search), founding;
+    uint64_t seen = watch->generation, highest;
+    spotnik_peers_founding_make(&before, seen + 1, &founding);
+    search->busy_ns = watch->watched_ns; /* if it comes to nothing, watch again */
+    int rc = spotnik_genesis_highest(peers->spec.directory, &highest);
+    if (rc == 0 && highest != seen)
+        rc = -EEXIST; /* another process was first */
+    if (rc != 0)
+        return rc;
+    (void)spotnik_witness_offer(peers, &founding);
+    rc = spotnik_genesis_make(peers, &founding, step);
+    if (rc == 0
+        && spotnik_lookout_has_woken(watch, &search->self, peers->spec.directory,
+                                     peers->times.stale_ns, seen + 1)) {
+        spotnik_genesis_take_back(peers, &founding);
+        rc = -EAGAIN; /* somebody turned out to be alive */
+    }
+    spotnik_witness_remove(peers->spec.directory, rc != 0 ? founding.id : before.id);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&peers->lock);
+    peers->ours = founding;
+    pthread_mutex_unlock(&peers->lock);
+    return 0;
 }
 
-static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search,
-                                             uint64_t generation, int rc)
+static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search, int rc)
 {
+    unsigned long long generation = search->watch.generation + 1;
     (void)spotnik_peers_entered_set(search->peers, false);
-    if (rc == -EEXIST)
+    if (rc == -EEXIST || rc == -EAGAIN) {
+        spotnik_peers_say(search, "a member wrote its record again, or founded, just now");
         return SPOTNIK_PEERS_AGAIN;
+    }
     errno = -rc;
     search->error =
         rc == -ERANGE
-            ? no_number_left(search)
+            ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                   "%s/genesis-%llu has the last number that there is, and was "
+                                   "made by no founding: remove it",
+                                   search->peers->spec.directory, generation - 1)
             : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
-                                   search->peers->spec.directory, (unsigned long long)generation);
+                                   search->peers->spec.directory, generation);
     return SPOTNIK_PEERS_ERROR;
 }
 
-/* Somebody turned out to be alive. */
-static enum spotnik_peers_round take_back(struct spotnik_peers_search *search,
-                                          const struct spotnik_founding *founding)
-{
-    struct spotnik_peers *peers = search->peers;
-    spotnik_genesis_take_back(peers, founding->generation, founding->id);
-    search->taken_back = founding->generation;
-    (void)spotnik_peers_entered_set(peers, false);
-    search->quiet = 0;
-    spotnik_peers_say(search, "a member wrote its record again, or founded, just now");
-    return SPOTNIK_PEERS_AGAIN;
-}
-
-/* Try to found a generation: the file system lets only one process succeed. */
 static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
-    struct spotnik_peers *peers = search->peers;
-    uint64_t generation = spotnik_lookout_generation_next(&search->watch);
-    struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis,
-                                                             search->watch.generation),
-                            founding;
-    spotnik_peers_founding_make(&before, generation, &founding);
-    int rc = spotnik_peers_entered_set(peers, true);
-    if (rc == 0 && spotnik_genesis_is_contested(peers->spec.directory, search->watch.generation, 0))
-        rc = -EEXIST;
-    if (rc == 0) {
-        (void)spotnik_witness_offer(peers, &founding);
-        search->tried = founding;
-        search->seen = search->watch.generation;
-        rc = spotnik_genesis_make(peers, &founding, 0);
-    }
-    if (rc != 0) {
-        spotnik_witness_remove(peers->spec.directory, founding.id);
-        return found_failed(search, generation, rc);
-    }
-    if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory,
-                                  peers->times.stale_ns, generation))
-        return take_back(search, &founding);
-    spotnik_witness_remove(peers->spec.directory, before.id);
-    return SPOTNIK_PEERS_FOUND;
+    int rc = spotnik_peers_entered_set(search->peers, true);
+    if (rc == 0)
+        rc = spotnik_directory_found(search, 0);
+    return rc == 0 ? SPOTNIK_PEERS_FOUND : found_failed(search, rc);
 }
 
 /* The mark of a fresh directory goes to one process, which then knows that nobody was there
@@ -354,45 +374,9 @@ static void heir_try(struct spotnik_peers_search *search)
     unlink(to);
 }
 
-/* A record has gone before our eyes: its member has left, or a cleaner took it from one that cannot
- * write at this moment. That one is gone after T, as if its record still lay there. */
-static bool has_vanished(struct spotnik_peers_search *search)
+static enum spotnik_peers_round conclude(struct spotnik_peers_search *search)
 {
-    const struct spotnik_lookout *watch = &search->watch;
-    uint64_t stale_ns = search->peers->times.stale_ns;
-    if (watch->kept_ns >= watch->watched_ns || watch->kept_ns >= stale_ns)
-        return false;
-    spotnik_peers_say(search, "a record is gone, and nobody can know whether its member is");
-    hope(search, stale_ns - watch->kept_ns, stale_ns);
-    return true;
-}
-
-/* Members restore what is missing within one refresh, so a process that sees nothing for three has
- * not come in between. The same holds when a record or a genesis has gone before our eyes. A
- * cleaner may have taken that of a member that we cannot reach. */
-static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
-{
-    const struct spotnik_lookout *watch = &search->watch;
-    uint64_t wanted_ns = SPOTNIK_PEERS_BACK_REFRESHES * search->peers->times.refresh_ns;
-    bool gone = watch->settled_ns < watch->watched_ns;
-    if (has_vanished(search))
-        return false;
-    if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
-        return true;
-    spotnik_peers_say(
-        search,
-        gone ? "a record is gone; watching for its member to put it back"
-        : watch->generation > 0
-            ? "the founder has left no record; watching for members that put theirs back"
-            : "nobody has founded the job here; watching for members that put their genesis back");
-    hope(search, wanted_ns - watch->settled_ns, wanted_ns);
-    return false;
-}
-
-static enum spotnik_peers_round conclude(struct spotnik_peers_search *search,
-                                         struct findings *findings)
-{
-    if (sponsor_find(search, findings))
+    if (sponsor_find(search))
         return SPOTNIK_PEERS_JOIN;
     if (!search->may_found) {
         if (search->said[0] == '\0')
@@ -402,14 +386,7 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search,
     }
     if (search->watch.generation == 0 && !search->heir)
         heir_try(search);
-    judge_all(search, findings);
-    bool quiet = findings->free && has_watched(search, findings);
-    search->quiet = quiet ? search->quiet + 1 : 0;
-    if (quiet)
-        hope(search, SPOTNIK_PEERS_AGAIN_NS, SPOTNIK_PEERS_AGAIN_NS);
-    if (!quiet || (search->quiet < SPOTNIK_PEERS_QUIET_ROUNDS && !search->heir))
-        return SPOTNIK_PEERS_AGAIN;
-    return found(search);
+    return spotnik_directory_judge(search) ? found(search) : SPOTNIK_PEERS_AGAIN;
 }
 
 /* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be
@@ -432,7 +409,7 @@ static bool is_foreign(struct spotnik_peers_search *search)
 /* Unreadable from the start is an error; later it is one more thing to wait for. */
 static enum spotnik_peers_round unreadable(struct spotnik_peers_search *search, int rc)
 {
-    search->quiet = 0;
+    search->busy_ns = search->watch.watched_ns;
     errno = -rc;
     int error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
                                      search->peers->spec.directory);
@@ -441,26 +418,8 @@ static enum spotnik_peers_round unreadable(struct spotnik_peers_search *search, 
     return search->opened ? SPOTNIK_PEERS_AGAIN : SPOTNIK_PEERS_ERROR;
 }
 
-/* We made it, though the file system said otherwise. */
-static enum spotnik_peers_round found_after_all(struct spotnik_peers_search *search)
-{
-    struct spotnik_peers *peers = search->peers;
-    if (search->tried.id != 0 && search->watch.genesis.record.founding == search->tried.id
-        && spotnik_genesis_is_contested(peers->spec.directory, search->seen,
-                                        search->tried.generation))
-        return take_back(search, &search->tried);
-    if (spotnik_peers_entered_set(peers, true) != 0)
-        return SPOTNIK_PEERS_AGAIN;
-    spotnik_genesis_adopt(peers, search->watch.generation, search->watch.genesis.record.founding);
-    pthread_mutex_lock(&peers->lock);
-    peers->made = spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
-    pthread_mutex_unlock(&peers->lock);
-    return SPOTNIK_PEERS_FOUND;
-}
-
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search)
 {
-    struct findings findings = { .question = NULL };
     search->error = 0;
     int rc = spotnik_lookout_look(&search->watch, &search->self, search->peers->spec.directory,
                                   spotnik_peers_gap_max(search->peers));
@@ -469,14 +428,9 @@ enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_sear
     search->opened = true;
     if (is_foreign(search))
         return SPOTNIK_PEERS_ERROR;
-    const struct spotnik_sighting *genesis = &search->watch.genesis;
-    if (search->may_found && search->watch.generation > 0
-        && genesis->reading == SPOTNIK_READING_RECORD && is_own(search, &genesis->record)
-        && search->watch.generation != search->taken_back)
-        return found_after_all(search);
-    enum spotnik_peers_round round = SPOTNIK_PEERS_ERROR;
-    if (ask_all(search, &findings))
-        round = conclude(search, &findings);
-    free(findings.question);
+    enum spotnik_peers_round round =
+        spotnik_directory_ask(search) ? conclude(search) : SPOTNIK_PEERS_ERROR;
+    free(search->question);
+    search->question = NULL;
     return round;
 }

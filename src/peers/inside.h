@@ -14,9 +14,6 @@
 
 #define SPOTNIK_PEERS_ASK_NS (500 * SPOTNIK_MS)   /* patience with one address */
 #define SPOTNIK_PEERS_AGAIN_NS (100 * SPOTNIK_MS) /* between two rounds */
-/* a member may be entering a view right now, on the word of one that has just died */
-#define SPOTNIK_PEERS_QUIET_ROUNDS 3
-#define SPOTNIK_PEERS_BACK_REFRESHES 3 /* members put back within one what a cleaner has taken */
 /* Files about the end of one life of the job, by its founding. */
 #define SPOTNIK_OVER_NAME "over-%016llx"
 #define SPOTNIK_STOPPED_NAME "stopped-%016llx"
@@ -29,6 +26,42 @@ struct spotnik_peers_times {
     uint64_t stale_ns;   /* T: a record that stays the same for this long has no live writer */
     uint64_t refresh_ns; /* between two refreshes of our own */
     uint64_t gap_max_ns; /* between two looks, so much counts at most */
+};
+
+/* One round of the search: what it came to. */
+enum spotnik_peers_round {
+    SPOTNIK_PEERS_AGAIN, /* not yet */
+    SPOTNIK_PEERS_FOUND, /* we found the job */
+    SPOTNIK_PEERS_JOIN,  /* *ret_sponsor is in it */
+    SPOTNIK_PEERS_ERROR, /* *ret_error, and the detail is set */
+};
+
+/* Of a process in no view; or, in a directory, of a member that is cut off from its majority. */
+struct spotnik_peers_search {
+    struct spotnik_peers *peers;
+    struct spotnik_credentials self; /* a copy for this search */
+    bool may_found;
+    const spotnik_job_status *status; /* cut off: ours; NULL: in no view */
+    struct spotnik_founding ours;     /* cut off: of our view */
+    /* directory: we took the mark of a fresh one, so nobody was there before us */
+    bool heir;
+    bool opened; /* directory: it could be read once */
+    struct spotnik_lookout watch;
+    struct spotnik_question *question; /* of this round: one for each record, and the founder's */
+    bool free;                         /* in this round nobody stands in the way of founding */
+    uint64_t busy_ns;                  /* watched when somebody did last */
+    uint64_t begun_ns;
+    uint64_t hope_ns; /* until then it is known what we wait for; 0: nothing */
+    /* more or less, of the wait that takes longest; 0: no known time is waited for */
+    uint64_t remaining_ns;
+    uint64_t whole_ns;  /* that wait, from its beginning to its end */
+    uint32_t undecided; /* processes that may yet be the job, beside those that refuse us */
+    /* by a process that has not proved the key: reported when the patience ends */
+    int refusal;
+    char said[512];    /* what the others said in the last round, for the error message */
+    char refused[200]; /* what the refusal said, and by which record we came to it */
+    struct spotnik_member sponsor;
+    int error;
 };
 
 struct spotnik_peers {
@@ -47,11 +80,10 @@ struct spotnik_peers {
     uint64_t met;                /* keeper: the other lineage told of last, */
     enum spotnik_meeting met_as; /* and as what */
     uint32_t look_next; /* keeper: the member to ask first when it looks for the job again */
-    struct spotnik_lookout watch; /* keeper, while parked */
-    /* keeper, while parked: looks in a row in which we might have founded */
-    uint32_t quiet;
-    pthread_mutex_t writing; /* our record, and the next line */
+    struct spotnik_peers_search parked; /* keeper, directory: while we are cut off */
+    pthread_mutex_t writing;            /* our record, and the next two lines */
     uint64_t counter;
+    char written[64]; /* the name of the record that we wrote last; "": it failed */
     pthread_cond_t changed;
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
@@ -64,54 +96,17 @@ struct spotnik_peers {
     bool followed;                /* others answered as we founded it: they live, and may come */
     uint64_t followers_ns;        /* until then; 0: nobody is waited for */
     bool superseded;              /* our lineage has been replaced by a younger one */
-    uint64_t founding;            /* of our lineage; 0: none */
-    uint64_t generation;          /* of our lineage; 0: not known */
-    struct spotnik_founding made; /* the lineage that we have founded last; id 0: none */
-    /* what the record of the member said that we join by */
-    uint64_t sponsor_founding, sponsor_generation;
-    uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
-    char warning[256];     /* what is wrong with the directory */
-    char advice[256];      /* what should be better about it */
-    char waiting[320];     /* what a search waits for */
+    struct spotnik_founding ours; /* our lineage; id 0: none; generation 0: not known */
+    struct spotnik_founding sponsors; /* of the member that we join by */
+    uint64_t refreshed_ns;            /* when our last successful refresh began; 0: none yet */
+    char warning[256];                /* what is wrong with the directory */
+    char missing[320];                /* the founding that has vanished from it */
+    char advice[256];                 /* what should be better about it */
+    char waiting[320];                /* what a search waits for */
     /* List, used by the searching thread only: */
     struct spotnik_member vote; /* ours; id none: not given */
     bool withdrawn;             /* we have voted for us once, and for another later */
     uint32_t patience;          /* rounds to wait before we count votes for us again */
-};
-
-/* One round of the search: what it came to. */
-enum spotnik_peers_round {
-    SPOTNIK_PEERS_AGAIN, /* not yet */
-    SPOTNIK_PEERS_FOUND, /* we found the job */
-    SPOTNIK_PEERS_JOIN,  /* *ret_sponsor is in it */
-    SPOTNIK_PEERS_ERROR, /* *ret_error, and the detail is set */
-};
-
-struct spotnik_peers_search {
-    struct spotnik_peers *peers;
-    struct spotnik_credentials self; /* a copy for this search */
-    bool may_found;
-    struct spotnik_founding tried; /* what we have tried to found last; id 0: nothing */
-    uint64_t seen;       /* directory: the highest generation of the look that we tried it after */
-    uint64_t taken_back; /* directory: the generation that we founded and gave up again; 0: none */
-    /* directory: we took the mark of a fresh one, so nobody was there before us */
-    bool heir;
-    bool opened; /* directory: it could be read once */
-    /* directory: rounds in a row in which nobody stood in the way of founding */
-    uint32_t quiet;
-    struct spotnik_lookout watch;
-    uint64_t begun_ns;
-    uint64_t hope_ns; /* until then it is known what we wait for; 0: nothing */
-    /* more or less, of the wait that takes longest; 0: no known time is waited for */
-    uint64_t remaining_ns;
-    uint64_t whole_ns;  /* that wait, from its beginning to its end */
-    uint32_t undecided; /* processes that may yet be the job, beside those that refuse us */
-    /* by a process that has not proved the key: reported when the patience ends */
-    int refusal;
-    char said[512];    /* what the others said in the last round, for the error message */
-    char refused[200]; /* what the refusal said, and by which record we came to it */
-    struct spotnik_member sponsor;
-    int error;
 };
 
 /* self.c. Monotonic. */
@@ -136,6 +131,9 @@ bool spotnik_peers_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
 /* Credentials that say of which lineage we are. */
 struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
+/* Of our lineage, where it is still this one. */
+void spotnik_peers_generation_set(struct spotnik_peers *peers, uint64_t founding,
+                                  uint64_t generation);
 
 /* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
 int spotnik_peers_keeper_start(struct spotnik_peers *peers);
@@ -148,11 +146,13 @@ int spotnik_peers_named(const struct spotnik_peers_spec *spec,
                         uint32_t *ret_count);
 
 /* genesis.c: the founder. */
-/* Found this generation: 0, -EEXIST when another process did, or minus an errno. Blocking. */
+/* Make the file of this generation: 0, -EEXIST when another process did, -ERANGE when there is no
+ * such number, or minus an errno. Blocking. */
 int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding,
                          uint64_t step);
-/* It is ours, however we learnt of it. */
-void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
+/* Take it back: somebody turned out to be alive. */
+void spotnik_genesis_take_back(struct spotnik_peers *peers,
+                               const struct spotnik_founding *founding);
 /* born.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been
  * set. */
 uint64_t spotnik_peers_born_ms(void);
@@ -160,13 +160,10 @@ uint64_t spotnik_peers_born_ms(void);
 /* What a genesis says of its lineage; id 0: it is none. */
 struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis,
                                                 uint64_t generation);
-/* Take it back: somebody turned out to be alive. */
-void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
-/* A member: is ours the youngest lineage that the directory knows? Puts a missing genesis back,
- * unless we are parked. 0, SPOTNIK_ERR_LINEAGE when a younger one has taken our place (*ret says
- * which), or SPOTNIK_ERR_SYSTEM. */
-int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status,
-                          struct spotnik_record *ret);
+/* A member: is ours the youngest lineage that the directory knows? 0; SPOTNIK_ERR_LINEAGE when a
+ * younger one has taken our place (*ret says which); or SPOTNIK_ERR_SYSTEM: our founding has
+ * vanished, or cannot be read. */
+int spotnik_genesis_guard(struct spotnik_peers *peers, struct spotnik_record *ret);
 
 /* witness.c. All blocking. */
 /* Give a founding of ours, made just now, a witness, where the directory will do: its id says so
@@ -181,6 +178,14 @@ void spotnik_witness_remove(const char *directory, uint64_t founding);
 /* The thread that answers the engine. 0 or an errno. */
 int spotnik_witness_start(struct spotnik_peers *peers);
 void spotnik_witness_stop(struct spotnik_peers *peers);
+
+/* directory.c: ask those whose records lie there. False: no memory, and the error is set. */
+bool spotnik_directory_ask(struct spotnik_peers_search *search);
+/* Can nobody else be alive in the job, and have we watched for long enough? */
+bool spotnik_directory_judge(struct spotnik_peers_search *search);
+/* Found the next generation. 0; -EEXIST: another process did; -EAGAIN: somebody turned out to be
+ * alive; -ERANGE: there is no number left; or minus an errno. Blocking. */
+int spotnik_directory_found(struct spotnik_peers_search *search, uint64_t step);
 
 /* parked.c: look where new members look, and go on alone when nobody else can be alive.
  * Blocking. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes on between searches, on a thread of its own. The thread keeps our record in the
- * directory fresh, and keeps the genesis of our lineage there; a younger genesis ends us. While
+ * directory fresh, and looks whether our founding is still the last; a younger one ends us. While
  * this member is parked, it looks where new members look. Everybody it knew may be dead, and the
  * job may go on elsewhere, or be over. */
 #include <errno.h>
@@ -128,7 +128,7 @@ static void superseded(struct spotnik_peers *peers, const spotnik_job_status *st
 }
 
 /* The record first, then the look at the genesis: a founder does it the other way round
- * (lookout.h). */
+ * (lookout.h). A founding that has vanished ends nobody, and is told. */
 static void keep_directory(struct spotnik_peers *peers)
 {
     uint64_t begun_ns = spotnik_clock_boot_ns();
@@ -137,12 +137,15 @@ static void keep_directory(struct spotnik_peers *peers)
     (void)spotnik_peers_record_refresh(peers); /* the warning says what went wrong */
     spotnik_engine_status(peers->engine, &status);
     int guard = status.view_epoch > 0 && !spotnik_peers_refounds(peers)
-                    ? spotnik_genesis_guard(peers, &status, &by)
+                    ? spotnik_genesis_guard(peers, &by)
                     : 0;
     if (guard == SPOTNIK_ERR_LINEAGE) {
         superseded(peers, &status, &by);
         return;
     }
+    pthread_mutex_lock(&peers->lock);
+    snprintf(peers->missing, sizeof peers->missing, "%s", guard != 0 ? spotnik_last_error() : "");
+    pthread_mutex_unlock(&peers->lock);
     spotnik_engine_looked(peers->engine, begun_ns, peers->times.stale_ns);
     if (!status.parked)
         spotnik_peers_unparked(peers);

@@ -230,8 +230,10 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
     /* Votes counted now were given while our own vote was already for us: the one given just above
      * counts next time. */
     if (for_self && spotnik_id_equal(peers->vote.id, search->self.self.id) && peers->patience == 0
-        && is_enough(search, 1 + poll.for_us) && has_waited(search))
+        && is_enough(search, 1 + poll.for_us) && has_waited(search)) {
+        spotnik_peers_founding_set(peers, 0); /* the founder makes a new one */
         return SPOTNIK_PEERS_FOUND;
+    }
     return SPOTNIK_PEERS_AGAIN;
 }
 

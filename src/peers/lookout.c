@@ -27,39 +27,6 @@ void spotnik_genesis_name(uint64_t generation, char name[64])
     snprintf(name, 64, "genesis-%llu", (unsigned long long)generation);
 }
 
-bool spotnik_genesis_is_contested(const char *path, uint64_t seen, uint64_t own)
-{
-    DIR *directory = opendir(path);
-    bool contested = directory == NULL;
-    if (contested)
-        return true;
-    errno = 0;
-    for (const struct dirent *at; (at = readdir(directory)) != NULL; errno = 0) {
-        uint64_t generation = spotnik_genesis_parse(at->d_name);
-        contested |= generation > seen && generation != own;
-    }
-    contested |= errno != 0;
-    closedir(directory);
-    return contested;
-}
-
-int spotnik_genesis_highest(const char *path, uint64_t *ret_generation)
-{
-    DIR *directory = opendir(path);
-    uint64_t highest = 0;
-    if (directory == NULL)
-        return -errno;
-    errno = 0;
-    for (const struct dirent *at; (at = readdir(directory)) != NULL; errno = 0) {
-        uint64_t generation = spotnik_genesis_parse(at->d_name);
-        highest = generation > highest ? generation : highest;
-    }
-    int rc = -errno;
-    closedir(directory);
-    *ret_generation = highest;
-    return rc;
-}
-
 /* ---- names ---- */
 
 static int by_name(const void *a, const void *b)
@@ -113,48 +80,51 @@ static void sort(struct spotnik_lookout *watch)
     watch->count = kept;
 }
 
-/* Files that it misses while they are replaced stay as they are: each is looked at by its name. */
-static int names_read(struct spotnik_lookout *watch, const char *path)
+/* `watch`: the names of records go there; NULL: nowhere. */
+static int names_each(const char *path, struct spotnik_lookout *watch, uint64_t *ret_highest)
 {
     DIR *directory = opendir(path);
-    uint32_t known = watch->count;
-    uint64_t highest = 0;
+    uint32_t known = watch != NULL ? watch->count : 0;
     int rc = 0;
     if (directory == NULL)
         return -errno;
+    *ret_highest = 0;
     errno = 0;
     for (const struct dirent *at; rc == 0 && (at = readdir(directory)) != NULL; errno = 0) {
         uint64_t generation = spotnik_genesis_parse(at->d_name);
-        highest = generation > highest ? generation : highest;
-        if (strncmp(at->d_name, "member-", 7) == 0 && find(watch, known, at->d_name) == NULL)
+        *ret_highest = generation > *ret_highest ? generation : *ret_highest;
+        if (watch != NULL && strncmp(at->d_name, "member-", 7) == 0
+            && find(watch, known, at->d_name) == NULL)
             rc = add(watch, at->d_name);
     }
     rc = rc != 0 ? rc : -errno;
     closedir(directory);
+    return rc;
+}
+
+int spotnik_genesis_highest(const char *path, uint64_t *ret_generation)
+{
+    return names_each(path, NULL, ret_generation);
+}
+
+/* Files that it misses while they are replaced stay as they are: each is looked at by its name. */
+static int names_read(struct spotnik_lookout *watch, const char *path)
+{
+    uint32_t known = watch->count;
+    uint64_t highest;
+    int rc = names_each(path, watch, &highest);
     if (watch->count > known)
         sort(watch);
-    watch->missed = rc == 0 && highest < watch->generation;
-    if (rc == 0 && watch->generation != highest)
+    if (rc == 0 && watch->generation != highest) {
         memset(&watch->genesis, 0, sizeof watch->genesis);
-    watch->generation = rc == 0 ? highest : watch->generation;
+        watch->generation = highest;
+    }
     return rc;
 }
 
 /* ---- contents ---- */
 
-static void read_again(struct spotnik_sighting *entry, const struct spotnik_credentials *self,
-                       const char *directory, uint64_t spent_ns)
-{
-    uint64_t before = entry->print;
-    bool known = entry->reading != SPOTNIK_READING_ABSENT;
-    entry->reading = spotnik_record_read(self, directory, entry->name, &entry->record,
-                                         &entry->print, &entry->error);
-    entry->unchanged_ns =
-        spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
-}
-
-/* A process that only looks for the job removes its record when it gives up: that says nothing of
- * the job. */
+/* A process that only looks for the job says nothing of one. */
 static bool stands_for_a_job(const struct spotnik_sighting *entry)
 {
     if (entry->reading == SPOTNIK_READING_RECORD)
@@ -162,28 +132,27 @@ static bool stands_for_a_job(const struct spotnik_sighting *entry)
     return entry->reading != SPOTNIK_READING_ABSENT;
 }
 
-/* A process that has ended on our own host, in good order or not, writes no record again. */
-static bool may_live(const struct spotnik_sighting *entry)
+static void read_again(struct spotnik_sighting *entry, const struct spotnik_credentials *self,
+                       const char *directory, uint64_t spent_ns)
 {
-    return entry->reading != SPOTNIK_READING_RECORD
-           || spotnik_process_life(&entry->record.process) != SPOTNIK_LIFE_ENDED;
+    uint64_t before = entry->print;
+    bool known = entry->reading != SPOTNIK_READING_ABSENT;
+    entry->stood = stands_for_a_job(entry);
+    entry->before_ns = entry->unchanged_ns;
+    entry->reading = spotnik_record_read(self, directory, entry->name, &entry->record,
+                                         &entry->print, &entry->error);
+    entry->unchanged_ns =
+        spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
 }
 
 static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self,
                           const char *directory, uint64_t spent_ns)
 {
     uint32_t kept = 0;
-    watch->vanished = false;
     for (uint32_t i = 0; i < watch->count; i++) {
-        bool stood = stands_for_a_job(&watch->entry[i]),
-             lives = stood && may_live(&watch->entry[i]);
         read_again(&watch->entry[i], self, directory, spent_ns);
         if (watch->entry[i].reading != SPOTNIK_READING_ABSENT)
             watch->entry[kept++] = watch->entry[i];
-        else {
-            watch->missed |= stood;
-            watch->vanished |= lives;
-        }
     }
     watch->count = kept;
     if (watch->generation == 0)
@@ -203,87 +172,29 @@ int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_cre
         watch->looked_ns = 0;
         return rc;
     }
-    uint64_t spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
-    contents_read(watch, self, directory, spent_ns);
-    watch->watched_ns = spotnik_time_add(watch->watched_ns, spent_ns);
-    watch->settled_ns = watch->missed ? 0 : spotnik_time_add(watch->settled_ns, spent_ns);
-    watch->kept_ns = watch->vanished ? 0 : spotnik_time_add(watch->kept_ns, spent_ns);
+    watch->spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
+    contents_read(watch, self, directory, watch->spent_ns);
+    watch->watched_ns = spotnik_time_add(watch->watched_ns, watch->spent_ns);
     watch->looked_ns = now_ns;
     return 0;
 }
 
-static bool has_entered(const struct spotnik_sighting *before, const struct spotnik_sighting *now)
+static bool is_news(const struct spotnik_sighting *entry, uint64_t stale_ns)
 {
-    return now->reading == SPOTNIK_READING_RECORD && now->record.founding != 0
-           && stands_for_a_job(now) && (before == NULL || !stands_for_a_job(before));
-}
-
-static bool is_news(const struct spotnik_sighting *before, const struct spotnik_sighting *now,
-                    uint64_t stale_ns)
-{
-    return has_entered(before, now)
-           || (before != NULL && before->unchanged_ns >= stale_ns && before->print != now->print);
+    bool entered = entry->reading == SPOTNIK_READING_RECORD && entry->record.founding != 0
+                   && stands_for_a_job(entry) && !entry->stood;
+    return entered || (entry->before_ns >= stale_ns && entry->unchanged_ns == 0);
 }
 
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
                                const struct spotnik_credentials *self, const char *directory,
                                uint64_t stale_ns, uint64_t own)
 {
-    struct spotnik_lookout before = { .count = watch->count,
-                                      .generation = watch->generation,
-                                      .entry =
-                                          malloc((size_t)watch->count * sizeof *before.entry + 1) };
-    bool woken = before.entry == NULL;
-    if (!woken)
-        memcpy(before.entry, watch->entry, (size_t)before.count * sizeof *before.entry);
-    woken = woken || spotnik_genesis_is_contested(directory, before.generation, own)
-            || spotnik_lookout_look(watch, self, directory, 0) != 0;
+    bool woken = spotnik_lookout_look(watch, self, directory, 0) != 0 || watch->generation != own;
     for (uint32_t i = 0; i < watch->count && !woken; i++)
         woken = !spotnik_id_equal(watch->entry[i].record.member.id, self->self.id)
-                && is_news(find(&before, before.count, watch->entry[i].name), &watch->entry[i],
-                           stale_ns);
-    free(before.entry);
+                && is_news(&watch->entry[i], stale_ns);
     return woken;
-}
-
-static uint64_t generation_highest(const struct spotnik_lookout *watch)
-{
-    uint64_t highest = watch->generation;
-    for (uint32_t i = 0; i < watch->count; i++)
-        if (watch->entry[i].reading == SPOTNIK_READING_RECORD
-            && watch->entry[i].record.generation > highest)
-            highest = watch->entry[i].record.generation;
-    return highest;
-}
-
-uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch)
-{
-    return generation_highest(watch) + 1;
-}
-
-/* One more name, where there is room for it and for the number of those that come after it. */
-static void name_add(const char *name, char *text, size_t size, uint32_t *left_out)
-{
-    size_t have = strlen(text), need = have + strlen(name) + sizeof ", and 4294967295 more";
-    *left_out += need > size;
-    if (*left_out == 0)
-        snprintf(text + have, size - have, "%s%s", have > 0 ? ", " : "", name);
-}
-
-void spotnik_lookout_highest(const struct spotnik_lookout *watch, char *text, size_t size)
-{
-    uint64_t highest = generation_highest(watch);
-    uint32_t left_out = 0;
-    text[0] = '\0';
-    if (watch->generation == highest)
-        name_add(watch->genesis.name, text, size, &left_out);
-    for (uint32_t i = 0; i < watch->count; i++)
-        if (watch->entry[i].reading == SPOTNIK_READING_RECORD
-            && watch->entry[i].record.generation == highest)
-            name_add(watch->entry[i].name, text, size, &left_out);
-    size_t have = strlen(text);
-    if (left_out > 0)
-        snprintf(text + have, size - have, ", and %u more", left_out);
 }
 
 void spotnik_lookout_done(struct spotnik_lookout *watch)

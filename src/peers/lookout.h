@@ -20,6 +20,8 @@ struct spotnik_sighting {
     struct spotnik_record record;
     uint64_t print;        /* 0: the directory does not even say whether the file is another one */
     uint64_t unchanged_ns; /* watched, and the same all the time */
+    uint64_t before_ns;    /* that, in the look before */
+    bool stood;            /* in the look before it stood for a member of a job */
 };
 
 struct spotnik_lookout {
@@ -28,14 +30,8 @@ struct spotnik_lookout {
     uint64_t generation; /* the highest genesis-<n>, 0: none */
     struct spotnik_sighting genesis;
     uint64_t looked_ns;  /* our last good look, 0: none */
+    uint64_t spent_ns;   /* what counts between the two last ones */
     uint64_t watched_ns; /* in all */
-    /* in the last look something that stands for a job was gone: a member has left, or a cleaner
-     * was here */
-    bool missed;
-    uint64_t settled_ns; /* watched since the last such look; in all, where there was none */
-    /* in the last look a record was gone whose process is not known to have ended */
-    bool vanished;
-    uint64_t kept_ns; /* watched since the last such look; in all, where there was none */
 };
 
 /* Read everything again. Between this look and the one before, at most gap_max_ns count. 0 or
@@ -50,28 +46,17 @@ void spotnik_lookout_done(struct spotnik_lookout *watch);
 const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch,
                                                     struct spotnik_id id);
 
-/* After our founding, look once more. Has a member that we took for stale written since? Has one
- * that we took for dead entered the job? It may not have seen our genesis, though it looks for one
- * after each write; then one of the two sees the other. Has another process founded, under another
- * number than `own`? Blocking. */
+/* After our founding of generation `own`, look once more. Has a member that we took for stale
+ * written since? Has one that we took for dead entered the job? It may not have seen our genesis,
+ * though it looks for one after each write; then one of the two sees the other. Has another process
+ * founded, under a higher number? Blocking. */
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch,
                                const struct spotnik_credentials *self, const char *directory,
                                uint64_t stale_ns, uint64_t own);
 
-/* One more than any generation that a genesis or a record knows of. */
-uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch);
-
-/* All files that know of the highest one, in words: their names, as far as there is room. */
-void spotnik_lookout_highest(const struct spotnik_lookout *watch, char *text, size_t size);
-
 /* "genesis-<n>": n, 0 for another name. */
 uint64_t spotnik_genesis_parse(const char *name);
 void spotnik_genesis_name(uint64_t generation, char name[64]);
-
-/* Is there a genesis of a number above `seen`, the highest of our last look, other than `own` (0:
- * none)? Two processes do not always reckon with the same number, and link() lets both succeed
- * then. True where the directory cannot be read. */
-bool spotnik_genesis_is_contested(const char *directory, uint64_t seen, uint64_t own);
 
 /* The names alone: the highest generation. 0 or -errno. */
 int spotnik_genesis_highest(const char *directory, uint64_t *ret_generation);

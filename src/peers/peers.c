@@ -106,7 +106,7 @@ void spotnik_peers_free(struct spotnik_peers *peers)
     if (peers == NULL)
         return;
     spotnik_peers_withdraw(peers);
-    spotnik_lookout_done(&peers->watch);
+    spotnik_lookout_done(&peers->parked.watch);
     pthread_cond_destroy(&peers->changed);
     pthread_mutex_destroy(&peers->lock);
     pthread_mutex_destroy(&peers->writing);
@@ -151,20 +151,20 @@ int spotnik_peers_renew(struct spotnik_peers *peers)
 /* Just now, for what cannot be taken back. */
 bool spotnik_peers_is_youngest(struct spotnik_peers *peers)
 {
-    spotnik_job_status status = { .parked = true }; /* only look */
     struct spotnik_record by;
     pthread_mutex_lock(&peers->lock);
     bool superseded = peers->superseded;
     pthread_mutex_unlock(&peers->lock);
     return !superseded
            && (!peers->spec.is_directory
-               || spotnik_genesis_guard(peers, &status, &by) != SPOTNIK_ERR_LINEAGE);
+               || spotnik_genesis_guard(peers, &by) != SPOTNIK_ERR_LINEAGE);
 }
 
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)
 {
     pthread_mutex_lock(&peers->lock);
     const char *said = peers->warning[0] != '\0'   ? peers->warning
+                       : peers->missing[0] != '\0' ? peers->missing
                        : peers->waiting[0] != '\0' ? peers->waiting
                                                    : peers->advice;
     snprintf(text, size, "%s", said);

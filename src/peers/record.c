@@ -36,7 +36,6 @@ void spotnik_record_name(struct spotnik_id id, char name[64])
 
 typedef unsigned long long number;
 
-/* The lines that every version knows. */
 static int who_format(const struct spotnik_credentials *self, const struct spotnik_member *member,
                       char *text, size_t size)
 {
@@ -52,12 +51,11 @@ static int how_format(const struct spotnik_record *record, char *text, size_t si
     const struct spotnik_process *process = &record->process;
     return snprintf(text, size,
                     "process %016llx %llu %llu %016llx\nlineage %llu %016llx\nview %llu "
-                    "%llu\nstate %s\ncounter %llu\nroot %016llx %llu\nsize %llu\n",
+                    "%llu\nstate %s\ncounter %llu\nroot %016llx %llu\n",
                     (number)process->boot, (number)process->pid, (number)process->start,
                     (number)process->space, (number)record->generation, (number)record->founding,
                     (number)record->epoch, (number)record->step, standing_names[record->standing],
-                    (number)record->counter, (number)record->root, (number)record->born_ms,
-                    (number)record->size);
+                    (number)record->counter, (number)record->root, (number)record->born_ms);
 }
 
 size_t spotnik_record_format(const struct spotnik_credentials *self,
@@ -106,25 +104,19 @@ static bool standing_parse(const char *word, enum spotnik_standing *ret)
     return false;
 }
 
-/* An older version says nothing of this: it may be in a view. */
 static bool how_parse(const char *text, struct spotnik_record *record)
 {
-    number boot, pid, start, space, generation, founding, epoch, step, counter,
-        root = 0, born_ms = 0, view_size = 0;
+    number boot, pid, start, space, generation, founding, epoch, step, counter, root, born_ms;
     char word[16];
-    record->standing = SPOTNIK_STANDING_ENTERED;
-    if (strncmp(text, "mac ", 4) == 0)
-        return true;
     if (sscanf(text,
                "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate "
-               "%15s\ncounter %llu\nroot %16llx %llu\nsize %llu\n",
+               "%15s\ncounter %llu\nroot %16llx %llu\n",
                &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter,
-               &root, &born_ms, &view_size)
-        < 10)
+               &root, &born_ms)
+        != 12)
         return false;
     record->root = root;
     record->born_ms = born_ms;
-    record->size = view_size;
     record->process =
         (struct spotnik_process){ .boot = boot, .pid = pid, .start = start, .space = space };
     record->generation = generation;
@@ -175,7 +167,8 @@ int spotnik_record_write(const struct spotnik_credentials *self,
                     : -EIO;
 }
 
-/* Of the bytes alone where they hold a counter; else every new file counts as written anew. */
+/* Of the bytes alone where they are a record, which holds a counter; else every new file counts as
+ * written anew. */
 static uint64_t print_make(const char *text, ssize_t size, const struct stat *facts, bool counted)
 {
     uint64_t print = size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;
@@ -207,8 +200,7 @@ enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
         reading = spotnik_record_parse(self, text, (size_t)size, ret);
     else if (error == ENOENT)
         reading = SPOTNIK_READING_ABSENT;
-    bool counted = reading == SPOTNIK_READING_RECORD && ret->counter != 0;
-    *ret_print = print_make(text, size, &facts, counted);
+    *ret_print = print_make(text, size, &facts, reading == SPOTNIK_READING_RECORD);
     if (ret_error != NULL)
         *ret_error = error;
     return reading;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small files in a peers directory, signed with the job key. They say which process this is,
- * where it listens and how it stands in the job. Text, so that a person can read them. A record of
- * this version is also one for versions that know only its first lines, and theirs are read
- * here. */
+ * where it listens and how it stands in the job. Text, so that a person can read them. */
 #ifndef SPOTNIK_PEERS_RECORD_H
 #define SPOTNIK_PEERS_RECORD_H
 
@@ -25,13 +23,10 @@ enum spotnik_standing {
 struct spotnik_record {
     struct spotnik_member member;
     struct spotnik_process process; /* boot 0: the record does not say */
-    /* another one with every refresh; 0: an older version wrote the record */
-    uint64_t counter;
-    uint64_t generation, founding; /* of its lineage; 0: not known yet */
-    /* of the founding (member/view.h); root 0: an older version wrote the record */
-    uint64_t root, born_ms;
-    uint64_t epoch, step; /* its view, and the last step it has committed */
-    uint64_t size;        /* of that view; 0: not known */
+    uint64_t counter;               /* another one with every refresh */
+    uint64_t generation, founding;  /* of its lineage; 0: not known yet */
+    uint64_t root, born_ms;         /* of the founding (member/view.h) */
+    uint64_t epoch, step;           /* its view, and the last step it has committed */
     enum spotnik_standing standing;
 };
 

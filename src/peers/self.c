@@ -33,28 +33,34 @@ struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding)
 {
     pthread_mutex_lock(&peers->lock);
-    if (founding != peers->founding) {
-        peers->generation = founding == peers->sponsor_founding ? peers->sponsor_generation : 0;
+    if (founding != peers->ours.id) {
+        bool known = founding == peers->sponsors.id;
+        peers->ours = known ? peers->sponsors : (struct spotnik_founding){ .id = founding };
         peers->superseded = false; /* we have gone over to another lineage */
     }
-    peers->founding = founding;
     pthread_mutex_unlock(&peers->lock);
 }
 
-uint64_t spotnik_peers_founding(struct spotnik_peers *peers)
+void spotnik_peers_generation_set(struct spotnik_peers *peers, uint64_t founding,
+                                  uint64_t generation)
 {
     pthread_mutex_lock(&peers->lock);
-    uint64_t founding = peers->founding;
+    if (peers->ours.id == founding)
+        peers->ours.generation = generation;
     pthread_mutex_unlock(&peers->lock);
-    return founding;
 }
 
+/* A joiner that no record led to the job knows no more than its id, until it is in the view. */
 struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers)
 {
+    struct spotnik_presence presence;
+    spotnik_engine_presence(peers->engine, &presence);
     pthread_mutex_lock(&peers->lock);
-    struct spotnik_founding made = peers->made;
+    if (peers->ours.generation == 0 && presence.founding.id == peers->ours.id)
+        peers->ours = presence.founding;
+    struct spotnik_founding ours = peers->ours;
     pthread_mutex_unlock(&peers->lock);
-    return made;
+    return ours;
 }
 
 struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers)
@@ -109,22 +115,19 @@ static void record_make(struct spotnik_peers *peers, struct spotnik_credentials 
                         struct spotnik_record *record)
 {
     spotnik_job_status status;
-    struct spotnik_presence ours;
+    struct spotnik_founding ours = spotnik_peers_lineage(peers);
     spotnik_engine_status(peers->engine, &status);
-    spotnik_engine_presence(peers->engine, &ours);
     pthread_mutex_lock(&peers->lock);
-    bool known = peers->founding != 0 && ours.founding.id == peers->founding;
     *credentials = peers->credentials;
     *record = (struct spotnik_record){ .member = credentials->self,
                                        .process = peers->process,
                                        .counter = ++peers->counter,
-                                       .generation = peers->generation,
-                                       .founding = peers->founding,
-                                       .root = known ? ours.founding.root : 0,
-                                       .born_ms = known ? ours.founding.born_ms : 0,
+                                       .generation = ours.generation,
+                                       .founding = ours.id,
+                                       .root = ours.root,
+                                       .born_ms = ours.born_ms,
                                        .epoch = status.view_epoch,
                                        .step = status.step_committed,
-                                       .size = status.size,
                                        .standing = standing(&status, peers->entered) };
     pthread_mutex_unlock(&peers->lock);
 }
@@ -145,6 +148,23 @@ static void written_note(struct spotnik_peers *peers, const struct spotnik_recor
     pthread_mutex_unlock(&peers->lock);
 }
 
+/* Nobody but us takes our record away. The user learns of it, and it is written again. */
+static void vanished_note(struct spotnik_peers *peers,
+                          const struct spotnik_credentials *credentials, const char *name)
+{
+    struct spotnik_record record;
+    uint64_t print;
+    if (strcmp(peers->written, name) != 0
+        || spotnik_record_read(credentials, peers->spec.directory, name, &record, &print, NULL)
+               != SPOTNIK_READING_ABSENT)
+        return;
+    pthread_mutex_lock(&peers->lock);
+    snprintf(peers->advice, sizeof peers->advice,
+             "%.120s/%.48s had vanished, and was written again: let nothing remove files there",
+             peers->spec.directory, name);
+    pthread_mutex_unlock(&peers->lock);
+}
+
 int spotnik_peers_record_refresh(struct spotnik_peers *peers)
 {
     struct spotnik_credentials credentials;
@@ -154,8 +174,10 @@ int spotnik_peers_record_refresh(struct spotnik_peers *peers)
     uint64_t begun_ns = spotnik_peers_clock_ns();
     record_make(peers, &credentials, &record);
     spotnik_record_name(record.member.id, name);
+    vanished_note(peers, &credentials, name);
     int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, false);
     written_note(peers, &record, begun_ns, rc);
+    snprintf(peers->written, sizeof peers->written, "%s", rc == 0 ? name : "");
     pthread_mutex_unlock(&peers->writing);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
@@ -242,9 +264,7 @@ bool spotnik_peers_was_here(const struct spotnik_record *record)
 /* The name of the file that says so. False: we have no lineage, or there is no directory. */
 static bool over_name(struct spotnik_peers *peers, bool interrupted, char name[64])
 {
-    pthread_mutex_lock(&peers->lock);
-    uint64_t founding = peers->founding;
-    pthread_mutex_unlock(&peers->lock);
+    uint64_t founding = spotnik_peers_lineage(peers).id;
     snprintf(name, 64, interrupted ? SPOTNIK_STOPPED_NAME : SPOTNIK_OVER_NAME,
              (unsigned long long)founding);
     return peers->spec.is_directory && founding != 0;

@@ -2,7 +2,8 @@
 /* Who may found a job, on hosts that are network namespaces and take each other for other machines
  * (SPOTNIK_HOST). Claims:
  *
- *   genesis   a cleaner takes the genesis away beside a live job: whoever comes next joins it
+ *   vanished  files of the folder of a live job are removed or torn: a newcomer that reaches nobody
+ *             founds nothing, and says what is missing; when it reaches the members it joins
  *   reject    a firewall refuses a newcomer every connection to the job: it waits, and joins when
  *             the firewall goes
  *   list      listed members die, are started again and cut off from the rest: they found nothing;
@@ -13,12 +14,11 @@
  *             says what is waited for
  *   pair      of two machines with a folder one loses power, either of them: the other goes on at
  *             once, by the witness
- *   cleaned   the same, but a cleaner has taken the witness away: the survivor goes on after T,
- *             with its own state
+ *   unnamed   the same without the witness: the survivor goes on after T, with its own state
  *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it
  *             goes on after T, not from its memory but from the checkpoint, which is newer
  *
- *     e2e-founding WORKER [only=0: all, 1: genesis, ...] */
+ *     e2e-founding WORKER [only=0: all, 1: vanished, ...] */
 #include <glob.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -101,28 +101,6 @@ static size_t foundings(const struct cluster *cluster)
     return count;
 }
 
-static bool is_founded_once(struct cluster *cluster)
-{
-    return foundings(cluster) == 1;
-}
-
-static void genesis(const char *worker)
-{
-    static struct cluster cluster;
-
-    begin(&cluster, worker, 3);
-    cluster_start(&cluster, 0);
-    cluster_start(&cluster, 1);
-    go_on(&cluster, 2, "two members");
-    if (shell("rm %s/genesis-1", cluster.peers))
-        cluster_fail(&cluster, "there is no genesis to remove");
-    cluster_start(&cluster, 2);
-    go_on(&cluster, 3, "the newcomer in the view of the others");
-    cluster_until(&cluster, is_founded_once, "the genesis to be put back", PATIENCE_MS);
-    puts("genesis: the newcomer has joined, and the genesis is there again");
-    finish(&cluster);
-}
-
 /* The worker at `place` waits in vain for so long, and founds nothing. */
 static void waits(struct cluster *cluster, uint32_t place, uint64_t ms)
 {
@@ -131,27 +109,101 @@ static void waits(struct cluster *cluster, uint32_t place, uint64_t ms)
         cluster_fail(cluster, "place %u steps, or has given up", place);
 }
 
+/* It has told nothing yet: its record says where it listens. */
+static struct spotnik_member waiting_member(struct cluster *cluster, uint32_t place)
+{
+    struct spotnik_credentials credentials;
+    struct spotnik_member listed[CLUSTER_PLACES];
+    uint8_t address[16];
+    uint16_t port;
+    uint32_t count = 0;
+
+    probe_credentials(cluster, &credentials);
+    if (spotnik_peers_list(cluster->spec, &credentials, listed, CLUSTER_PLACES, &count)
+        || spotnik_address_parse(netns_address[place], address, &port))
+        cluster_fail(cluster, "no list of records");
+    for (uint32_t i = 0; i < count; i++)
+        if (!memcmp(listed[i].address, address, sizeof address))
+            return listed[i];
+    return (struct spotnik_member){ .port = 0 };
+}
+
+static void expect_waiting(struct cluster *cluster, uint32_t place, const char *for_what)
+{
+    struct spotnik_member member = { .port = 0 };
+    char text[16384];
+
+    while (member.port == 0) {
+        cluster_turn(cluster, 10);
+        member = waiting_member(cluster, place);
+    }
+    probe_until(cluster, place, &member, for_what, PATIENCE_MS, text, sizeof text);
+}
+
+/* Host 2 is refused every connection to hosts 0 and 1, or no longer. */
+static void wall(struct cluster *cluster, char add)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (shell("ip netns exec %s iptables -%c OUTPUT -p tcp -d %s -j REJECT "
+                  "--reject-with tcp-reset",
+                  netns_host[2], add, netns_address[i]))
+            cluster_fail(cluster, "iptables does not work here");
+}
+
 static void reject(const char *worker)
 {
     static struct cluster cluster;
-    static const char rule[] =
-        "ip netns exec %s iptables -%c OUTPUT -p tcp -d %s -j REJECT --reject-with tcp-reset";
 
     begin(&cluster, worker, 3);
     cluster_start(&cluster, 0);
     cluster_start(&cluster, 1);
     go_on(&cluster, 2, "two members");
-    for (uint32_t i = 0; i < 2; i++)
-        if (shell(rule, netns_host[2], 'A', netns_address[i]))
-            cluster_fail(&cluster, "iptables does not work here");
+    wall(&cluster, 'A');
     cluster_start(&cluster, 2);
     waits(&cluster, 2, 2 * STALE_MS);
     if (foundings(&cluster) != 1)
         cluster_fail(&cluster, "the newcomer has founded a job beside the living");
-    for (uint32_t i = 0; i < 2; i++)
-        shell(rule, netns_host[2], 'D', netns_address[i]);
+    wall(&cluster, 'D');
     go_on(&cluster, 3, "the newcomer in the view of the others");
     puts("reject: the newcomer has waited, and joined when the firewall was gone");
+    finish(&cluster);
+}
+
+/* A newcomer starts right after `damage` was done to the folder, of which `left` foundings are
+ * left. */
+static void damaged(struct cluster *cluster, const char *damage, size_t left, const char *says)
+{
+    if (shell(damage, cluster->peers))
+        cluster_fail(cluster, "%s does not work", damage);
+    cluster_start(cluster, 2);
+    expect_waiting(cluster, 2, says);
+    waits(cluster, 2, 2 * STALE_MS);
+    if (foundings(cluster) != left)
+        cluster_fail(cluster, "%s: the newcomer has founded a job beside the living", damage);
+    struct spotnik_id id = waiting_member(cluster, 2).id; /* the next one listens there, too */
+    cluster_kill(cluster, 2, SIGKILL);
+    if (shell("rm %s/member-%016" PRIx64 "%016" PRIx64, cluster->peers, id.high, id.low))
+        cluster_fail(cluster, "the newcomer has left no record");
+    go_on(cluster, 2, "the two members");
+}
+
+static void vanished(const char *worker)
+{
+    static struct cluster cluster;
+
+    begin(&cluster, worker, 3);
+    cluster_start(&cluster, 0);
+    cluster_start(&cluster, 1);
+    go_on(&cluster, 2, "two members");
+    wall(&cluster, 'A');
+    damaged(&cluster, "truncate -s 40 %s/member-*", 1, "member-");
+    damaged(&cluster, "rm %s/genesis-1", 0, "genesis-1 is missing");
+    damaged(&cluster, "rm -r %s/*", 0, "genesis-1 is missing");
+    wall(&cluster, 'D');
+    cluster_start(&cluster, 2);
+    go_on(&cluster, 3, "a newcomer in the view of the others");
+    puts("vanished: whatever was torn or removed, the newcomer has founded nothing beside the "
+         "living");
     finish(&cluster);
 }
 
@@ -267,38 +319,6 @@ static bool anybody_steps(struct cluster *cluster)
     return cluster_step(cluster) > 0;
 }
 
-/* It has told nothing yet: its record says where it listens. */
-static struct spotnik_member waiting_member(struct cluster *cluster, uint32_t place)
-{
-    struct spotnik_credentials credentials;
-    struct spotnik_member listed[CLUSTER_PLACES];
-    uint8_t address[16];
-    uint16_t port;
-    uint32_t count = 0;
-
-    probe_credentials(cluster, &credentials);
-    if (spotnik_peers_list(cluster->spec, &credentials, listed, CLUSTER_PLACES, &count)
-        || spotnik_address_parse(netns_address[place], address, &port))
-        cluster_fail(cluster, "no list of records");
-    for (uint32_t i = 0; i < count; i++)
-        if (!memcmp(listed[i].address, address, sizeof address))
-            return listed[i];
-    return (struct spotnik_member){ .port = 0 };
-}
-
-static void expect_waiting(struct cluster *cluster, uint32_t place)
-{
-    struct spotnik_member member = { .port = 0 };
-    char text[16384];
-
-    while (member.port == 0) {
-        cluster_turn(cluster, 10);
-        member = waiting_member(cluster, place);
-    }
-    probe_until(cluster, place, &member, "waiting until it stays the same for 4 s", PATIENCE_MS,
-                text, sizeof text);
-}
-
 static void power(const char *worker)
 {
     static struct cluster cluster;
@@ -320,7 +340,7 @@ static void power(const char *worker)
     uint64_t begun_ns = cluster_now_ns();
     cluster_start(&cluster, 2);
     cluster_start(&cluster, 3);
-    expect_waiting(&cluster, 2);
+    expect_waiting(&cluster, 2, "waiting until it stays the same for 4 s");
     cluster_until(&cluster, anybody_steps, "new machines to go on by themselves", STALE_MS + 10000);
     uint64_t took_ms = (cluster_now_ns() - begun_ns) / SPOTNIK_MS;
     go_on(&cluster, 2, "both new machines in one view");
@@ -337,7 +357,7 @@ static void power(const char *worker)
 }
 
 /* Two members, of which one loses power. Returns when. */
-static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest, bool cleaned,
+static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest, bool unnamed,
                       uint32_t *ret_lost)
 {
     begin(cluster, worker, 3);
@@ -345,7 +365,7 @@ static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest
     cluster_start(cluster, 1);
     go_on(cluster, 2, "two members");
     if (shell("ls %s/witness-* > /dev/null", cluster->peers)
-        || (cleaned && shell("rm %s/witness-*", cluster->peers)))
+        || (unnamed && shell("rm %s/witness-*", cluster->peers)))
         cluster_fail(cluster, "there is no witness in the folder");
     uint32_t smaller = strcmp(cluster->worker[0].member, cluster->worker[1].member) < 0 ? 0 : 1;
     *ret_lost = smallest ? smaller : 1 - smaller;
@@ -393,14 +413,14 @@ static void pair(const char *worker)
     }
 }
 
-static void cleaned(const char *worker)
+static void unnamed(const char *worker)
 {
     static struct cluster cluster;
     uint32_t lost;
     uint64_t begun_ns = halve(&cluster, worker, true, true, &lost);
 
     survivor_grows(&cluster, lost, cluster_step(&cluster));
-    printf("cleaned: without a witness the survivor goes on from its memory, and takes in a "
+    printf("unnamed: without a witness the survivor goes on from its memory, and takes in a "
            "newcomer, %" PRIu64 " ms after the loss (T = %d ms)\n",
            (cluster_now_ns() - begun_ns) / SPOTNIK_MS, STALE_MS);
 }
@@ -462,9 +482,8 @@ static void orphan(const char *worker)
 
 int main(int argc, char **argv)
 {
-    static void (*const scenario[])(const char *worker) = { genesis,   reject, list,
-                                                            outsiders, power,  pair,
-                                                            cleaned,   orphan };
+    static void (*const scenario[])(const char *worker) = { vanished, reject, list,    outsiders,
+                                                            power,    pair,   unnamed, orphan };
     uint64_t only = cluster_argument(argc, argv, "only", 0);
     char text[16];
 
@@ -479,8 +498,8 @@ int main(int argc, char **argv)
     for (uint64_t i = 1; i <= sizeof scenario / sizeof *scenario; i++) {
         if (only && only != i)
             continue;
-        if (i == 2 && shell("iptables -V > /dev/null 2>&1"))
-            puts("reject: left out, there is no iptables here");
+        if (i <= 2 && shell("iptables -V > /dev/null 2>&1"))
+            puts("vanished, reject: left out, there is no iptables here");
         else
             scenario[i - 1](argv[1]);
         fflush(stdout);

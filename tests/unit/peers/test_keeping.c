@@ -49,6 +49,30 @@ static void a_younger_genesis_ends_us(void **state)
     seeker_close(&member);
 }
 
+/* Somebody emptied the folder of a job that was founded more than once, while it could not write,
+ * and another job was founded there. */
+static void a_founding_of_another_root_ends_us(void **state)
+{
+    (void)state;
+    struct seeker member;
+    struct spotnik_record other = stranger_make(70);
+    struct spotnik_founding third = { .id = 88, .root = 66, .generation = 3 };
+    seek(&member, 1, 10 * SECOND);
+    assert_true(member.rc == 0 && member.found);
+    member.peers->ours = third;
+    spotnik_engine_found(member.engine, NULL, &third);
+    struct spotnik_engine_config config;
+    cluster_config(&config, 1);
+    other.founding = other.root = 123;
+    assert_int_equal(spotnik_record_write(&config.credentials, &other, directory, "genesis-2",
+                                          true),
+                     0);
+    while (!is_ended(&member))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    assert_non_null(strstr(spotnik_last_error(), "genesis-2"));
+    seeker_close(&member);
+}
+
 /* ---- commits ---- */
 
 static uint64_t boot_ns(void)
@@ -176,6 +200,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_founding_of_another_root_ends_us, directory_make,
+                                        directory_clear),
         cmocka_unit_test(one_that_was_stopped_looks_first),
         cmocka_unit_test(one_that_was_parked_for_long_looks_first),
         cmocka_unit_test_setup_teardown(the_folder_option_is_checked, directory_make,

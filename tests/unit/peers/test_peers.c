@@ -165,7 +165,7 @@ static void records_are_signed(void **state)
     struct spotnik_record read;
     memset(record.member.address, 0xff, sizeof record.member.address); /* the longest text */
     size_t size = spotnik_record_format(&config.credentials, &record, text);
-    assert_in_range(size, 1, SPOTNIK_RECORD_BYTES); /* what older versions read at most */
+    assert_in_range(size, 1, SPOTNIK_RECORD_BYTES);
     assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &read),
                      SPOTNIK_READING_RECORD);
     assert_memory_equal(&read, &record, sizeof read);
@@ -183,33 +183,6 @@ static void records_are_signed(void **state)
     other = config.credentials;
     other.job[3] ^= 1;
     assert_int_equal(spotnik_record_parse(&other, text, size, &read), SPOTNIK_READING_JOB);
-}
-
-/* Of a version that says less: its member may be in a view. */
-static void records_of_older_versions_are_read(void **state)
-{
-    (void)state;
-    struct spotnik_engine_config config;
-    struct spotnik_record read;
-    char text[SPOTNIK_RECORD_BYTES];
-    uint8_t mac[SPOTNIK_AUTH_BYTES];
-    cluster_config(&config, 1);
-    int size = snprintf(text, sizeof text,
-                        "spotnik 1\njob 07070707070707070707070707070707\nid %016x %016x\nhost "
-                        "%016x\naddress 10.0.0.7:4100\n",
-                        1, 2, 3);
-    assert_true(spotnik_auth_once(config.credentials.key, text, (size_t)size, mac));
-    size += snprintf(text + size, sizeof text - (size_t)size, "mac ");
-    for (unsigned i = 0; i < sizeof mac; i++)
-        size += snprintf(text + size, sizeof text - (size_t)size, "%02x", mac[i]);
-    size += snprintf(text + size, sizeof text - (size_t)size, "\n");
-    assert_int_equal(spotnik_record_parse(&config.credentials, text, (size_t)size, &read),
-                     SPOTNIK_READING_RECORD);
-    assert_true(spotnik_id_equal(read.member.id, cluster_id(2)));
-    assert_int_equal(read.member.port, 4100);
-    assert_int_equal(read.standing, SPOTNIK_STANDING_ENTERED);
-    assert_int_equal(read.counter, 0);
-    assert_int_equal(spotnik_process_life(&read.process), SPOTNIK_LIFE_UNKNOWN);
 }
 
 /* Four seekers, who end without a word. Their records stay. */
@@ -506,7 +479,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs_are_read),
         cmocka_unit_test(records_are_signed),
-        cmocka_unit_test(records_of_older_versions_are_read),
         cmocka_unit_test_setup_teardown(directory_has_one_founder, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_joins_existing, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make,
