@@ -9,8 +9,8 @@ Prints each breach as FILE:LINE: what is wrong, and ends with 1 if there was one
     names     a name in backquotes, `spotnik_step_begin` or `SPOTNIK_PEERS`, stands somewhere outside of the documents
     options   an option of spotnik on a command line, `spotnik run --min`, stands in the sources
 
-and in every other file of text: a path below docs/ is there, and so is a file of C that a comment names. CHANGELOG.md,
-docs/design and docs/results tell of the past as well, so it checks only their links; of fenced blocks, only options.
+and in every other file of text: a path below docs/ is there, and so is a file of C that a comment names. Of fenced
+blocks it checks only options.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+[a-z]")
 BARE = re.compile(r"[a-z_0-9]+\.(?:c|h|py|sh|pml)")
 IN_COMMENT = re.compile(r"(?<![\w./<*-])((?:[a-z_0-9]+/)*[a-z_0-9]+\.[ch])\b(?!\()")
 DOCUMENT = re.compile(r"(?<![\w/$])docs/[\w./-]+\.(?:md|svg|png|json|jsonl)\b")
-HISTORY = re.compile(r"CHANGELOG\.md|docs/(design|results)/")
 TEXT = {".c", ".h", ".py", ".sh", ".md", ".build", ".toml", ".yml", ".yaml", ".pml", ".1", ".txt", ""}
 CODE_FOLDERS = ["src", "include", "cli", "planner", "bag", "notice", "python", "sim", "tests", "bench", "examples"]
 FOLDERS = [*CODE_FOLDERS, "dev", "docs", "model", "packaging"]
@@ -150,14 +149,13 @@ class Tree:
 
     def page(self, name: str, page: Page) -> None:
         """One page of Markdown."""
-        past = HISTORY.match(name)
         for line, text in page.prose:
             for target in LINK.findall(re.sub(r"`[^`]*`", "", text)):
                 self.link(name, line, target)
-            for code in [] if past else CODE.findall(text):
+            for code in CODE.findall(text):
                 self.mentions(name, line, code)
                 self.option(name, line, code)
-        for line, text in [] if past else page.fenced:
+        for line, text in page.fenced:
             self.option(name, line, text)
 
     def source(self, name: str) -> None:
