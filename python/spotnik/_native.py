@@ -63,13 +63,6 @@ class Minority(enum.IntEnum):
     STOP = 2
 
 
-class Batching(enum.IntEnum):
-    """How the samples of a step are shared."""
-
-    EVEN = 0
-    DYNAMIC = 1
-
-
 class NativeConfig(ctypes.Structure):
     """spotnik_config."""
 

@@ -81,7 +81,6 @@ class Joining:
         self.told_of_end = False
         self._lr_before: list[tuple[dict[str, Any], Any]] = []
         self._versions: Optional[int] = None
-        self._backward_s: Optional[float] = None
         self._hooks: list[Any] = []  # of the model and the optimisers
         self.handed: Optional[Step] = None  #: the last one whose batch the loop was given
         self._entry: Any = None  # begins the steps, where no loader does

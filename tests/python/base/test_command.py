@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("arguments", [["--version"], ["run"], ["run", "-q", "--", "sh", "-c", "echo said; exit 7"]])
 def test_the_module_is_the_command(arguments: list[str]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
 PACKAGE = Path(os.environ["SPOTNIK_ROOT"]) / "python/spotnik"
 MODULES = {"pickle", "_pickle", "pickletools", "copyreg", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 WORDS = {"eval", "exec", "compile", "__import__"}

@@ -16,8 +16,6 @@ import threading
 from pathlib import Path
 from typing import Optional
 
-import numpy as np
-import programs
 import pytest
 from workers import LIMIT_S, Cluster, command
 

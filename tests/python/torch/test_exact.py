@@ -39,7 +39,7 @@ def check_against_replay(cluster: Cluster, tmp_path: Path, shuffle: bool = True,
     return epochs
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", [pytest.param("adamw", marks=pytest.mark.quick), "sgd"])
 def test_four_members_equal_one_process_on_the_union_batch(cluster: Make, tmp_path: Path, optimizer: str) -> None:
     job = cluster(minimum=4)
     for _ in range(4):
@@ -50,6 +50,7 @@ def test_four_members_equal_one_process_on_the_union_batch(cluster: Make, tmp_pa
     assert {line["members"] for line in job.lines("step")} == {4}
 
 
+@pytest.mark.quick
 def test_a_job_of_one_computes_the_same_bits_as_plain_pytorch(tmp_path: Path) -> None:
     lines = alone(elastic, tmp_path, steps=60, folder=str(tmp_path))
     steps = [(line["epoch"], [tuple(map(tuple, line["share"]))]) for line in lines if "begin" in line]
@@ -85,7 +86,9 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
     return len(killed)
 
 
-@pytest.mark.parametrize("clip", [None, 0.05], ids=["inside", "through the loop"])
+@pytest.mark.parametrize(
+    "clip", [pytest.param(None, marks=pytest.mark.quick), 0.05], ids=["inside", "through the loop"]
+)
 def test_kills_and_joins_change_nothing(cluster: Make, tmp_path: Path, long_run: bool, clip: float) -> None:
     kills = 60 if long_run else 10
     job = cluster(minimum=2)

@@ -240,7 +240,9 @@ def users(tell: Tell, rank: int, size: int, part: str, **settings: Any) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("part", ["data_parallel", "zero", "mesh", "sharded", "metrics"])
+@pytest.mark.parametrize(
+    "part", [pytest.param("data_parallel", marks=pytest.mark.quick), "zero", "mesh", "sharded", "metrics"]
+)
 def test_what_stands_on_collectives(cluster: Make, part: str) -> None:
     if part == "metrics":
         pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
@@ -331,6 +333,7 @@ def training(tell: Tell, rank: int, size: int) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.quick
 def test_ddp_raises_and_goes_on(cluster: Make) -> None:
     jobs = cluster()
     for rank in range(3):

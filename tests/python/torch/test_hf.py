@@ -130,7 +130,7 @@ def steps_of(accumulate: int) -> int:
     return -(-SAMPLES // (BATCH * accumulate))
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.quick), 3])
 def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: int) -> None:
     job = cluster()
     job.gather(3)

@@ -33,6 +33,7 @@ def plain() -> list[str]:
     return [line for line in example() if not MARK.search(line)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("page", ["README.md", "docs/guide/pytorch.md"])
 def test_the_diff_shown_is_that_of_the_example(page: str) -> None:
     (shown,) = re.findall(r"```diff\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
@@ -50,6 +51,7 @@ def run(tell: Tell, path: str) -> None:
     tell(loss=result["loss"].item())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("script", [plain, with_us])
 def test_both_scripts_run_and_learn(tmp_path: Path, script: object) -> None:
     path = tmp_path / "train.py"

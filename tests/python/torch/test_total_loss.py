@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ledger
+import pytest
 from cluster import LIMIT_S, Cluster, alone
 from programs import SAMPLES, elastic, replayed
 from test_exact import ROUNDING
@@ -15,6 +16,7 @@ from test_exact import ROUNDING
 Make = Callable[..., Cluster]
 
 
+@pytest.mark.quick
 def test_a_job_that_lost_every_member_resumes(cluster: Make, tmp_path: Path) -> None:
     directory = tmp_path / "checkpoints"
     directory.mkdir()
