@@ -20,6 +20,10 @@
 #include "spotnik/spotnik.h"
 
 #define CONNECTIONS_MAX 64
+/* Of these, connections that are no readers of the stream: of more, the oldest is closed. So slow
+ * ones cannot keep a probe of /healthz out. */
+#define GUESTS_MAX 32
+#define READERS_MAX 24
 #define CONNECTION_MEMORY (16u * 1024)
 #define IDLE_S 30
 #define STREAM_BLOCK 4096
@@ -34,7 +38,15 @@ struct reader {
     struct reader *next;
 };
 
+/* A connection. The library's thread alone looks at them; oldest first. */
+struct guest {
+    int fd;
+    bool reads; /* the stream */
+    struct guest *next;
+};
+
 struct spotnik_http {
+    struct guest *guests;
     const struct spotnik_http_library *lib;
     struct spotnik_http_config config;
     struct spotnik_gate door;
@@ -204,6 +216,19 @@ static void headers_add(const struct spotnik_http_library *lib, struct MHD_Respo
         lib->MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"spotnik\"");
 }
 
+/* False: there are readers enough. */
+static bool reads(struct spotnik_http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        http->lib->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct guest *guest = info ? info->socket_context : NULL;
+
+    if (!guest || spotnik_http_readers(http) >= READERS_MAX)
+        return false;
+    guest->reads = true;
+    return true;
+}
+
 static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *connection,
                               const char *path)
 {
@@ -211,6 +236,8 @@ static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *
     struct spotnik_http_reply reply;
 
     choose(http, connection, path, &reply);
+    if (reply.stream && !reads(http, connection))
+        refuse(&reply, MHD_HTTP_SERVICE_UNAVAILABLE, "Enough others read this already.\n");
     struct MHD_Response *response =
         reply.stream ? stream_response(http, connection)
         : reply.body
@@ -247,19 +274,64 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     return answer(context, connection, path);
 }
 
+/* The library finds the end of it, and closes it. */
+static void make_room(struct spotnik_http *http)
+{
+    struct guest *oldest = NULL;
+    uint32_t count = 0;
+
+    for (struct guest *guest = http->guests; guest; guest = guest->next) {
+        if (guest->reads || guest->fd < 0)
+            continue;
+        oldest = oldest ? oldest : guest;
+        count++;
+    }
+    if (count <= GUESTS_MAX)
+        return;
+    shutdown(oldest->fd, SHUT_RDWR);
+    oldest->fd = -1;
+}
+
+static void guest_new(struct spotnik_http *http, int fd, void **memory)
+{
+    struct guest *guest = calloc(1, sizeof *guest), **at = &http->guests;
+
+    if (!guest)
+        return; /* it is not counted */
+    while (*at)
+        at = &(*at)->next;
+    guest->fd = fd;
+    *at = *memory = guest;
+    make_room(http);
+}
+
+static void guest_end(struct spotnik_http *http, struct guest *guest)
+{
+    struct guest **at = &http->guests;
+
+    while (*at && *at != guest)
+        at = &(*at)->next;
+    if (*at)
+        *at = guest->next;
+    free(guest);
+}
+
 /* A child made by fork() must not keep a dead member's readers connected. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **memory,
                           enum MHD_ConnectionNotificationCode code)
 {
     struct spotnik_http *http = context;
-    const union MHD_ConnectionInfo *info =
-        code == MHD_CONNECTION_NOTIFY_STARTED
-            ? http->lib->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-            : NULL;
 
-    (void)memory;
-    if (info)
-        spotnik_fork_note(info->connect_fd);
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        guest_end(http, *memory);
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        http->lib->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (!info)
+        return;
+    spotnik_fork_note(info->connect_fd);
+    guest_new(http, info->connect_fd, memory);
 }
 
 /* ---- life ---- */
