@@ -47,7 +47,7 @@ static bool only_unserved(struct sim_world *world, const struct fact_view *view)
 }
 
 /* It lives, and has or can have the witness for this view. A member that took the witness, and
- * lost the answer before a cleaner took the file, will never know. */
+ * lost the answer before somebody removed the file, will never know. */
 static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member)
 {
     uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);

@@ -95,7 +95,7 @@ struct spotnik_sim_options {
     bool between;
     bool witnessed;        /* ties are decided by the folder's witness, not by the smallest id */
     uint32_t witness_host; /* where the folder lies; hosts or more: elsewhere, and always there */
-    uint64_t witness_cleaned_ns; /* a cleaner takes the file away then; 0: never */
+    uint64_t witness_cleaned_ns; /* somebody removes the file then; 0: never */
     /* kills at an act of the protocol, before what follows from it: see sim_strike */
     uint32_t struck;
     /* the initiator of so manieth a view dies when it has told one member: see sim_half_told; 0:

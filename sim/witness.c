@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder's witness: one file that is moved, never copied, from an earlier epoch's name to a
  * later one (docs/design/0014-ties.md). The question and its answer travel for a while, and
- * either may be lost. The folder may lie on a host that is cut off or loses power. A cleaner may
- * take the file away. */
+ * either may be lost. The folder may lie on a host that is cut off or loses power. Somebody may
+ * remove the file. */
 #include <stdlib.h>
 #include <string.h>
 

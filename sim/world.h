@@ -55,7 +55,7 @@ enum sim_kind {                /* of a happening */
                 SIM_PROBE,  /* liveness: are we there yet? */
                 SIM_SHARE,  /* process; number: whose memory it can read now */
                 SIM_FLAT,   /* process: a slice of work on shared memory */
-                /* process; number: see witness.c. SIM_NOBODY: a cleaner takes the file away */
+                /* process; number: see witness.c. SIM_NOBODY: somebody removes the file */
                 SIM_WITNESS,
                 /* object: struct sim_conn, number: end: a line that was cut goes on */
                 SIM_FLUSH,

@@ -69,7 +69,8 @@ static enum spotnik_reading genesis_read(struct spotnik_peers *peers, uint64_t g
     enum spotnik_reading reading =
         spotnik_record_read(&credentials, peers->spec.directory, name, ret, &print, NULL);
     explicit_bzero(&credentials, sizeof credentials);
-    return reading;
+    bool copied = reading == SPOTNIK_READING_RECORD && ret->generation != generation;
+    return copied ? SPOTNIK_READING_TORN : reading;
 }
 
 void spotnik_genesis_take_back(struct spotnik_peers *peers, const struct spotnik_founding *founding)
@@ -85,14 +86,12 @@ void spotnik_genesis_take_back(struct spotnik_peers *peers, const struct spotnik
 
 /* ---- what members see ---- */
 
-/* The last founding that the folder knows is not older than ours. */
 static int last_judge(struct spotnik_peers *peers, const struct spotnik_founding *ours,
                       uint64_t last, struct spotnik_record *ret)
 {
     enum spotnik_reading reading = genesis_read(peers, last, ret);
     bool replaced = last >= ours->generation ? ret->founding != ours->id
                                              : ours->root != 0 && ret->root != ours->root;
-    ret->generation = last;
     if (reading == SPOTNIK_READING_RECORD && replaced)
         return spotnik_error_return(
             SPOTNIK_ERR_LINEAGE,
@@ -100,11 +99,10 @@ static int last_judge(struct spotnik_peers *peers, const struct spotnik_founding
             peers->spec.directory, (unsigned long long)last);
     if (last >= ours->generation && reading != SPOTNIK_READING_RECORD)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "%s/genesis-%llu cannot be read, and no process can found the "
-                                    "job again; members go on: put the file back",
-                                    peers->spec.directory, (unsigned long long)last);
-    if (last > ours->generation && reading == SPOTNIK_READING_RECORD)
-        spotnik_peers_generation_set(peers, ours->id, last); /* a joiner did not know it */
+                                    "%s/genesis-%llu is no founding that can be read: %s; members "
+                                    "go on",
+                                    peers->spec.directory, (unsigned long long)last,
+                                    last > ours->generation ? "remove it" : "put the file back");
     return 0;
 }
 

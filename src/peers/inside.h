@@ -131,9 +131,6 @@ bool spotnik_peers_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
 /* Credentials that say of which lineage we are. */
 struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
-/* Of our lineage, where it is still this one. */
-void spotnik_peers_generation_set(struct spotnik_peers *peers, uint64_t founding,
-                                  uint64_t generation);
 
 /* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
 int spotnik_peers_keeper_start(struct spotnik_peers *peers);

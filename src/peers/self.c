@@ -41,15 +41,6 @@ void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding)
     pthread_mutex_unlock(&peers->lock);
 }
 
-void spotnik_peers_generation_set(struct spotnik_peers *peers, uint64_t founding,
-                                  uint64_t generation)
-{
-    pthread_mutex_lock(&peers->lock);
-    if (peers->ours.id == founding)
-        peers->ours.generation = generation;
-    pthread_mutex_unlock(&peers->lock);
-}
-
 /* A joiner that no record led to the job knows no more than its id, until it is in the view. */
 struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers)
 {

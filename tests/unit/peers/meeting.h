@@ -167,8 +167,10 @@ static inline void record_put(const struct spotnik_record *record)
 static inline void genesis_put(const struct spotnik_record *record)
 {
     struct spotnik_engine_config config;
+    struct spotnik_record first = *record;
+    first.generation = 1;
     cluster_config(&config, 1);
-    assert_int_equal(spotnik_record_write(&config.credentials, record, directory, "genesis-1",
+    assert_int_equal(spotnik_record_write(&config.credentials, &first, directory, "genesis-1",
                                           true),
                      0);
 }

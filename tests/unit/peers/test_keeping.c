@@ -32,6 +32,7 @@ static void a_younger_genesis_ends_us(void **state)
     assert_false(is_ended(&member));
     unlink(path);
     younger.founding = 123;
+    younger.generation = 2;
     struct spotnik_engine_config config;
     cluster_config(&config, 1);
     assert_int_equal(spotnik_record_write(&config.credentials, &younger, directory, "genesis-2",
@@ -64,6 +65,7 @@ static void a_founding_of_another_root_ends_us(void **state)
     struct spotnik_engine_config config;
     cluster_config(&config, 1);
     other.founding = other.root = 123;
+    other.generation = 2;
     assert_int_equal(spotnik_record_write(&config.credentials, &other, directory, "genesis-2",
                                           true),
                      0);
