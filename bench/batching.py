@@ -4,7 +4,7 @@
 
 Speeds are emulated (`bench/throttle.c`): a worker computes its samples and then waits until they have taken as long as they
 would on so many cores (CORE_MS a sample and core, give or take JITTER). In the part `duty` times follow the processor time that the samples really take,
-so that they are as noisy as the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do
+so that they are as noisy as the machine. Uniform shares are the same program with even shares, so both runs do
 the same but for the shares.
 
 Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in DATA (JSON): h2, h6, h10 (speeds 9:12:18, 3:18:18,
@@ -28,16 +28,16 @@ import pictures
 
 MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))  # cores; 39 in all
 DUTY = "H = 10, processor time"
-WAYS = (("uniform", 1000), ("dynamic", 5), ("no dead-band", 0))  # dead-band in percent
+WAYS = (("uniform", "even"), ("dynamic", "dynamic"))
 BATCH, STEPS, SMOOTHED = 39 * 64, 60, 10
 CORE_MS = 2.5  # of one sample on one core; a step of balanced shares takes 2.5 ms * 64 = 160 ms
 NOISE_BATCHES, NOISE_SAMPLES = (48, 96, 192, 384, 768, 1536, 3072), 9216
 JITTER = 2  # percent, of a step's time, either way, by lot: no machine is exact
 OVERHEAD_BATCH = 1248
 COST_BATCH, COST_STEPS = 4, (200, 3000)
-SHARES = {"SPOTNIK_BATCHING": "dynamic", "SPOTNIK_BATCH_DEAD_BAND": "1000"}
+SHARES = {"SPOTNIK_BATCHING": "dynamic"}
 OVERHEAD = {"nothing": {}, "agreed numbers, controller": SHARES, "and norms": {**SHARES, "SPOTNIK_NOISE": "scale"}}
-COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
+COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf"}
 
 
 def run(build, options, environment, steps, batch):
@@ -64,10 +64,10 @@ def throttle(speeds, paced):
 
 def shares(build, name, speeds, paced=True):
     result = {}
-    for way, band in WAYS:
+    for way, batching in WAYS:
         slow = {"LD_PRELOAD": f"{build}/bench/throttle.so", "BENCH_THROTTLE": throttle(speeds, paced)}
-        workers = run(build, ["-n", "3", "--batching", "dynamic"],
-                      {"SPOTNIK_BATCH_DEAD_BAND": str(band), **slow}, STEPS, BATCH)
+        # members tell their times where noise is measured
+        workers = run(build, ["-n", "3", "--batching", batching], {"SPOTNIK_NOISE": "scale", **slow}, STEPS, BATCH)
         one = workers[0]
         result[f"{name} {way}"] = {
             "t_s": [(one[s]["t_ns"] - one[1]["t_ns"]) / 1e9 for s in range(1, STEPS + 1)],
@@ -184,12 +184,12 @@ def slope(points):
 
 def shares_table(data):
     lines = ["| speeds | shares, uniform | shares, dynamic | spread, uniform | spread after 2 | above 5 % | step, uniform | step, dynamic | speed-up | "
-             "bound | time to loss, uniform | dynamic | ratio | changes, no dead-band | 5 % |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+             "bound | time to loss, uniform | dynamic | ratio | changes |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for name, speeds in (*MIXES, (DUTY, MIXES[-1][1])):
         if f"{name} dynamic" not in data:
             continue
-        uniform, dynamic, free = (data.get(f"{name} {way}") for way, _ in WAYS)
+        uniform, dynamic = (data.get(f"{name} {way}") for way, _ in WAYS)
         target = max(smoothed(entry["loss"])[-1] for entry in (uniform, dynamic))
         reach = [next(t for t, loss in zip(entry["t_s"], smoothed(entry["loss"])) if loss <= target)
                  for entry in (uniform, dynamic)]
@@ -201,7 +201,7 @@ def shares_table(data):
         cells = [":".join(map(str, speeds)) + mark, ":".join(map(str, uniform["shares"][-1])), ":".join(map(str, dynamic["shares"][-1])),
                  f"{spread(uniform, first):.0%}", f"{spread(dynamic, first):.1%}", f"{outside(dynamic, first):.0%}", f"{1000 * step[0]:.1f} ms",
                  f"{1000 * step[1]:.1f} ms", f"{step[0] / step[1]:.2f}", f"{bound:.2f}", f"{reach[0]:.2f} s", f"{reach[1]:.2f} s",
-                 f"{reach[0] / reach[1]:.2f}", str(free["adjustments"][-1]) if free else "not run", str(dynamic["adjustments"][-1])]
+                 f"{reach[0] / reach[1]:.2f}", str(dynamic["adjustments"][-1])]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -240,7 +240,7 @@ def page(data):
              "`bench/batching.py`. Workers compute their samples, and wait until these have taken as long as they would on so many cores,",
              f"at {CORE_MS} ms a sample and core, give or take {JITTER} % of a step by lot (`bench/throttle.c`, 2:17:20@125us~{JITTER}%); in the row *processor time*, as long as the processor time they",
              "took makes it (2:17:20): there times are as noisy as the machine.",
-             f"Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
+             f"Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with even shares.", ""]
     if "shares" in data:
         lines += [*shares_table(data["shares"]), "",
                   "*spread*: (slowest − fastest) / slowest of the members' compute times, median of the steps from the second adjustment on;",

@@ -3,7 +3,7 @@
 """What hierarchy saves: hosts of several members each, joined by links of a given rate; one ring of all members beside one stream a host.
 
 Every host is a network namespace with EACH members, behind a link that is shaped in both directions (bench/wire.py). In turn, in one run:
-SPOTNIK_ALGORITHM=ring and =hierarchy. Prints the median time of a step with one bucket of float32, and the bytes that the busiest host sent for it,
+each member a host of its own (SPOTNIK_HOST: a ring of all) and members that know their host. Prints the median time of a step with one bucket of float32, and the bytes that the busiest host sent for it,
 as counted by its network card, beside 2(H-1)/H * bytes.
 
     sudo python3 bench/hierarchy.py BUILD [--hosts 2] [--each 4] [--rate 1gbit] [--sizes 256KiB,4MiB,25MiB] [--rounds 20]
@@ -36,7 +36,7 @@ def environment(algorithm: str, host: int, place: int, hosts: int, each: int, fo
     peers = ",".join(f"{NET}.{h + 1}:{PORT + p}" for h in range(hosts) for p in range(each))
     return {
         **os.environ,
-        "SPOTNIK_ALGORITHM": algorithm,
+        **({"SPOTNIK_HOST": f"{host}.{place}"} if algorithm == "ring" else {}),
         "SPOTNIK_PEERS": peers,
         "SPOTNIK_BIND": f"{NET}.{host + 1}:{PORT + place}",
         "SPOTNIK_KEY_FILE": f"{folder}/key",

@@ -73,7 +73,7 @@ static spotnik_job *join(const struct worker *worker, const char *transport)
     config.members_max = ALLREDUCE_WORKERS_MAX;
     /* Nobody is lost here but by a failure, which ends the bench: on a busy machine a worker may
      * get no processor for seconds. */
-    config.silence_floor_ns = config.silence_ceiling_ns = 60 * SPOTNIK_S;
+    config.silence_floor_ns = 60 * SPOTNIK_S;
     int rc = spotnik_join(&config, &job);
 
     if (rc)

@@ -27,7 +27,7 @@ static const char dump_help[] =
     "writes a file on its own host, in the folder SPOTNIK_DUMP, else in \"dumps\" beside the "
     "checkpoints, else in the temporary\n"
     "folder. The job is not disturbed. Members do so by themselves when a step stalls "
-    "(SPOTNIK_STALL_S, 60), when the others go on\n"
+    "(60 s), when the others go on\n"
     "without them, and when an internal rule is broken. A dump holds ids, addresses and numbers of "
     "steps; no data and no key.\n\n"
     "      --peers SPEC        host:port,... or file:DIR           [SPOTNIK_PEERS]\n"

@@ -102,7 +102,7 @@ static void log_batch(struct line *line, spotnik_job *job)
     spotnik_batch_info info = { .size = sizeof info };
 
     spotnik_batch_status(job, &info);
-    if (info.dynamic)
+    if (info.compute_most_us)
         add(line, ",\"adjustments\":%" PRIu64 ",\"compute_us\":[%u,%u]", info.adjustments,
             info.compute_least_us, info.compute_most_us);
     if (info.noise_steps)

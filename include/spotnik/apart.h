@@ -18,7 +18,7 @@
  * Threads: spotnik_request_wait() and spotnik_request_free() on any thread, all others on the
  * thread of the job. Threads of the library serve other members, without the caller's help. A
  * request turns to the next member of the view at once when the asked one dies, leaves, or is
- * silent for longer than silence_ceiling_ns. It asks each member once. Members of one host read
+ * silent for longer than 2 s. It asks each member once. Members of one host read
  * each other's snapshots in place, in shared memory, at no cost to the owner. Other traffic between
  * them uses a Unix socket. Between hosts it is TCP, at lower priority than the data of steps.
  */

@@ -158,9 +158,9 @@ typedef struct spotnik_config {
     /** step_begin returns SPOTNIK_ERR_DONE after this number of committed steps; 0: never */
     uint64_t steps_max;
     /** SPOTNIK_SILENCE_MS: minimum silence that counts as loss. Default 250 ms; three times that
-     * towards members of the same host, whose kernel proves a death faster */
+     * towards members of the same host, whose kernel proves a death faster. The limit adapts to
+     * jitter, up to 2 s */
     uint64_t silence_floor_ns;
-    uint64_t silence_ceiling_ns; /**< maximum of that limit as it adapts to jitter. Default 2 s */
     enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|continue|stop */
     /** patience of SPOTNIK_MINORITY_STOP, and of a parked member that has a notice. Default 60 s */
     uint64_t minority_wait_ns;
@@ -172,7 +172,7 @@ typedef struct spotnik_config {
     /** SPOTNIK_CHECKPOINT_S (seconds): time between two checkpoints, if checkpoint_steps is 0.
      * Default 10 min */
     uint64_t checkpoint_interval_ns;
-    /** SPOTNIK_CHECKPOINT_KEEP: complete checkpoints to keep (>= 1). Default 3 */
+    /** complete checkpoints to keep (>= 1). Default 3 */
     uint32_t checkpoint_keep;
     /** samples per member and step; a step consumes batch_per_member * size. Where samples > 0,
      * give either this or `batch` */
@@ -180,12 +180,6 @@ typedef struct spotnik_config {
     /** SPOTNIK_BATCHING: even|dynamic, see spotnik_batch_status(). The same on every member; with
      * dynamic also members_max. Default even */
     enum spotnik_batching_mode batching;
-    /** SPOTNIK_BATCH_WINDOW: minimum steps between two changes of shares. Default 5 */
-    uint32_t batch_window;
-    /** SPOTNIK_BATCH_DEAD_BAND: change shares if one would by more percent. Default 5 */
-    uint32_t batch_dead_band;
-    /** SPOTNIK_BATCH_LEAST: minimum samples per member and step (>= 1). Default 1 */
-    uint64_t batch_least;
     /** SPOTNIK_BATCH_MOST: maximum samples per member and step (its memory). Default 0: no bound */
     uint64_t batch_most;
     /** SPOTNIK_NOISE: off|scale. 1: measure the gradient noise, see spotnik_batch_status(). The

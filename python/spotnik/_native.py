@@ -78,7 +78,6 @@ class NativeConfig(ctypes.Structure):
         ("batch", c_uint64),
         ("steps_max", c_uint64),
         ("silence_floor_ns", c_uint64),
-        ("silence_ceiling_ns", c_uint64),
         ("on_minority", c_int),
         ("minority_wait_ns", c_uint64),
         ("checkpoint_dir", c_char_p),
@@ -87,9 +86,6 @@ class NativeConfig(ctypes.Structure):
         ("checkpoint_keep", c_uint32),
         ("batch_per_member", c_uint64),
         ("batching", c_int),
-        ("batch_window", c_uint32),
-        ("batch_dead_band", c_uint32),
-        ("batch_least", c_uint64),
         ("batch_most", c_uint64),
         ("noise", c_uint32),
     ]

@@ -47,8 +47,6 @@ class Config:
     steps_max: Optional[int] = None
     #: Least silence, in seconds, that counts as loss (SPOTNIK_SILENCE_MS). Default 0.25.
     silence_floor_s: Optional[float] = None
-    #: Limit, in seconds, of its adaptation to jitter. Default 2.
-    silence_ceiling_s: Optional[float] = None
     #: "wait", "continue" or "stop" (SPOTNIK_ON_MINORITY): what a member does that is cut off from the majority.
     on_minority: Optional[str] = None
     #: Patience of "stop", in seconds. Default 60.
@@ -59,17 +57,11 @@ class Config:
     checkpoint_steps: Optional[int] = None
     #: Seconds between two checkpoints, where ``checkpoint_steps`` is 0 (SPOTNIK_CHECKPOINT_S). Default 600.
     checkpoint_interval_s: Optional[float] = None
-    #: How many complete checkpoints to keep (SPOTNIK_CHECKPOINT_KEEP). Default 3.
+    #: How many complete checkpoints to keep. Default 3.
     checkpoint_keep: Optional[int] = None
     #: "even", or "dynamic" (SPOTNIK_BATCHING): shares follow the members' speed. The same on every member.
     batching: Optional[str] = None
-    #: Steps between two changes of shares, at least (SPOTNIK_BATCH_WINDOW). Default 5.
-    batch_window: Optional[int] = None
-    #: Percent: shares move only when one of them would by more (SPOTNIK_BATCH_DEAD_BAND). Default 5.
-    batch_dead_band: Optional[int] = None
-    #: Samples a member takes at least (SPOTNIK_BATCH_LEAST). Default 1.
-    batch_least: Optional[int] = None
-    #: And at most, what its memory holds (SPOTNIK_BATCH_MOST). 0, the default: no bound.
+    #: Samples a member takes at most, what its memory holds (SPOTNIK_BATCH_MOST). 0, the default: no bound.
     batch_most: Optional[int] = None
     #: "off" or "scale" (SPOTNIK_NOISE): measure how noisy gradients are. The same on every member.
     noise: Optional[str] = None
@@ -85,13 +77,10 @@ _NUMBERS = {
     "batch_per_member": 64,
     "steps_max": 64,
     "checkpoint_steps": 64,
-    "batch_window": 32,
-    "batch_dead_band": 32,
-    "batch_least": 64,
     "batch_most": 64,
 }
 _WORDS = {"batching": ("even", "dynamic"), "noise": ("off", "scale")}
-_TIMES = ("silence_floor", "silence_ceiling", "minority_wait", "checkpoint_interval")
+_TIMES = ("silence_floor", "minority_wait", "checkpoint_interval")
 
 
 def is_alone(config: Optional[Config] = None) -> bool:

@@ -293,10 +293,7 @@ int spotnik_batching_open(struct spotnik_job *job)
     batching->per_member = config->batch_per_member != 0;
     spotnik_batch_config_init(&batching->config,
                               batching->per_member ? config->batch_per_member : config->batch);
-    batching->config.least = config->batch_least;
     batching->config.most = config->batch_most;
-    batching->config.window = config->batch_window;
-    batching->config.dead_band = (double)config->batch_dead_band / 100;
     batching->config.fall_band = FALL_BAND;
     job->batching = batching;
     return 0;

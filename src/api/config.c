@@ -82,22 +82,16 @@ static void fill(spotnik_config *cfg)
         .members_min = number("SPOTNIK_MIN", 1),
         .members_max = number("SPOTNIK_MAX", 256),
         .silence_floor_ns = silence_ms == NOT_A_NUMBER ? 0 : silence_ms * SPOTNIK_MS,
-        .silence_ceiling_ns = 2 * SPOTNIK_S,
         .on_minority = minority(),
         .minority_wait_ns = 60 * SPOTNIK_S,
         .checkpoint_dir = word("SPOTNIK_CHECKPOINT"),
         .checkpoint_steps = number("SPOTNIK_CHECKPOINT_STEPS", 0),
         .checkpoint_interval_ns = checkpoint_s == NOT_A_NUMBER ? 0 : checkpoint_s * SPOTNIK_S,
-        .checkpoint_keep = number("SPOTNIK_CHECKPOINT_KEEP", 3),
+        .checkpoint_keep = 3,
         .batching = (enum spotnik_batching_mode)choice("SPOTNIK_BATCHING", batching_names, 2),
-        .batch_window = number("SPOTNIK_BATCH_WINDOW", 5),
-        .batch_dead_band = number("SPOTNIK_BATCH_DEAD_BAND", 5),
-        .batch_least = number("SPOTNIK_BATCH_LEAST", 1),
         .batch_most = number("SPOTNIK_BATCH_MOST", 0),
         .noise = choice("SPOTNIK_NOISE", noise_names, 2),
     };
-    if (cfg->silence_ceiling_ns < cfg->silence_floor_ns)
-        cfg->silence_ceiling_ns = cfg->silence_floor_ns;
 }
 
 void spotnik_config_init_sized(spotnik_config *cfg, size_t size)
@@ -115,6 +109,11 @@ void spotnik_config_init_sized(spotnik_config *cfg, size_t size)
 void(spotnik_config_init)(spotnik_config *cfg)
 {
     spotnik_config_init_sized(cfg, FIRST_SIZE);
+}
+
+uint64_t spotnik_config_silence_ceiling(const spotnik_config *config)
+{
+    return config->silence_floor_ns > 2 * SPOTNIK_S ? config->silence_floor_ns : 2 * SPOTNIK_S;
 }
 
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret)
@@ -150,7 +149,7 @@ static int checkpoint_check(const spotnik_config *config)
     if (!config->checkpoint_steps && config->checkpoint_interval_ns < SPOTNIK_S)
         return wrong("checkpoint_interval_ns", "SPOTNIK_CHECKPOINT_S", "must be 1 second or more");
     if (config->checkpoint_keep < 1 || config->checkpoint_keep == NOT_A_NUMBER)
-        return wrong("checkpoint_keep", "SPOTNIK_CHECKPOINT_KEEP", "must be a number from 1");
+        return wrong("checkpoint_keep", "", "must be a number from 1");
     return 0;
 }
 
@@ -159,16 +158,8 @@ static int dynamic_check(const spotnik_config *config)
 {
     uint64_t batch = config->batch ? config->batch : config->batch_per_member;
 
-    if (config->batch_window < 1 || config->batch_window == NOT_A_NUMBER)
-        return wrong("batch_window", "SPOTNIK_BATCH_WINDOW", "must be a number of steps from 1");
-    if (config->batch_dead_band > 1000)
-        return wrong("batch_dead_band", "SPOTNIK_BATCH_DEAD_BAND", "must be a number of percent");
-    if (config->batch_least < 1 || config->batch_least == NOT_A_NUMBER)
-        return wrong("batch_least", "SPOTNIK_BATCH_LEAST", "must be a number of samples from 1");
-    if (config->batch_most == NOT_A_NUMBER
-        || (config->batch_most && config->batch_most < config->batch_least))
-        return wrong("batch_most", "SPOTNIK_BATCH_MOST",
-                     "must be 0, or a number of samples not below batch_least");
+    if (config->batch_most == NOT_A_NUMBER)
+        return wrong("batch_most", "SPOTNIK_BATCH_MOST", "must be a number of samples");
     if (batch > UINT32_MAX / config->members_max)
         return wrong("batch", "", "is too large for dynamic shares: below 2^32 over all members");
     return 0;
@@ -202,8 +193,6 @@ static int silence_check(const spotnik_config *config)
 {
     if (config->silence_floor_ns < SPOTNIK_MS || config->silence_floor_ns > 3600 * SPOTNIK_S)
         return wrong("silence_floor_ns", "SPOTNIK_SILENCE_MS", "must be from 1 ms to an hour");
-    if (config->silence_ceiling_ns < config->silence_floor_ns)
-        return wrong("silence_ceiling_ns", "", "must not be below silence_floor_ns");
     if ((unsigned)config->on_minority > SPOTNIK_MINORITY_STOP)
         return wrong("on_minority", "SPOTNIK_ON_MINORITY", "must be wait, continue or stop");
     return 0;
@@ -252,10 +241,6 @@ static int unread_check(const spotnik_config *config)
         { "checkpoint_steps", "SPOTNIK_CHECKPOINT_STEPS", config->checkpoint_steps },
         { "checkpoint_interval_ns", "SPOTNIK_CHECKPOINT_S",
           config->checkpoint_interval_ns ? 0 : number("SPOTNIK_CHECKPOINT_S", 0) },
-        { "checkpoint_keep", "SPOTNIK_CHECKPOINT_KEEP", config->checkpoint_keep },
-        { "batch_window", "SPOTNIK_BATCH_WINDOW", config->batch_window },
-        { "batch_dead_band", "SPOTNIK_BATCH_DEAD_BAND", config->batch_dead_band },
-        { "batch_least", "SPOTNIK_BATCH_LEAST", config->batch_least },
         { "batch_most", "SPOTNIK_BATCH_MOST", config->batch_most },
     };
 

@@ -117,6 +117,9 @@ int spotnik_job_usable(const struct spotnik_job *job);
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 
+/* Up to which the limit of silence adapts to jitter. */
+uint64_t spotnik_config_silence_ceiling(const spotnik_config *config);
+
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the
  * setting. */
 int spotnik_config_check(const spotnik_config *config);

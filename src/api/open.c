@@ -17,8 +17,7 @@
 #include "link/address.h"
 #include "wire/frame.h"
 
-#define STALL_S 60
-#define STALL_S_MAX 1000000
+#define STALL_NS (60 * SPOTNIK_S) /* a step that waits for its commit for longer is dumped */
 
 /* Members of one host find each other by the boot id of its kernel and the network that they live
  * in. Containers of one machine share the first, but not their loopback addresses. */
@@ -140,27 +139,13 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
         spotnik_checkpoint_committed(job->checkpoint, step);
 }
 
-/* SPOTNIK_ALGORITHM: how a bucket goes from host to host. What a member alone does not want, its
- * view does without. */
-static int choose(const char *name, struct spotnik_limits *limits)
-{
-    bool ring = name && !strcmp(name, "ring");
-
-    limits->hierarchy = !ring;
-    if (!name || !*name || ring || !strcmp(name, "auto") || !strcmp(name, "hierarchy"))
-        return 0;
-    return spotnik_error_return(
-        SPOTNIK_ERR_ARGUMENT, "SPOTNIK_ALGORITHM is \"%.40s\"; it must be auto, hierarchy or ring",
-        name);
-}
-
-static int fill_limits(const spotnik_config *config, struct spotnik_limits *limits)
+static void fill_limits(const spotnik_config *config, struct spotnik_limits *limits)
 {
     spotnik_limits_init(limits, config->members_max);
     limits->silence_floor_ns = config->silence_floor_ns;
-    limits->silence_ceiling_ns = config->silence_ceiling_ns;
+    limits->silence_ceiling_ns = spotnik_config_silence_ceiling(config);
     limits->minority_continues = config->on_minority == SPOTNIK_MINORITY_CONTINUE;
-    return choose(getenv("SPOTNIK_ALGORITHM"), limits);
+    limits->hierarchy = true;
 }
 
 /* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are
@@ -173,22 +158,6 @@ static const char *dumps_dir(const spotnik_config *config, char *path, size_t si
         return wanted && *wanted ? wanted : NULL;
     snprintf(path, size, "%s/dumps", config->checkpoint_dir);
     return path;
-}
-
-/* SPOTNIK_STALL_S: seconds that a step may take to commit before it is dumped; 0: for ever. */
-static int stall(uint64_t *ret_ns)
-{
-    const char *wanted = getenv("SPOTNIK_STALL_S");
-    char *end = NULL;
-    unsigned long seconds = wanted && *wanted ? strtoul(wanted, &end, 10) : STALL_S;
-
-    if ((end && *end) || (wanted && *wanted == '-') || seconds > STALL_S_MAX)
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "SPOTNIK_STALL_S is \"%.40s\"; it must be a number of seconds, at most %d", wanted,
-            STALL_S_MAX);
-    *ret_ns = seconds * SPOTNIK_S;
-    return 0;
 }
 
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
@@ -206,6 +175,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .lanes = getenv("SPOTNIK_LANES"),
         .congestion = getenv("SPOTNIK_CONGESTION"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),
+        .stall_ns = STALL_NS,
         .trace = trace && *trace ? trace : NULL,
         .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_clock_ns() / 1000,
         .hooks = { .context = job,
@@ -221,15 +191,12 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     struct spotnik_engine *opened = NULL;
     int rc = fill(config, &engine.credentials);
 
-    if (!rc)
-        rc = stall(&engine.stall_ns);
-    if (!rc)
-        rc = fill_limits(config, &engine.limits);
+    fill_limits(config, &engine.limits);
     engine.limits.deals = job->batching != NULL;
     if (!rc)
         rc = spotnik_donor_new(&job->registry, engine.limits.chunk_bytes, &job->donor);
     if (!rc)
-        rc = spotnik_exchange_new(config->silence_ceiling_ns, &job->exchange);
+        rc = spotnik_exchange_new(spotnik_config_silence_ceiling(config), &job->exchange);
     if (!rc)
         rc = spotnik_engine_new(&engine, &opened);
     memset(&engine.credentials, 0, sizeof engine.credentials);

@@ -196,14 +196,15 @@ static int copy(struct spotnik_job *job)
 
 static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
-    struct spotnik_joiner_config config = { .registry = &job->registry,
-                                            .engine = job->engine,
-                                            .patience_ns =
-                                                job->config.silence_ceiling_ns / COMING_IN_SHARE,
-                                            .segment_bytes = job->segment_bytes,
-                                            .stop = stop,
-                                            .lost = lost,
-                                            .context = job };
+    struct spotnik_joiner_config config = {
+        .registry = &job->registry,
+        .engine = job->engine,
+        .patience_ns = spotnik_config_silence_ceiling(&job->config) / COMING_IN_SHARE,
+        .segment_bytes = job->segment_bytes,
+        .stop = stop,
+        .lost = lost,
+        .context = job
+    };
     bool founds;
     int rc = find(job, timeout_ns, &founds);
 

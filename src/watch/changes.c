@@ -249,7 +249,7 @@ static void compare_self(struct spotnik_watch *watch, const struct spotnik_watch
     before->excluded = of->tally.excluded;
     if (of->troubles.steps_stalled > before->stalled)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_STALLED, "",
-                          "step %" PRIu64 " waits for its commit for longer than SPOTNIK_STALL_S: "
+                          "step %" PRIu64 " waits for its commit for longer than a minute: "
                           "a member computes, or is held up",
                           of->status.step_committed + 1);
     before->stalled = of->troubles.steps_stalled;

@@ -136,10 +136,8 @@ static void become(const struct cluster *cluster, uint32_t place, int events)
     setenv("SPOTNIK_PEERS", cluster->spec, 1);
     set_number("SPOTNIK_MIN", cluster->min);
     set_number("SPOTNIK_MAX", 64);
-    if (cluster->hosts) {
+    if (cluster->hosts)
         set_number("SPOTNIK_HOST", place % cluster->hosts);
-        setenv("SPOTNIK_ALGORITHM", "hierarchy", 1);
-    }
     if (cluster->bind[place])
         setenv("SPOTNIK_BIND", cluster->bind[place], 1);
     if (!cluster->without_slots) {

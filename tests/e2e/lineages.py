@@ -243,7 +243,7 @@ def checkpoints(folder):
 def running(root):
     folder = new_folder(root, "running")
     saved = folder / "checkpoints"
-    more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50", "SPOTNIK_CHECKPOINT_KEEP": "2"}
+    more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50"}
     peers, stray = f"{at(1)},{at(2)}", at(3)
     old = [Worker(i, environment(folder, peers, at(i), **more), command(10000)) for i in (1, 2)]
     until("a checkpoint of the older job", lambda: saved.exists() and checkpoints(saved)[0])

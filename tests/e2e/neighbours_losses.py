@@ -32,7 +32,7 @@ def complete(saved: Path) -> list[tuple[int, Path]]:
 
 def torn(world: World) -> None:
     saved = world.root / "checkpoints"
-    world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50", "SPOTNIK_CHECKPOINT_KEEP": "3"}
+    world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50"}
     members = [world.start(0), world.start(1)]
     world.until("two checkpoints", lambda: saved.exists() and len(complete(saved)) > 1)
     for host in (0, 1):

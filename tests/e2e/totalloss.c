@@ -300,7 +300,6 @@ int main(int argc, char **argv)
         return 2;
     snprintf(every, sizeof every, "%" PRIu64, cluster_argument(argc, argv, "every", 20));
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
-    setenv("SPOTNIK_CHECKPOINT_KEEP", "3", 1);
     lives_under_churn(argc, argv, cluster_argument(argc, argv, "lives", 5), seed);
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
     uint64_t undisturbed = pair(argv[1], seed, 0), disturbed = pair(argv[1], seed + 1, 4);

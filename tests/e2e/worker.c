@@ -149,6 +149,8 @@ static void compute(struct worker *worker, const spotnik_step *step)
         continue; /* as a trainer does that needs more cores than there are */
     /* the time a backward pass takes elsewhere */
     rest_ns(worker->compute_us * (step->replay ? 1500 : 1000));
+    if (getenv("WORKER_UNEVEN")) /* so much for a sample, as the process is */
+        rest_ns(step->sample_count * (1 + (uint64_t)getpid() % 4) * 20000);
 }
 
 static uint64_t sum_of_all(uint64_t samples)

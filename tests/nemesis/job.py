@@ -93,7 +93,6 @@ class Job:
             "SPOTNIK_MAX": "16",
             "SPOTNIK_DUMP": str(self.folder / "dumps"),
             "SPOTNIK_EVENTS": str(self.folder / "events"),
-            "SPOTNIK_STALL_S": "20",
             **more,
         }
 

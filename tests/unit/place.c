@@ -37,5 +37,5 @@ void place_config(const struct place *place, spotnik_config *config)
     spotnik_config_init(config);
     config->key_file = place->key;
     config->peers = place->peers;
-    config->silence_floor_ns = config->silence_ceiling_ns = UINT64_C(10000000000);
+    config->silence_floor_ns = UINT64_C(10000000000);
 }

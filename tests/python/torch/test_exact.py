@@ -102,9 +102,7 @@ def test_kills_and_joins_change_nothing(cluster: Make, tmp_path: Path, long_run:
 def test_uneven_shares_compute_the_gradient_of_the_union(cluster: Make, tmp_path: Path, kills: int) -> None:
     """Dynamic batching with shares that move after every step, of members of unlike speed; also under kills."""
     job = cluster(minimum=2 if kills else 3)
-    job.environment.update(
-        SPOTNIK_BATCHING="dynamic", SPOTNIK_BATCH_WINDOW="1", SPOTNIK_BATCH_DEAD_BAND="0", SPOTNIK_NOISE="scale"
-    )
+    job.environment.update(SPOTNIK_BATCHING="dynamic", SPOTNIK_NOISE="scale")
     if kills:
         assert churn(job, kills, steps_between=12, compute_ms=15) == kills
     else:

@@ -55,7 +55,6 @@ static spotnik_job *join(struct member *member)
     config.batch = BATCH;
     config.steps_max = STEPS;
     config.batching = SPOTNIK_BATCHING_DYNAMIC;
-    config.batch_window = 3;
     config.noise = 1;
     EXPECT(member, spotnik_join(&config, &job) == 0);
     EXPECT(member, job && spotnik_state_add(job, "model", &member->model, 1, SPOTNIK_F64) == 0);

@@ -67,7 +67,7 @@ static spotnik_job *cut_off(const struct place *place, pid_t other[OTHERS])
     for (int i = 0; i < OTHERS; i++)
         other[i] = other_start(place);
     place_config(place, &config);
-    config.silence_floor_ns = config.silence_ceiling_ns = 2000000000; /* they are to be missed */
+    config.silence_floor_ns = 2000000000; /* they are to be missed */
     config.on_minority = SPOTNIK_MINORITY_STOP;
     config.minority_wait_ns = 300000000;
     assert_int_equal(spotnik_join(&config, &job), 0);

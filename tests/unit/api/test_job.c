@@ -25,11 +25,9 @@ static const char *const variables[] = { "SPOTNIK_JOB",          "SPOTNIK_KEY_FI
                                          "SPOTNIK_MIN",          "SPOTNIK_MAX",
                                          "SPOTNIK_SILENCE_MS",   "SPOTNIK_ON_MINORITY",
                                          "SPOTNIK_CHECKPOINT",   "SPOTNIK_CHECKPOINT_STEPS",
-                                         "SPOTNIK_CHECKPOINT_S", "SPOTNIK_CHECKPOINT_KEEP",
-                                         "SPOTNIK_SYNC",         "SPOTNIK_CPU",
-                                         "SPOTNIK_BUDGET",       "SPOTNIK_PRICE",
-                                         "SPOTNIK_BATCH_WINDOW", "SPOTNIK_BATCH_DEAD_BAND",
-                                         "SPOTNIK_BATCH_LEAST",  "SPOTNIK_BATCH_MOST" };
+                                         "SPOTNIK_CHECKPOINT_S", "SPOTNIK_SYNC",
+                                         "SPOTNIK_CPU",          "SPOTNIK_BUDGET",
+                                         "SPOTNIK_PRICE",        "SPOTNIK_BATCH_MOST" };
 
 static int setup(void **state)
 {
@@ -213,9 +211,6 @@ static void test_wrong_environment(void **state)
     refuse("SPOTNIK_PRICE", "nan");
     refuse("SPOTNIK_CHECKPOINT_STEPS", "-1"); /* though nothing reads these now */
     refuse("SPOTNIK_CHECKPOINT_S", "10m");
-    refuse("SPOTNIK_CHECKPOINT_KEEP", "all");
-    refuse("SPOTNIK_BATCH_DEAD_BAND", "5%");
-    refuse("SPOTNIK_BATCH_LEAST", "one");
     refuse("SPOTNIK_BATCH_MOST", "18446744073709551616");
     refuse("SPOTNIK_PEERS", "");
     refuse("SPOTNIK_SYNC", "bogus");
