@@ -145,7 +145,7 @@ def test_point_to_point(cluster: Cluster) -> None:
         assert worker.hear() == "waiting"
     workers[1].kill()
     assert workers[0].hear() == {"came": True, "value": 3.0}
-    assert workers[2].hear() == {"came": True, "value": 1.5}
+    assert workers[2].hear() == {"came": True, "value": 1.0}
     for worker in (workers[0], workers[2]):
         assert worker.hear() == "<spotnik.Job: this member has abandoned the job>"
         assert worker.end() == (0, "")
