@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "commands.h"
 #include "notice/notice.h"
 #include "notice/watch.h"
 #include "options.h"
@@ -141,7 +140,7 @@ static void end_commands_too(void)
         sigaction(ends[i], &action, NULL);
 }
 
-int spotnik_cmd_notice(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct request request = { 0 };
     const char *error;

@@ -3,7 +3,6 @@
  * is beside the command in a build folder, and in ../share/spotnik where the command is
  * installed. */
 #include <errno.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,34 +10,21 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "sibling.h"
 
-static int script_find(const char *name, char path[PATH_MAX + 64])
+static bool script_find(const char *name, char path[PATH_MAX])
 {
-    static const char *const places[] = { "", "../share/spotnik/" };
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-    if (length < 0)
-        return -1;
-    self[length] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash)
-        slash[1] = 0;
-    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-        snprintf(path, PATH_MAX + 64, "%s%s%s", self, places[i], name);
-        if (access(path, R_OK) == 0)
-            return 0;
-    }
-    return -1;
+    return sibling_find("", name, R_OK, path)
+           || sibling_find("../share/spotnik/", name, R_OK, path);
 }
 
 static int become(const char *name, int argc, char **argv)
 {
-    char path[PATH_MAX + 64];
+    char path[PATH_MAX];
     const char *wanted = getenv("SPOTNIK_PYTHON"), *python = wanted && *wanted ? wanted : "python3";
     char **command = calloc((size_t)argc + 2, sizeof(*command));
 
-    if (!command || script_find(name, path)) {
+    if (!command || !script_find(name, path)) {
         fprintf(stderr,
                 "spotnik %s: %s is neither beside this command nor in ../share/spotnik; install "
                 "Spotnik again\n",

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands.h"
 #include "options.h"
 #include "base/prng.h"
 #include "base/time.h"
@@ -505,7 +504,7 @@ static int scale_all(const struct request *request)
     return 0;
 }
 
-int spotnik_cmd_sim(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct request request = { .brief = UINT64_MAX,
                                .tree = UINT64_MAX,

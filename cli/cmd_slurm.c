@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "api/key.h"
-#include "commands.h"
 #include "options.h"
+#include "sibling.h"
 #include "spotnik/spotnik.h"
 
 #define SBATCH_OPTIONS 32
@@ -239,12 +239,11 @@ static void write_body(FILE *file, const struct request *request, const char *sp
 static bool write_script(const struct request *request, const char *path)
 {
     char spotnik[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", spotnik, sizeof(spotnik) - 1);
-    FILE *file = length > 0 ? fopen(path, "we") : NULL;
+    FILE *file = fopen(path, "we");
 
     if (!file)
         return complain("cannot write", path);
-    spotnik[length] = 0;
+    sibling_command("spotnik", spotnik);
     write_options(file, request);
     write_body(file, request, spotnik);
     return fclose(file) == 0 || complain("cannot write", path);
@@ -282,7 +281,7 @@ static int submit(int argc, char **argv)
     return 1;
 }
 
-int spotnik_cmd_slurm(int argc, char **argv)
+int main(int argc, char **argv)
 {
     if (argc >= 2 && !strcmp(argv[1], "submit"))
         return submit(argc - 1, argv + 1);

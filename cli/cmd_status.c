@@ -7,13 +7,14 @@
 #include <stdlib.h>
 
 #include "commands.h"
+#include "dump.h"
 #include "jobs.h"
 #include "options.h"
 #include "question.h"
 #include "spotnik/spotnik.h"
 
 static const char help[] =
-    "Usage: spotnik status [--peers SPEC] [--key-file FILE] [--job NAME] [--json]\n\n"
+    "Usage: spotnik status [--peers SPEC] [--key-file FILE] [--job NAME] [--json | --dump]\n\n"
     "Ask a member of a running job for its view, step, rates and recent recoveries. Any member "
     "knows. Without --peers and\n"
     "SPOTNIK_PEERS it asks each job of this host that a process of this user has in its "
@@ -23,6 +24,12 @@ static const char help[] =
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --json            one JSON object a job, as the member sent it, with the paths that "
     "members tell of\n"
+    "      --dump            every member writes its flight recorder: the last some thousand "
+    "events "
+    "of the protocol, on its\n"
+    "                        own host, in SPOTNIK_DUMP, else in \"dumps\" beside the checkpoints, "
+    "else in the temporary\n"
+    "                        folder. It holds ids, addresses and steps; no data and no key\n"
     "Exit status: 0; 1: no member answered; 2: the command is wrong; 3: a member answered, and its "
     "checkpoints fail (one could\n"
     "not be written, or two in a row were left out).\n\n"
@@ -35,17 +42,19 @@ static const char help[] =
 
 struct question {
     const char *peers, *key_file, *job;
-    bool json;
+    bool json, dump;
 };
 
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct question *question)
 {
-    static const struct option names[] = {
-        { "peers", required_argument, NULL, 'p' }, { "key-file", required_argument, NULL, 'k' },
-        { "job", required_argument, NULL, 'j' },   { "json", no_argument, NULL, 'J' },
-        { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 }
-    };
+    static const struct option names[] = { { "peers", required_argument, NULL, 'p' },
+                                           { "key-file", required_argument, NULL, 'k' },
+                                           { "job", required_argument, NULL, 'j' },
+                                           { "json", no_argument, NULL, 'J' },
+                                           { "dump", no_argument, NULL, 'D' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
     int option;
 
     opterr = 0;
@@ -63,6 +72,9 @@ static int parse(int argc, char **argv, struct question *question)
             break;
         case 'J':
             question->json = true;
+            break;
+        case 'D':
+            question->dump = true;
             break;
         case 'h':
             fputs(help, stdout);
@@ -285,6 +297,11 @@ int spotnik_cmd_status(int argc, char **argv)
 
     if (refused)
         return refused == 1 ? 0 : refused;
+    if (question.dump)
+        return jobs_choose("status --dump", question.peers, question.key_file, question.job, &at,
+                           &refused)
+                   ? dump_ask(&at)
+                   : refused;
     if (job_at_fill(question.peers, question.key_file, question.job, &at))
         return ask_job(&at, question.json);
     if (at.peers[0])

@@ -5,25 +5,13 @@
 
 int spotnik_cmd_run(int argc, char **argv);
 int spotnik_cmd_status(int argc, char **argv);
-int spotnik_cmd_sim(int argc, char **argv);
 int spotnik_cmd_bench(int argc, char **argv);
 int spotnik_cmd_checkpoint(int argc, char **argv);
 int spotnik_cmd_lineage(int argc, char **argv);
 int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_report(int argc, char **argv);
-int spotnik_cmd_dump(int argc, char **argv);
-int spotnik_cmd_replay(int argc, char **argv);
 int spotnik_cmd_trace(int argc, char **argv);
 int spotnik_cmd_top(int argc, char **argv);
-int spotnik_cmd_plan(int argc, char **argv);
-int spotnik_cmd_prices(int argc, char **argv);
-int spotnik_cmd_profile(int argc, char **argv);
-int spotnik_cmd_model(int argc, char **argv);
-int spotnik_cmd_notice(int argc, char **argv);
-int spotnik_cmd_slurm(int argc, char **argv);
 int spotnik_cmd_doctor(int argc, char **argv);
-int spotnik_cmd_bag(int argc, char **argv);
-int spotnik_cmd_fleet(int argc, char **argv);
-int spotnik_cmd_backtest(int argc, char **argv);
 
 #endif

@@ -526,4 +526,3 @@ bool run_engine_find(const char *word, const char *bind, uint32_t workers, struc
     ret->port = ret->port ? (uint16_t)port : 0;
     return true;
 }
-

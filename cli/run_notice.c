@@ -15,14 +15,16 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "sibling.h"
 
 #define LATEST_MS (15 * 60 * 1000) /* deadlines beyond this are those of a clock that is wrong */
 
 static void become_watcher(const struct run_notice_options *options, int out)
 {
-    char *argv[2 * RUN_NOTICE_FROM + 5] = { "spotnik", "notice", "--watch", "--json" };
+    char *argv[2 * RUN_NOTICE_FROM + 4] = { "spotnik-notice", "--watch", "--json" };
+    char path[PATH_MAX];
     sigset_t none;
-    int argc = 4;
+    int argc = 3;
 
     for (uint32_t i = 0; i < options->count; i++) {
         argv[argc++] = "--from";
@@ -33,7 +35,8 @@ static void become_watcher(const struct run_notice_options *options, int out)
     setpgid(0, 0); /* Ctrl-C is for the agent */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     dup2(out, STDOUT_FILENO);
-    execv("/proc/self/exe", argv);
+    sibling_command("spotnik-notice", path);
+    execvp(path, argv);
     _exit(127);
 }
 

@@ -94,7 +94,7 @@ uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process)
 {
     uint32_t up = process < view->size ? process : 0, down = up;
 
-    for (; up < view->size || down > 0; up += up<view->size, down -= down> 0) {
+    for (; up < view->size || down > 0; up += up < view->size, down -= down > 0) {
         if (up < view->size && view->member[up] == process)
             return up;
         if (down > 0 && view->member[down - 1] == process)

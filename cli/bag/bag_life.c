@@ -6,37 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cmd_model.h"
-#include "plan/table.h"
-
-static int lives_read(const struct spotnik_table *table, struct spotnik_life *lives,
-                      struct spotnik_fault *fault)
-{
-    int age = spotnik_life_column(table, fault), kind = spotnik_table_find(table, "end_kind");
-    int flag = spotnik_table_find(table, "revoked_before_24h");
-    if (age < 0 || (kind < 0 && flag < 0))
-        return age < 0 ? -1 : spotnik_table_need(table, "end_kind", fault);
-    for (size_t row = 0; row < spotnik_table_rows(table); row++)
-        if (spotnik_life_read(table, row, age, kind, flag, &lives[row], fault) != 0)
-            return -1;
-    return 0;
-}
-
-static int curve_read(const char *path, struct bag_life *ret, struct spotnik_fault *fault)
-{
-    struct spotnik_table *table;
-    if (spotnik_table_load(path, &table, fault) != 0)
-        return -1;
-    struct spotnik_life *lives = calloc(spotnik_table_rows(table), sizeof *lives);
-    int rc =
-        lives != NULL ? lives_read(table, lives, fault) : spotnik_fault_set(fault, "out of memory");
-    if (rc == 0)
-        rc = spotnik_survival_estimate(lives, spotnik_table_rows(table), true, &ret->curve, fault);
-    free(lives);
-    spotnik_table_free(table);
-    ret->kind = BAG_LIFE_CURVE;
-    return rc;
-}
+#include "plan/lives.h"
 
 static int bathtub_read(const char *text, struct bag_life *ret, struct spotnik_fault *fault)
 {
@@ -59,8 +29,10 @@ int bag_life_parse(const char *text, struct bag_life *ret, struct spotnik_fault 
 {
     if (strncmp(text, "bathtub", 7) == 0 && (text[7] == '\0' || text[7] == ':'))
         return bathtub_read(text + 7, ret, fault);
-    if (strncmp(text, "mttf:", 5) != 0)
-        return curve_read(text, ret, fault);
+    if (strncmp(text, "mttf:", 5) != 0) {
+        ret->kind = BAG_LIFE_CURVE;
+        return spotnik_survival_load(text, &ret->curve, fault);
+    }
     ret->kind = BAG_LIFE_MTTF;
     if (spotnik_duration_parse(text + 5, &ret->mttf_s) && ret->mttf_s > 0)
         return 0;

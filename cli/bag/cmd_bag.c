@@ -13,7 +13,6 @@
 #include "bag_life.h"
 #include "bag_run.h"
 #include "base/time.h"
-#include "commands.h"
 #include "options.h"
 
 #define TRIES 3
@@ -464,7 +463,7 @@ static int word_run(struct request *request, int count, char **word)
     return option_refuse("bag", "what shall the jobs run? Put it after --");
 }
 
-int spotnik_cmd_bag(int argc, char **argv)
+int main(int argc, char **argv)
 {
     static struct request request = {
         .options = { .places = 1, .cores = 1, .grace_ns = 10 * SPOTNIK_S, .born_s = -1 },

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "commands.h"
 #include "fleet.h"
 #include "options.h"
 
@@ -295,7 +294,7 @@ static bool turn(const struct fleet *fleet, struct state *state)
     return true;
 }
 
-int spotnik_cmd_fleet(int argc, char **argv)
+int main(int argc, char **argv)
 {
     static char folder[PATH_MAX];
     struct fleet fleet = { .folder = "spotnik",

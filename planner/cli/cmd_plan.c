@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a
  * deadline or under a budget, and how sure. */
-#include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
 #include "plan_known.h"
@@ -541,7 +540,7 @@ static const struct option options[] = {
     { 0, 0, 0, 0 },
 };
 
-int spotnik_cmd_plan(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct call call = { .wish = { .deadline_s = INFINITY,
                                    .budget_usd = INFINITY,

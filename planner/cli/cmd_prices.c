@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was
  * left out. */
-#include "cmd_plan.h"
 #include "fetch.h"
 #include "plan/accelerators.h"
 #include "plan/table.h"
@@ -252,7 +251,7 @@ static const char *passed_over(const struct call *call, bool updates)
     return NULL;
 }
 
-int spotnik_cmd_prices(int argc, char **argv)
+int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "from", 1, 0, 'f' },   { "cloud", 1, 0, 'c' },   { "into", 1, 0, 'i' },

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik profile`: measures a job, or checks a description of one; shows what the planner makes
  * of it, and keeps it in the store. */
-#include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
 #include "profile_measure.h"
@@ -133,7 +132,7 @@ static void complete(struct call *call, char **command)
     }
 }
 
-int spotnik_cmd_profile(int argc, char **argv)
+int main(int argc, char **argv)
 {
     static const struct option options[] = { { "describe", 1, 0, 'd' },
                                              { "store", 1, 0, 's' },

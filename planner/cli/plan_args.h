@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner's commands share: options with units, refusals, and CSV in and out. */
+/* What the planner's commands share: options with units, refusals, and JSON. */
 #ifndef SPOTNIK_CLI_PLAN_ARGS_H
 #define SPOTNIK_CLI_PLAN_ARGS_H
 
@@ -40,12 +40,6 @@ bool spotnik_cli_count(const char *command, const char *option, const char *text
 /* "1,2,3" into at most `most` numbers above `least`; false when it is anything else. */
 bool spotnik_cli_list(const char *text, double least, double *values, size_t most,
                       size_t *count_out);
-
-/* A field of CSV, quoted when it has to be. */
-void spotnik_cli_csv_field(const char *text, bool last);
-/* The header of `table`, with a comma after it, and one of its rows likewise. */
-void spotnik_cli_csv_header(const struct spotnik_table *table);
-void spotnik_cli_csv_row(const struct spotnik_table *table, size_t row);
 
 /* Prints and frees a JSON value. */
 int spotnik_cli_json(json_t *json);

@@ -6,7 +6,6 @@
 
 #include "plan/catalog.h"
 #include "plan/fleet.h"
-#include "plan/climate.h"
 #include "plan/pool.h"
 
 #define SPOTNIK_SEEN_MAX 64
@@ -28,12 +27,5 @@ void spotnik_known_free(struct spotnik_known *known);
 /* Learns from files of traces. */
 int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
                            struct spotnik_weather *weather_out, struct spotnik_fault *fault);
-/* As a C initialiser, for weather_table.c. */
-void spotnik_weather_print(const struct spotnik_weather *weather);
-/* The prior of a policy, one climate for each trace; and one as a C initialiser, for
- * climate_table.c. */
-int spotnik_climates_load(const char *const *paths, size_t count, struct spotnik_climate *climates,
-                          struct spotnik_fault *fault);
-void spotnik_climate_print(const struct spotnik_climate *climate);
 
 #endif

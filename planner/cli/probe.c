@@ -3,6 +3,7 @@
  * end. */
 #include "probe.h"
 #include "hostload.h"
+#include "sibling.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,6 @@
 #define TRIES 3
 #define LOST 1 /* nothing was measured, and there is no fault */
 #define LOST_MOST 10
-#define SELF "/proc/self/exe"
 
 struct bench {
     char folder[256], peers[300], key[300];
@@ -57,18 +57,20 @@ static void doze(double seconds)
     poll(NULL, 0, (int)(seconds * 1000));
 }
 
-/* Runs this program with other words; its output goes to `to`, its complaints to the file, or both
+/* Runs spotnik with these words; its output goes to `to`, its complaints to the file, or both
  * there. */
 static pid_t start(const char *complaints, char *const *words, int to)
 {
     pid_t pid = fork();
+    char path[PATH_MAX];
 
     if (pid)
         return pid;
     int log = open(complaints, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     dup2(to < 0 ? log : to, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    execv(SELF, words);
+    sibling_command("spotnik", path);
+    execvp(path, words);
     _exit(127);
 }
 

@@ -137,19 +137,6 @@ bool spotnik_accelerator_alike(const char *one, const char *other)
     return a && b && !strcmp(a->chip, b->chip);
 }
 
-/* Sizes of v2, v3, v4 and v5p count cores, two to a chip. */
-double spotnik_accelerator_chips(const char *name)
-{
-    char generation[24];
-    double size;
-
-    if (!tpu_split(name, generation, &size) || size < 1)
-        return 1;
-    const struct spotnik_accelerator *tpu = spotnik_accelerator_find(generation);
-    bool cores = tpu && strcmp(tpu->chip, "tpu-v5e") && strcmp(tpu->chip, "tpu-v6e");
-    return cores ? size / 2 : size;
-}
-
 const struct spotnik_accelerator *spotnik_accelerator_at(size_t index)
 {
     return index < sizeof(table) / sizeof(*table) ? &table[index] : NULL;

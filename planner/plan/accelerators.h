@@ -22,8 +22,6 @@ struct spotnik_accelerator {
 const struct spotnik_accelerator *spotnik_accelerator_find(const char *name);
 /* Both are known and the same chip. */
 bool spotnik_accelerator_alike(const char *one, const char *other);
-/* Chips in one unit of `name`: of a TPU slice what its name says, else 1. */
-double spotnik_accelerator_chips(const char *name);
 /* The `index`-th of all; NULL behind the last. */
 const struct spotnik_accelerator *spotnik_accelerator_at(size_t index);
 

@@ -2,7 +2,7 @@
 /* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business,
  * runs are fleet_run.c's. */
 #include "plan/fleet.h"
-#include "plan/model_speed.h"
+#include "plan/ring_cost.h"
 
 #include <math.h>
 #include <stdlib.h>

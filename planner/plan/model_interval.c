@@ -6,30 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-double spotnik_interval_young_s(double write_s, double mttf_s)
-{
-    return sqrt(2 * write_s * mttf_s);
-}
-
-double spotnik_interval_daly_s(double write_s, double mttf_s)
-{
-    double ratio = write_s / (2 * mttf_s);
-
-    if (write_s >= 2 * mttf_s)
-        return mttf_s;
-    return sqrt(2 * write_s * mttf_s) * (1 + sqrt(ratio) / 3 + ratio / 9) - write_s;
-}
-
-double spotnik_interval_available_s(double write_s, double mttf_s, double recover_s)
-{
-    return write_s + sqrt(2 * (mttf_s + recover_s) * write_s + write_s * write_s);
-}
-
-double spotnik_interval_waste(double interval_s, double write_s, double mttf_s, double recover_s)
-{
-    return write_s / interval_s + interval_s / (2 * mttf_s) + recover_s / mttf_s;
-}
-
 struct programme {
     const struct spotnik_interval_terms *terms;
     size_t jobs, ages, write; /* in ticks */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often to write checkpoints: Young and Daly's closed forms, and the availability-optimal one
- * (Saxena et al., arXiv 2410.18124). For machines whose loss is likelier at some ages than at
- * others: the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et al.,
- * HPDC'20). */
+/* How often to write checkpoints on machines whose loss is likelier at some ages than at others:
+ * the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et al., HPDC'20). */
 #ifndef SPOTNIK_PLAN_MODEL_INTERVAL_H
 #define SPOTNIK_PLAN_MODEL_INTERVAL_H
 
@@ -10,16 +8,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* Young: sqrt(2 delta M). */
-double spotnik_interval_young_s(double write_s, double mttf_s);
-/* Daly's higher order form; M when delta >= 2 M. */
-double spotnik_interval_daly_s(double write_s, double mttf_s);
-/* T_s + sqrt(2 (T_f + T_r) T_s + T_s^2), T_s a checkpoint, T_f mean time to failure, T_r
- * recovery. */
-double spotnik_interval_available_s(double write_s, double mttf_s, double recover_s);
-/* delta/tau + tau/(2 M) + R/M: the share of time that is lost, to first order. */
-double spotnik_interval_waste(double interval_s, double write_s, double mttf_s, double recover_s);
 
 /* Probability that a machine is lost by age t. */
 typedef double (*spotnik_lost_by)(const void *context, double age_s);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long spot machines live.
  *
- * Kaplan-Meier is the estimate; the parametric fits beside it are for comparison and for programmes
- * that want a formula: bathtub F(t) = A (1 - exp(-t/tau1) + exp((t-b)/tau2)) (Kadupitiya et al.,
- * HPDC'20), exponential and Weibull by maximum likelihood. A lifetime that the user ended is
+ * Kaplan-Meier is the estimate; for those who want a formula there is a bathtub F(t) = A (1 -
+ * exp(-t/tau1) + exp((t-b)/tau2)) (Kadupitiya et al., HPDC'20). A lifetime that the user ended is
  * censored: it says that the machine lived at least so long, and leaving it out (as the published
- * fits do) overstates early loss. A provider's cap (24 h on GCE preemptible machines) is a known
- * deadline, not wear-out: lifetimes at or past it are censored there. */
+ * fits do) overstates early loss. */
 #ifndef SPOTNIK_PLAN_MODEL_LIFETIME_H
 #define SPOTNIK_PLAN_MODEL_LIFETIME_H
 
@@ -41,26 +39,6 @@ struct spotnik_bathtub {
 /* The parameters of the authors' released code: A .4137, tau1 .9 h, tau2 .76 h, b 24 h. */
 extern const struct spotnik_bathtub spotnik_bathtub_published;
 double spotnik_bathtub_lost(const struct spotnik_bathtub *bathtub, double age_s);
-/* Mean lifetime up to the cap, in closed form. */
-double spotnik_bathtub_mean_s(const struct spotnik_bathtub *bathtub);
-/* T + int_0^T t f dt: expected time of a job of T, to first order in one loss. */
-double spotnik_bathtub_job_s(const struct spotnik_bathtub *bathtub, double job_s);
-/* Least squares on the survival curve at the losses before the cap. `r_squared_out` may be null. */
-int spotnik_bathtub_fit(const struct spotnik_survival *survival, double cap_s,
-                        struct spotnik_bathtub *bathtub_out, double *r_squared_out);
-
-/* Losses / time at risk, before the cap. */
-double spotnik_exponential_fit(const struct spotnik_life *lives, size_t count, double cap_s);
-struct spotnik_weibull {
-    double shape, scale_s;
-};
-int spotnik_weibull_fit(const struct spotnik_life *lives, size_t count, double cap_s,
-                        struct spotnik_weibull *weibull_out);
-double spotnik_weibull_lost(const struct spotnik_weibull *weibull, double age_s);
-
-/* How far losses come together: mean number of losses (itself included) within `apart_s` of a loss.
- * `ended_s` need not be sorted; it is sorted in place. 1 means that every loss comes alone. */
-double spotnik_loss_cluster(double *ended_s, size_t count, double apart_s);
 
 /* A share of a trailing month to a rate per hour: 1 - (1-r)^(1/730). */
 double spotnik_monthly_to_hourly(double monthly_share);

@@ -4,7 +4,7 @@
  * for fleets of spot only, of both, and of on-demand only. The closed form does not see that the
  * dearer ones are lost less often. */
 #include "plan/planner.h"
-#include "plan/model_noise.h"
+#include "plan/pareto.h"
 #include "plan/table.h"
 
 #include <fnmatch.h>

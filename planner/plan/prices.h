@@ -36,10 +36,5 @@ double spotnik_prices_at(const struct spotnik_prices *prices, double at_s, doubl
 double spotnik_prices_length_s(const struct spotnik_prices *prices);
 /* Over the whole history, weighted with time. */
 double spotnik_prices_mean(const struct spotnik_prices *prices);
-/* The same of the time in which it is at most `most`; NAN when it never is. */
-double spotnik_prices_mean_below(const struct spotnik_prices *prices, double most);
-double spotnik_prices_highest(const struct spotnik_prices *prices);
-/* Divides by the mean: the price in hours of itself. */
-void spotnik_prices_normalise(struct spotnik_prices *prices);
 
 #endif

@@ -151,7 +151,8 @@ void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake
     spotnik_reader_init(&reader, name, sizeof name);
     uint64_t word = spotnik_reader_u64(&reader), argument = spotnik_reader_u64(&reader);
     if (word == SPOTNIK_WORD_DUMP) {
-        spotnik_recorder_dump(engine->recorder, "spotnik dump asked", true, ret_line, size);
+        spotnik_recorder_dump(engine->recorder, "spotnik status --dump asked", true, ret_line,
+                              size);
         return;
     }
     const char *answer = "does not know this word";

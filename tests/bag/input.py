@@ -289,13 +289,13 @@ exec {case.sim} "$T" 100 10000 20 $file""",
 
     def held(worker):
         """By what the script has started."""
-        pid = subprocess.run(["pgrep", "-x", "-P", str(worker.pid), "spotnik"], capture_output=True, text=True).stdout.strip()
+        pid = subprocess.run(["pgrep", "-x", "-P", str(worker.pid), "spotnik-bag"], capture_output=True, text=True).stdout.strip()
         return pid and case.held(pid)
 
     first, second = element(1), element(2)
     lib.wait_for("jobs of both", lambda: held(first) and held(second))
     (case.dir / "go").touch()
-    subprocess.run(["pkill", "-USR1", "-x", "-P", str(first.pid), "spotnik"], check=True)
+    subprocess.run(["pkill", "-USR1", "-x", "-P", str(first.pid), "spotnik-bag"], check=True)
     lib.wait_for("the first one leaves", lambda: first.poll() is not None)
     lib.check((case.dir / "requeued").read_text() == "requeue 7_1\n", "it was not requeued")
     again = element(1)

@@ -88,7 +88,7 @@ def watchers(agent):
     with open(f"/proc/{agent}/task/{agent}/children") as file:
         children = file.read().split()
     commands = [open(f"/proc/{pid}/cmdline").read().split("\0") for pid in children]
-    return sum(command[1:3] == ["notice", "--watch"] for command in commands)
+    return sum("spotnik-notice" in command[0] for command in commands)
 
 
 def last_step(job):

@@ -18,12 +18,7 @@ TIMES = ("", " ", "nan", "nanh", "inf", "infh", "-1h", "1", "1y", "1e5h", "1h30m
 FILES = ("", "/nowhere/at/all", "/dev/null", "/", "{garbage}", "{zeros}", "{list}", "{brackets}", "{binary}")
 WORDS = ("", " ", "nonsense", "--", "\x01", "é" * 3000)
 PLAN = ("plan", "--target", "epochs=1", "--deadline", "40h", "--runs", "20")
-BACKTEST = ("backtest", "--windows", "{windows}", "--policy", "uniform", "--work", "2h", "--deadline", "4h", "--changeover", "6m")
-CALIBRATION = ("backtest", "--calibration", "--windows", "{windows}", "--work", "2h", "--deadline", "4h", "--runs", "20")
-SPEED, INTERVAL = ("model", "speed", "--fit", "{speeds}"), ("model", "interval", "--job", "5h", "--write", "1m")
-NOISE, LIVES = ("model", "noise", "--fit", "{batches}"), ("model", "lifetime", "--fit", "{lives}")
 FLEET = ("fleet", "--engine", "exec:echo 2", "--once", "--folder", "{folder}")
-SPOTDNN = ("model", "spotdnn", "--constants", "{constants}", "--loss", "0.9", "--deadline", "1900")
 
 # the call that is well, its option, the values that are not
 CALLS = (
@@ -47,24 +42,6 @@ CALLS = (
     ((*PLAN, "--from-status", "{status}", "--running", "p3.2xlarge=spot"), "--batch", (*NUMBERS, "0")),
     ((*PLAN, "--from-status", "{status}"), "--running", (*WORDS, "p3.2xlarge", "p3.2xlarge=", "p3.2xlarge=maybe", "=spot", "nonsense=spot", "p3.2xlarge@moon=spot", "p3.2xlarge=spot:",
                                                          *(f"p3.2xlarge=spot:{n}" for n in ("3", *COUNTS)), "p3.2xlarge=spot:2/1", "p3.2xlarge=spot:2/1e9", "p3.2xlarge=spot:2/nan")),
-    (BACKTEST, "--windows", FILES), (BACKTEST, "--spot-prices", FILES), (BACKTEST, "--policy", (*WORDS, "Uniform")),
-    (BACKTEST, "--work", (*TIMES, "0h", "5h")), (BACKTEST, "--deadline", (*TIMES, "0h", "1h", "9000h")), (BACKTEST, "--changeover", (*TIMES, "3h")),
-    (BACKTEST, "--stride", (*TIMES, "0s")), (BACKTEST, "--notice", TIMES), (BACKTEST, "--price-ratio", (*NUMBERS, "0")), (BACKTEST, "--pair-speed", (*NUMBERS, "0.5", "3")),
-    ((*BACKTEST, "--policy", "sliced"), "--slices", (*COUNTS, "0")), ((*BACKTEST, "--spot-prices", "{history}"), "--cap-usd", NUMBERS),
-    ((*BACKTEST, "--spot-prices", "{history}"), "--on-demand-usd", (*NUMBERS, "0")), ((*BACKTEST, "--policy", "spotnik"), "--climates", FILES),
-    *((("backtest", "--place", "{windows}", *BACKTEST[3:], "--spot-usd", "1"), option, NUMBERS) for option in ("--state-gb", "--egress-usd", "--spot-usd")),
-    (("backtest", "--place", "{windows}", *BACKTEST[3:]), "--place", FILES), (("backtest", "--place", "{windows}", *BACKTEST[3:]), "--move-time", ("", "nan", "inf", "-1", "-1h", "1y", "abc")),
-    (CALIBRATION, "--nodes", (*COUNTS, "0")), (CALIBRATION, "--runs", (*COUNTS, "0")), (CALIBRATION, "--regimes", (*COUNTS, "0", "999")), (CALIBRATION, "--block", (*TIMES, "0s")),
-    (CALIBRATION, "--past", TIMES), (CALIBRATION, "--plot", ("", "/nowhere/at/all.svg")), (CALIBRATION, "--climates", FILES), (CALIBRATION, "--stride", (*TIMES, "0s")),
-    (SPEED, "--fit", FILES), (SPEED, "--predict", FILES), (SPEED, "--sharpness", (*NUMBERS, "0")), (NOISE, "--fit", FILES), (NOISE, "--usd-per-h", NUMBERS),
-    (LIVES, "--fit", FILES), (LIVES, "--predict", FILES), (LIVES, "--cap", (*TIMES, "0h")), (LIVES, "--at", (*OTHERS, "1,", ",1", "1,,2", "1,-2")), (LIVES, "--by", WORDS[:-1]),
-    *((("model", model), "--fit", FILES) for model in ("checkpoint-time", "remaining", "startup", "spotdnn")),
-    (INTERVAL, "--job", (*TIMES, "0s")), (INTERVAL, "--write", (*TIMES, "0s")), (INTERVAL, "--mttf", (*TIMES, "0s")),
-    (INTERVAL, "--bathtub", (*NUMBERS, "1", "1,2,3", "1,2,3,4,5", "1,-2,3,4", "0,0,0,0", "nan,1,1,24", "1,1,1,0")),
-    (("model", "coefficient", "--counts", "7,3"), "--speeds", (*OTHERS, "3", "3,1,2", "3,", "0,0", "3,-1")),
-    (("model", "coefficient", "--speeds", "3,1"), "--counts", (*OTHERS, "7", "7,3,1", "7,", "-7,3", "0,0", "1.5,2")),
-    (SPOTDNN, "--constants", FILES), (SPOTDNN, "--prices", FILES), (SPOTDNN, "--loss", (*NUMBERS, "0")), (SPOTDNN, "--deadline", ("", "nan", "inf", "-1", "0", "abc")),
-    (SPOTDNN, "--quota", ("", "nan", "-1", "1e999", "abc", "1.5")), (SPOTDNN, "--search", WORDS),
     (("prices", "update", "--into", "{kept}"), "--from", (*FILES, "ftp://x/y", "http://example.org/x", "gopher:")), (("prices", "update"), "--cloud", (*WORDS, "AWS")),
     (("prices", "update"), "--mirror", (*WORDS, "/tmp", "http://example.org")), (("prices", "update", "--mirror", "file:///nowhere"), "--timeout", (*TIMES, "0s", "0.5s", "9000h")),
     ((*FLEET, "-n", "2"), "--engine", (*WORDS, "exec:", "Slurm")), (FLEET, "-n", (*COUNTS, "0")), (FLEET, "--plan", FILES), ((*FLEET, "-n", "2"), "--folder", ("", "/nowhere/at/all", "{garbage}")),
@@ -82,31 +59,24 @@ TOGETHER = (
     ((*PLAN, "--from-status", "{handmade}", "--running", "p3.2xlarge=spot"), "made by hand"), ((*PLAN, "--from-status", "{handmade}", "--clock", "9"), "made by hand"),
     ((*PLAN, "6h"), "what is '6h'"), (("plan", "--deadline", "4h"), "--target"), (("plan", "--nonsense"), "--help"), ((*PLAN, "--region", "moon"), "--region"),
     ((*PLAN, "--prices", "builtin", "--prices", "{vms}"), "builtin"), ((*PLAN, "--only", "spot", "--only", "on-demand"), "--only"), ((*PLAN, "--", "x" * 100000), "too long"),
-    ((*BACKTEST, "--slices", "4"), "sliced"), ((*BACKTEST, "--climates", "{windows}"), "spotnik"), ((*BACKTEST, "--cap-usd", "1"), "--spot-prices"), ((*BACKTEST, "--on-demand-usd", "1"), "--spot-prices"),
-    ((*BACKTEST, "--spot-prices", "{history}", "--on-demand-usd", "1", "--price-ratio", "3"), "both"), ((*BACKTEST, "--unknown"), "--calibration"), ((*BACKTEST, "--nodes", "3"), "--calibration"),
-    ((*BACKTEST, "--json"), "--calibration"), ((*BACKTEST, "--move-time", "3"), "--place"), ((*BACKTEST, "--egress-usd", "3"), "--place"), ((*BACKTEST, "--state-gb", "3"), "--place"),
-    *(((*BACKTEST[:4], "spotnik", *BACKTEST[5:], "--never-dearer", "0.02", "--pair-speed", speed), "one place") for speed in ("0", "1")),
-    (("backtest", "--place", "{windows}", "--policy", "spotnik", *BACKTEST[5:], "--never-dearer", "0.02"), "one place"),
-    ((*BACKTEST, "--place", "{windows}"), "one of both"), ((*BACKTEST, "word"), "what is 'word'"), (BACKTEST[:3], "--policy"), (BACKTEST[:5], "--work"), (("backtest",), "--windows"),
-    (("backtest", "--learn"), "a trace"), (("backtest", "--learn", "--policy", "uniform", "{windows}"), "--learn"), ((*CALIBRATION, "--policy", "uniform"), "--calibration"),
-    (("backtest", "--calibration"), "--windows"), (CALIBRATION[:6], "--deadline"), ((*BACKTEST[:-4], "--deadline", "2h", "--changeover", "6m"), "nearest feasible"),
     (("prices",), "usage"), (("prices", "nonsense"), "usage"), (("prices", "show", "--cloud", "aws"), "of update"), (("prices", "show"), "prices update"),
     (("prices", "update", "--from", "{vms}", "--cloud", "aws"), "leave one out"), (("prices", "update", "--from", "{vms}", "--mirror", "file:///x"), "leave one out"),
     (("fleet",), "--engine"), (FLEET, "--plan"), ((*FLEET, "-n", "2", "--plan", "{two}"), "one of both"), ((*FLEET, "-n", "2", "--replan", "true"), "--plan"), ((*FLEET, "-n", "2", "word"), "word"),
     ((*FLEET, "-n", "2", "--replan-every", "1h"), "--replan"), ((*FLEET, "-n", "2", "--every=abc"), "--every"),
-    (("model",), "usage"), (("model", "nonsense"), "usage"), (("model", "speed"), "--fit"), ((*SPEED, "word"), "word"), ((*LIVES, "--sharpness", "2"), "--sharpness"),
-    ((*SPEED, "--cap", "2h"), "--cap"), ((*SPEED, "--by", "model"), "--by"), ((*LIVES, "--leave-one-out"), "--leave-one-out"), ((*LIVES, "--target", "x"), "--target"), ((*SPEED, "--usd-per-h", "3"), "--usd-per-h"),
-    ((*INTERVAL, "--mttf", "1h", "--bathtub", "0.4,1,20,24"), "one of"), (("model", "interval", "--write", "1m"), "--job"), (("model", "spotdnn"), "--constants"), (SPOTDNN[:4], "--loss"),
 )
+
+
+def put_file(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as out:
+        out.write(text if isinstance(text, bytes) else (text if isinstance(text, str) else json.dumps(text)).encode())
+    return path
 
 
 def files(folder):
     """Names in braces, and what they stand for."""
     def put(name, text):
-        path = os.path.join(folder, name)
-        with open(path, "wb") as out:
-            out.write(text if isinstance(text, bytes) else (text if isinstance(text, str) else json.dumps(text)).encode())
-        return path
+        return put_file(folder, name, text)
     return {
         "garbage": put("garbage.csv", "a,b\n\"1,2\n3"), "zeros": put("zeros.json", b"\0" * 5000), "list": put("list.json", "[]"), "brackets": put("deep.json", "[" * 200000),
         "binary": put("binary.db", bytes(range(256)) * 40), "kept": os.path.join(folder, "kept.csv"), "folder": folder, "two": put("two", "2"),
@@ -114,12 +84,6 @@ def files(folder):
         "history": put("history.csv", "timestamp_utc,spot_usd_per_h\n" + "".join(f"2024-01-{day:02d}T00:00:00Z,{0.2 + day / 90:.3f}\n" for day in range(1, 20))),
         "status": put("status.json", {"step_committed": 5, "size": 2, "uptime_s": 60, "elapsed_s": 60}),
         "handmade": put("handmade.json", {"epochs_done": 0.1, "machines": [{"instance": "p3.2xlarge", "capacity": "spot", "count": 2}]}),
-        "speeds": put("speeds.csv", "model,workers,speed_steps_per_s\n" + "".join(f"m,{n},{30 * n / (1 + .05 * n):.3f}\n" for n in (1, 2, 4, 8))),
-        "batches": put("batches.csv", "model,global_batch_B,workers_K,time_h_observed\n" + "".join(f"m,{b},{k},{40 / k + b / 300:.3f}\n" for b in (256, 512, 1024) for k in (4, 8, 16))),
-        "lives": put("lives.csv", "lifetime_h,end_kind\n" + "".join(f"{1 + i % 9},preempted\n" for i in range(40))),
-        "constants": put("constants.json", {"model": {"gamma1": 300, "gamma2": -0.01, "gamma3": 900, "gamma5": 0.3, "alpha1": 0.1, "beta1": 0.1, "gamma4": 0, "parameters_mb": 7,
-                                                      "request_mb_per_s": 100, "server_mb_per_s": 800, "pcie_mb_per_s": 1000},
-                                            "instances": [{"instance": "p2.xlarge", "speed_img_per_s": 500, "batch_per_gpu": 128, "spot_usd_per_h": 0.3, "quota": 4}]}),
         "vms": put("vms.csv", "instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\np3.2xlarge,us-east-1,,V100,1,8,3.06,0.92\n"),
     }
 
@@ -154,13 +118,15 @@ class Caller:
             self.wrong.append((bad, " ".join(word[:60] for word in words), said[-300:]))
 
 
-def main(folder):
+def main(folder, calls, together, well=(), more=()):
+    """`well`: calls that are tried without nonsense, too. `more`: files, by their names in braces."""
     caller, every = Caller(folder), len(sys.argv) > 2
-    bases = {base for base, *_ in CALLS if "spotnik" not in base and ("--fit" in base or base[0] not in ("model", "prices", "fleet"))} | {INTERVAL, SPOTDNN}
+    caller.files.update({key: put_file(folder, *what) for key, what in dict(more).items()})
+    bases = {base for base, *_ in calls if base[0] not in ("model", "prices", "fleet")} | set(well)
     for base in sorted(bases):  # what is varied is well without the nonsense
         done = caller.call((*base, "--running", "p3.2xlarge=spot") if "--from-status" in base and "--running" not in base else base)
         assert done.returncode == 0, (base, done.stderr)
-    for base, option, values in CALLS:
+    for base, option, values in calls:
         name = option.strip("-")
         for value in values if every else random.Random(option + base[-1]).sample(values, min(4, len(values))):
             words = list(base)
@@ -169,7 +135,7 @@ def main(folder):
             else:
                 words += [option, value]
             caller.refused(words, name, value, value.partition("=")[2], *(("deadline",) if name == "elapsed" else ("spot price",) if name == "running" else ("fast",) if name == "pair-speed" else ()))
-    for words, why in TOGETHER:
+    for words, why in together:
         caller.refused(words, why)
     if every:
         print(*caller.wrong, sep="\n")
@@ -179,5 +145,5 @@ def main(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="spotnik-nonsense-") as scratch:
-        main(scratch)
+        main(scratch, CALLS, TOGETHER)
     print("ok")

@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The man page of the commands for operators. Claims: each option that a command's --help lists stands in its part of
-the page, and the page lists no other. The page's table of the environment has each variable that a user may set and
-that a source names, and no other; it has 25 at most, and spotnik_config has 20 fields at most.
+"""The manual of the commands for operators. Claims: each option that a command's --help lists stands in its part of
+spotnik.1, or in its own page, and no other does; `spotnik --help` lists the commands that spotnik.1 has sections for. The
+page's table of the environment has each variable that a user may set and that a source names, and no other; it has 25 at
+most, and spotnik_config has 20 fields at most.
 
-    man.py SPOTNIK PAGE ROOT"""
+    man.py SPOTNIK FOLDER ROOT"""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-SPOTNIK, PAGE, ROOT = sys.argv[1:4]
-COMMANDS = ("run", "notice", "slurm submit", "doctor", "fleet")
+SPOTNIK, PAGES, ROOT = sys.argv[1:4]
+INSIDE, OWN = ("run", "doctor"), ("notice", "slurm submit", "fleet")
+
+
+def read(name):
+    with open(os.path.join(PAGES, f"{name}.1")) as file:
+        return file.read().split(".Sh DESCRIPTION", 1)
 
 # Set by a command for the programs that it starts.
 HANDED = {"SLOT", "SLOTS_FD", "SLOTS_PID", "WORKER", "BATCH"}
@@ -58,30 +65,39 @@ def check_settings(page):
 
 
 def helped(command):
-    done = subprocess.run([SPOTNIK, command.split()[0], "--help"], capture_output=True, text=True, check=True)
-    return set(re.findall(r"^ +(?:-\w, |--[a-z-]+, )?(--[a-z-]+)", done.stdout, re.M))
+    done = subprocess.run([SPOTNIK, *command.split()[:1], "--help"], capture_output=True, text=True, check=True)
+    return done.stdout
 
 
-def paged(command, page):
-    """Of the command's lines in the synopsis, and of its section."""
-    synopsis, rest = page.split(".Sh DESCRIPTION", 1)
+def options(synopsis, text):
+    lines = [line for line in text.splitlines() if line.startswith(".It")]
+    return {"--" + word for word in re.findall(r"\bFl (?:\w , )?-([a-z-]+)", synopsis + "\n".join(lines))}
+
+
+def paged(command):
+    """Of the command's lines in the synopsis, and of its section, or of its page."""
+    if command in OWN:
+        return options(*read("spotnik-" + command.split()[0]))
+    synopsis, rest = read("spotnik")
     start = re.search(rf"^\.Nm\n\.Cm {command}$(.*?)^(\.Nm|\.Sh)$", synopsis + ".Sh", re.M | re.S)
     section = re.search(rf"^\.Ss spotnik {command}$(.*?)^\.S[sh] ", rest, re.M | re.S)
     if not start or not section:
         sys.exit(f"FAILED: {command} lacks a synopsis or a section")
-    lines = [line for line in section.group(1).splitlines() if line.startswith(".It")]
-    words = re.findall(r"\bFl (?:\w , )?-([a-z-]+)", start.group(1) + "\n".join(lines))
-    return {"--" + word for word in words}
+    return options(start.group(1), section.group(1))
 
 
-with open(PAGE) as file:
-    TEXT = file.read()
 wrong = 0
-for one in COMMANDS:
-    told, written = helped(one), paged(one, TEXT)
+for one in (*INSIDE, *OWN):
+    told = set(re.findall(r"^ +(?:-\w, |--[a-z-]+, )?(--[a-z-]+)", helped(one), re.M))
+    written = paged(one)
     if told != written:
         wrong += 1
         print(f"{one}: --help alone has {sorted(told - written)}, the page alone {sorted(written - told)}")
-if not check_settings(TEXT) or wrong:
+names = set(re.findall(r"^  ([a-z]+)  +[a-z]", helped("").split("First steps")[0], re.M))
+sections = set(re.findall(r"^\.Ss spotnik (\w+)", read("spotnik")[1], re.M))
+if names != sections:
+    wrong += 1
+    print(f"--help lists {sorted(names)}, the page {sorted(sections)}")
+if not check_settings(read("spotnik")[1]) or wrong:
     sys.exit("FAILED")
-print(f"{len(COMMANDS)} commands: page and --help have the same options")
+print(f"{len(INSIDE + OWN)} commands: page and --help have the same options; {len(names)} commands have a section")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What is installed is complete: a program compiles against it by pkg-config alone, shared and static, and runs, also one with
-# functions of its own that are named like some inside the library; the manual is there and the command, if it was built. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR COMPILER...
+# functions of its own that are named like some inside the library; the manual is there and the commands, if they were built, and none of a developer's. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR COMPILER...
 set -eu
 
 build=$1
@@ -33,7 +33,25 @@ if nm -g --defined-only "$lib/libspotnik.a" | awk 'NF == 3 && $3 !~ /^spotnik_/ 
     exit 1
 fi
 
-[ -s "$staged$prefix/share/man/man1/spotnik.1" ]
 if [ -x "$build/cli/spotnik" ]; then
     [ "$("$staged$prefix/bin/spotnik" --version | grep -c '0\.1\.0')" = 1 ]
+    for name in plan prices profile fleet bag notice slurm; do
+        PATH=/usr/bin:/bin "$staged$prefix/bin/spotnik" "$name" --help | grep -qi "^usage: spotnik $name" || {
+            echo "install: spotnik $name --help"
+            exit 1
+        }
+    done
+    for name in run report trace; do
+        "$staged$prefix/bin/spotnik" "$name" --help >"$staged/said"
+    done
+    found=$(cd "$staged$prefix/bin" && echo spotnik*)
+    [ "$found" = "spotnik spotnik-bag spotnik-fleet spotnik-notice spotnik-plan spotnik-prices spotnik-profile spotnik-slurm" ] || {
+        echo "install: bin has $found"
+        exit 1
+    }
+    ! PATH=/usr/bin:/bin "$staged$prefix/bin/spotnik" sim 2>"$staged/said"
+    grep -q 'there is no command "sim"' "$staged/said"
 fi
+for name in spotnik spotnik-bag spotnik-fleet spotnik-notice spotnik-plan spotnik-slurm; do
+    [ -s "$staged$prefix/share/man/man1/$name.1" ]
+done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: what the flight recorder of a churned job has kept runs through the core again and comes out the same, over shared memory and
 over TCP, also after the record has been written over; a member that was stopped and excluded leaves a dump by itself; a dump that was
-spoilt is not taken for one that comes out the same; `spotnik dump` says where the files are.
+spoilt is not taken for one that comes out the same; `spotnik status --dump` says where the files are.
 
     recorder.py SPOTNIK CHARLM
 """
@@ -66,8 +66,8 @@ def churned(transport: str) -> None:
 
 
 def dump(job: Recorded) -> str:
-    """What `spotnik dump` says, if two members have written; some are about to be killed."""
-    done = subprocess.run([SPOTNIK, "dump", *job.at], capture_output=True, text=True, timeout=60)
+    """What `spotnik status --dump` says, if two members have written; some are about to be killed."""
+    done = subprocess.run([SPOTNIK, "status", "--dump", *job.at], capture_output=True, text=True, timeout=60)
     return done.stdout if done.stdout.count(".dump") >= 2 and all(map(os.path.exists, re.findall(r"/\S+\.dump", done.stdout))) else ""
 
 

@@ -40,6 +40,11 @@ static double draw_life(struct spotnik_prng *prng)
     return high;
 }
 
+static double young_s(double write_s, double mttf_s)
+{
+    return sqrt(2 * write_s * mttf_s);
+}
+
 typedef double pace(double rest_s, double age_s, double fixed_s);
 
 static double pace_fixed(double rest_s, double age_s, double fixed_s)
@@ -146,8 +151,7 @@ static void the_programme_is_worth_it(void **state)
         best_s = share < best ? fixed_s : best_s;
         best = share < best ? share : best;
     }
-    double programme = waste(pace_programme, 0),
-           young = waste(pace_fixed, spotnik_interval_young_s(WRITE_S, HOUR));
+    double programme = waste(pace_programme, 0), young = waste(pace_fixed, young_s(WRITE_S, HOUR));
     assert_int_equal(bag_pace_next(&life, JOB_S, 0, WRITE_S, RESTART_S, &work_s, &expected_s, NULL),
                      0);
     print_message(
@@ -174,7 +178,7 @@ static void it_is_worth_more_in_a_bag(void **state)
         best = share < best ? share : best;
     }
     double programme = waste_of_bag(pace_programme_near, 0);
-    double young = waste_of_bag(pace_fixed, spotnik_interval_young_s(WRITE_S, initial_s));
+    double young = waste_of_bag(pace_fixed, young_s(WRITE_S, initial_s));
     print_message(
         "wasted in a bag: programme %.2f %%, best fixed %.2f (%.0f min), Young-Daly %.2f\n",
         100 * programme, 100 * best, best_s / 60, 100 * young);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The models against numbers that are known otherwise: closed forms, limits, and the printed
  * examples. */
-#include "plan/draw.h"
-#include "plan/model_forms.h"
 #include "plan/model_interval.h"
 #include "plan/model_lifetime.h"
-#include "plan/model_noise.h"
-#include "plan/model_overhead.h"
-#include "plan/model_speed.h"
+#include "plan/pareto.h"
+#include "plan/ring_cost.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,33 +20,6 @@ static void near(double value, double wanted, double apart)
         fail_msg("%.9g, wanted %.9g within %g", value, wanted, apart);
 }
 
-static void speed_meets_two_points(void **state)
-{
-    const struct spotnik_speed truth = { 2.5, 14, 6 };
-    double n[] = { 2, 8, 3, 5, 6 }, x[5];
-
-    (void)state;
-    for (size_t i = 0; i < 5; i++)
-        x[i] = spotnik_speed_predict(&truth, n[i]);
-    struct spotnik_speed two = spotnik_speed_fit(n, x, 2, 6), five = spotnik_speed_fit(n, x, 5, 6);
-    near(two.worker_steps_per_s, 2.5, 1e-9);
-    near(two.cap_steps_per_s, 14, 1e-6);
-    near(five.worker_steps_per_s, 2.5, 1e-5);
-    near(five.cap_steps_per_s, 14, 1e-3);
-    struct spotnik_speed one = spotnik_speed_fit(n, x, 1, 6);
-    near(spotnik_speed_predict(&one, 4), 2 * x[0], 1e-9);
-}
-
-static void speed_more_than_linear_is_noise(void **state)
-{
-    double n[] = { 2, 8 }, x[] = { 2, 8.2 };
-
-    (void)state;
-    struct spotnik_speed speed = spotnik_speed_fit(n, x, 2, 6);
-    assert_true(isinf(speed.cap_steps_per_s));
-    near(spotnik_speed_predict(&speed, 4), 4.05, 0.02);
-}
-
 static void ring_cost(void **state)
 {
     (void)state;
@@ -57,21 +27,6 @@ static void ring_cost(void **state)
     near(spotnik_ring_allreduce_s(1e9, 4, 1e9, 1e-3), 1.5 + 0.006, 1e-12);
     near(spotnik_ring_step_s(1, 1.5, 1), 1.5, 1e-12);
     near(spotnik_ring_step_s(1, 1.5, 0), 2.5, 1e-12);
-}
-
-static void batch_time_meets_corners(void **state)
-{
-    const struct spotnik_batch_row rows[] = {
-        { 384, 8, 12.4 }, { 384, 20, 6.8 }, { 1024, 8, 8.68 }, { 1024, 20, 4.26 }
-    };
-    struct spotnik_batch_time model;
-
-    (void)state;
-    assert_int_equal(spotnik_batch_time_fit(rows, 4, SPOTNIK_NOISE_SHARPNESS, &model), 0);
-    for (size_t i = 0; i < 4; i++)
-        near(spotnik_batch_time_h(&model, rows[i].batch, rows[i].workers), rows[i].time_h, 1e-6);
-    assert_int_equal(spotnik_batch_time_fit(rows, 2, SPOTNIK_NOISE_SHARPNESS, &model), -1);
-    near(spotnik_cluster_cost_usd(12.4, 8, 0.13402), 13.29, 0.01);
 }
 
 static void pareto_and_knee(void **state)
@@ -109,39 +64,12 @@ static void kaplan_meier_by_hand(void **state)
     spotnik_survival_free(&naive);
 }
 
-static void exponential_and_weibull(void **state)
-{
-    struct spotnik_life lives[2000];
-    struct spotnik_weibull weibull;
-
-    (void)state;
-    for (size_t i = 0; i < 2000; i++) { /* quantiles of shape 0.7, scale 10 h, capped at 24 h */
-        double age_h = 10 * pow(-log(1 - ((double)i + 0.5) / 2000), 1 / 0.7);
-        lives[i] = (struct spotnik_life){ fmin(age_h, 24) * 3600, age_h < 24 };
-    }
-    assert_int_equal(spotnik_weibull_fit(lives, 2000, 86400, &weibull), 0);
-    near(weibull.shape, 0.7, 0.01);
-    near(weibull.scale_s / 3600, 10, 0.15);
-    const struct spotnik_life plain[] = { { 100, true }, { 200, false }, { 300, true } };
-    near(spotnik_exponential_fit(plain, 3, 1e9), 2 / 600.0, 1e-12);
-}
-
-static void bathtub_of_the_paper(void **state)
+static void bathtub(void **state)
 {
     const struct spotnik_bathtub b = { 0.45, 3600, 0.8 * 3600, 86400 };
 
     (void)state;
-    near(spotnik_bathtub_job_s(&b, 36000) / 3600 - 10, 0.45, 0.01); /* "+30 min" */
     near(spotnik_bathtub_lost(&b, 6 * 3600), 0.449, 0.001);
-}
-
-static void losses_together(void **state)
-{
-    double alone[] = { 100, 300, 200 }, pairs[] = { 10, 500, 11, 501 };
-
-    (void)state;
-    near(spotnik_loss_cluster(alone, 3, 5), 1, 1e-12);
-    near(spotnik_loss_cluster(pairs, 4, 5), 2, 1e-12);
     near(spotnik_monthly_to_hourly(0.05), 7.026e-5, 1e-7);
 }
 
@@ -183,92 +111,14 @@ static void checkpoint_programme(void **state)
     check_programme(true, right, 7, 316.4);
 }
 
-static void closed_intervals(void **state)
-{
-    (void)state;
-    near(spotnik_interval_young_s(60, 3600), 657.3, 0.1); /* "11 min" */
-    near(spotnik_interval_daly_s(100, 40), 40, 1e-12);
-    near(spotnik_interval_available_s(1, 100, 10), 1 + sqrt(221), 1e-12);
-    assert_true(spotnik_interval_waste(657, 60, 3600, 0)
-                < spotnik_interval_waste(300, 60, 3600, 0));
-    assert_true(spotnik_interval_waste(657, 60, 3600, 0)
-                < spotnik_interval_waste(1500, 60, 3600, 0));
-}
-
-static void remaining_time(void **state)
-{
-    const double step[] = { 0, 32000, 60000 }, left_s[] = { 3560, 1800, 260 };
-    struct spotnik_remaining model;
-
-    (void)state;
-    assert_int_equal(spotnik_remaining_fit(step, left_s, 3, &model), 0);
-    near(model.steps_per_s, 18.18, 0.01);
-    near(spotnik_remaining_s(&model, 1e9), 0, 0);
-    const double rising[] = { 1, 2, 3 };
-    assert_int_equal(spotnik_remaining_fit(step, rising, 3, &model), -1);
-    near(spotnik_total_time_s(1000, 10, 100, 4, 2, 90), 100 + 40 + 180, 1e-12);
-}
-
-/* Of two sets of features the one that carries over to unseen groups is chosen, and its interval
- * holds what it says. */
-static void forms_carry_over(void **state)
-{
-    enum { GROUPS = 20, EACH = 5, ROWS = GROUPS * EACH };
-    static const unsigned sets[] = { 1, 2 | 4, 1 | 2 | 4 | 8 };
-    double x[ROWS * 4], y[ROWS];
-    unsigned group[ROWS];
-    struct spotnik_prng prng;
-    struct spotnik_form form;
-
-    (void)state;
-    spotnik_prng_seed(&prng, 3);
-    for (unsigned g = 0; g < GROUPS; g++) {
-        double a = 1 + 9 * spotnik_draw_uniform(&prng), b = 50 * spotnik_draw_uniform(&prng);
-        for (unsigned i = 0; i < EACH; i++) {
-            unsigned row = g * EACH + i;
-            double *own = x + row * 4;
-            own[0] = a + b; /* their sum says less than both */
-            own[1] = a;
-            own[2] = b;
-            own[3] = g % 3;
-            y[row] = (3 + 0.5 * a + 0.02 * b) * (1 + 0.04 * spotnik_draw_normal(&prng));
-            group[row] = g;
-        }
-    }
-    const struct spotnik_samples samples = { ROWS, 4, x, y, group };
-    assert_int_equal(spotnik_form_choose(&samples, sets, 3, &form, NULL), 0);
-    assert_int_equal(form.use, 2 | 4);
-    near(form.constant, 3, 0.2);
-    near(form.weight[1], 0.5, 0.05);
-    near(form.weight[2], 0.02, 0.005);
-    near(form.error, 0.04 * 0.8, 0.01); /* mean of |normal| */
-    near(form.coverage, 0.9, 0.06);
-    assert_true(form.interval > 0.05 && form.interval < 0.1);
-    /* two groups: a form, and no word of how sure it is */
-    const struct spotnik_samples few = { 2 * EACH, 4, x, y, group };
-    assert_int_equal(spotnik_form_choose(&few, sets, 1, &form, NULL), 0);
-    assert_true(isnan(form.interval));
-    const struct spotnik_samples one = { 1, 4, x, y, group };
-    struct spotnik_fault fault;
-    assert_int_equal(spotnik_form_choose(&one, sets, 1, &form, &fault), -1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(speed_meets_two_points),
-        cmocka_unit_test(speed_more_than_linear_is_noise),
         cmocka_unit_test(ring_cost),
-        cmocka_unit_test(batch_time_meets_corners),
         cmocka_unit_test(pareto_and_knee),
         cmocka_unit_test(kaplan_meier_by_hand),
-        cmocka_unit_test(exponential_and_weibull),
-        cmocka_unit_test(bathtub_of_the_paper),
-        cmocka_unit_test(losses_together),
+        cmocka_unit_test(bathtub),
         cmocka_unit_test(checkpoint_programme),
-        cmocka_unit_test(closed_intervals),
-        cmocka_unit_test(remaining_time),
-        cmocka_unit_test(forms_carry_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
