@@ -12,7 +12,6 @@
 #include "base/time.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
-#include "link/socket.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
@@ -173,23 +172,14 @@ static int found(struct spotnik_job *job)
     return rc;
 }
 
-/* A donor that said nothing for long: the way from it may be too narrow for its packets. */
-static void narrow(struct spotnik_job *job)
-{
-    if (spotnik_joiner_was_silent(job->joiner))
-        job->segment_bytes = spotnik_segment_smaller(job->segment_bytes);
-}
-
 static int copy(struct spotnik_job *job)
 {
     uint64_t step;
     int rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
 
     job->has_copied |= spotnik_joiner_has_written(job->joiner);
-    if (rc) {
-        narrow(job);
+    if (rc)
         return rc;
-    }
     job->state_loads++;
     return follow(job, step);
 }
@@ -200,7 +190,6 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
         .registry = &job->registry,
         .engine = job->engine,
         .patience_ns = spotnik_config_silence_ceiling(&job->config) / COMING_IN_SHARE,
-        .segment_bytes = job->segment_bytes,
         .stop = stop,
         .lost = lost,
         .context = job
@@ -337,9 +326,6 @@ void spotnik_job_exclude(struct spotnik_job *job)
     job->was_in = true;
     spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
     spotnik_engine_interrupt(job->engine);
-    /* a small state came, and the large results after it did not */
-    if (job->joiner)
-        narrow(job);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);

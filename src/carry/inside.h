@@ -58,6 +58,7 @@ struct spotnik_lane {
     /* lane_watch.c: next look; since when it is not up; since when the link is asked, 0: it is
      * not */
     uint64_t look_ns, opening_ns, asked_ns;
+    uint64_t broken_ns; /* when it was broken for bytes that were stuck; 0: never */
     /* when to tell the core that the lane broke, unless its link tells of a death first */
     uint64_t down_ns;
     uint32_t width; /* connections that it is to have */

@@ -3,7 +3,8 @@
  * acknowledge for longer than a silence. A kernel acknowledges whatever its process does, and a
  * full window leaves nothing unacknowledged, so a slow caller is not accused. Then the control
  * link is asked. Where that is not acknowledged either, or no lane can be opened, the path is
- * broken, and we tell the core. Else it may be this connection alone, and we dial it again. */
+ * broken, and we tell the core. Else it may be this connection alone, and we dial it again; if
+ * that one is stuck soon, too, as where only large packets vanish, the path is broken. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #define ANSWERS 4
 #define QUESTIONS 2                   /* silences for which the other host is asked */
 #define BROKEN_NS (1200 * SPOTNIK_MS) /* two or three losses in a row take less */
+#define AGAIN_NS (10 * SPOTNIK_S)
 
 static uint64_t limit_of(const struct spotnik_carriage *carriage, const struct tcp_info *info)
 {
@@ -70,10 +72,16 @@ static bool judge(struct spotnik_carriage *carriage, struct spotnik_lane *lane, 
     bool linked = spotnik_link_question(carriage->links, lane->peer.id);
     if (linked && now_ns - lane->asked_ns < QUESTIONS * limit_ns)
         return false;
-    if (spotnik_link_is_heard(carriage->links, lane->peer.id, limit_ns))
-        return age_ns >= BROKEN_NS;
-    path_down(carriage, lane);
-    return false;
+    bool heard = spotnik_link_is_heard(carriage->links, lane->peer.id, limit_ns);
+    if (heard && age_ns < BROKEN_NS)
+        return false;
+    if (!heard || (lane->broken_ns != 0 && now_ns - lane->broken_ns < AGAIN_NS)) {
+        path_down(carriage, lane);
+        return false;
+    }
+    lane->asked_ns = 0;
+    lane->broken_ns = now_ns;
+    return true;
 }
 
 /* Time limit for a lane to open. No shorter than any silence: a higher silence limit for busy hosts

@@ -20,12 +20,10 @@
 
 /* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it
  * shares memory with us. Ends with SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never),
- * or when another member answers. Where the network has priorities, data of steps go first.
- * `segment_bytes` bounds the segments; 0: the kernel's size. A lane may have found a lower bound
- * for that host, which then applies. */
+ * or when another member answers. Where the network has priorities, data of steps go first. */
 struct spotnik_engine;
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                        int segment_bytes, uint64_t timeout_ns, int stop_fd, int *ret_fd);
+                        uint64_t timeout_ns, int stop_fd, int *ret_fd);
 
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);

@@ -21,17 +21,14 @@ bool spotnik_engine_is_sharing(const struct spotnik_engine *engine)
 }
 
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                        int segment_bytes, uint64_t timeout_ns, int stop_fd, int *ret_fd)
+                        uint64_t timeout_ns, int stop_fd, int *ret_fd)
 {
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
     spotnik_presence_get(engine, &credentials.presence);
-    int found_bytes = spotnik_openings_segment(engine->links, peer->host);
     spotnik_engine_unlock(engine);
-    if (segment_bytes == 0 || (found_bytes != 0 && found_bytes < segment_bytes))
-        segment_bytes = found_bytes;
     int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer),
-                               segment_bytes, timeout_ns, stop_fd, ret_fd);
+                               timeout_ns, stop_fd, ret_fd);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }

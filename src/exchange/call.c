@@ -59,17 +59,15 @@ static int converse(const struct spotnik_caller *caller, int fd,
 }
 
 /* On a failure the connection is closed. */
-static int try(const struct spotnik_caller *caller, const struct spotnik_member *peer, int fd,
+static int try(const struct spotnik_caller *caller, int fd,
                const struct spotnik_exchange_head *question, const void *payload,
                struct spotnik_exchange_head *ret_answer, struct spotnik_body *body,
                uint64_t body_max)
 {
     int rc = converse(caller, fd, question, payload, ret_answer, body, body_max);
 
-    if (rc) {
+    if (rc)
         close(fd);
-        spotnik_peer_doubt(caller->exchange, peer->id);
-    }
     return rc;
 }
 
@@ -81,12 +79,12 @@ int spotnik_call(const struct spotnik_caller *caller, const struct spotnik_membe
     int fd = spotnik_peer_kept(caller->exchange, peer->id), rc = SPOTNIK_ERR_PEERS;
 
     if (fd >= 0)
-        rc = try(caller, peer, fd, question, payload, ret_answer, body, body_max);
+        rc = try(caller, fd, question, payload, ret_answer, body, body_max);
     if (rc && caller->goes_on(caller->context)) {
         rc = spotnik_peer_dial(caller->exchange, peer, caller->wake_fd, &fd);
         if (rc)
             return SPOTNIK_ERR_PEERS;
-        rc = try(caller, peer, fd, question, payload, ret_answer, body, body_max);
+        rc = try(caller, fd, question, payload, ret_answer, body, body_max);
     }
     if (rc)
         return SPOTNIK_ERR_PEERS;

@@ -96,16 +96,6 @@ struct spotnik_kept {
     int fd;
 };
 
-#define SPOTNIK_DOUBTED 16
-
-/* A member whose connection broke off or fell silent: perhaps the path between swallows large
- * packets. */
-struct spotnik_doubted {
-    struct spotnik_id peer;
-    uint64_t until_ns;
-    int segment_bytes; /* of the next connections */
-};
-
 struct spotnik_exchange {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a request or a session has ended; monotonic clock */
@@ -119,8 +109,6 @@ struct spotnik_exchange {
     struct spotnik_request *requests;
     uint32_t request_count;
     struct spotnik_kept *kept;
-    struct spotnik_doubted doubted[SPOTNIK_DOUBTED]; /* a new one takes the place of the oldest */
-    uint32_t doubted_next;
     struct spotnik_loan *loans;
     /* guards `segment` where it grows, which may take long; may be held before `lock` */
     pthread_mutex_t lend_lock;
@@ -171,7 +159,6 @@ uint64_t spotnik_peers_epoch(struct spotnik_exchange *exchange);
 uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret,
                             uint64_t *ret_epoch);
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd);
-void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id peer);
 void spotnik_kept_prune(struct spotnik_exchange *exchange);
 void spotnik_kept_close(struct spotnik_exchange *exchange);
 

@@ -56,8 +56,6 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd)
     struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
     enum spotnik_asked asked = spotnik_pull_ask(request, &pipe);
 
-    if (asked == SPOTNIK_ASKED_LOST)
-        spotnik_peer_doubt(request->exchange, request->peer.id);
     if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT
         || asked == SPOTNIK_ASKED_OTHER)
         spotnik_peer_keep(request->exchange, request->peer.id, fd);

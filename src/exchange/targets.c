@@ -12,7 +12,6 @@
 #include "exchange/inside.h"
 #include "link/socket.h"
 
-#define DOUBT_NS (600 * SPOTNIK_S) /* as long as a lane stays narrow */
 #define KEPT_MAX 64
 #define KEPT_OF_ONE 2 /* a member is spoken to by several threads, but seldom at once */
 
@@ -141,46 +140,13 @@ void spotnik_kept_prune(struct spotnik_exchange *exchange)
     }
 }
 
-/* Under the lock. */
-static struct spotnik_doubted *doubted_find(struct spotnik_exchange *exchange,
-                                            struct spotnik_id peer)
-{
-    for (uint32_t i = 0; i < SPOTNIK_DOUBTED; i++)
-        if (spotnik_id_equal(exchange->doubted[i].peer, peer))
-            return &exchange->doubted[i];
-    return NULL;
-}
-
-/* A conversation with the peer broke off. It may have died; or large packets vanish on the way,
- * which small segments would pass. They cost little, so the next connections for a while have them,
- * whichever it was. */
-void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id peer)
-{
-    pthread_mutex_lock(&exchange->lock);
-    struct spotnik_doubted *doubted = doubted_find(exchange, peer);
-    if (!doubted)
-        doubted = &exchange->doubted[exchange->doubted_next++ % SPOTNIK_DOUBTED];
-    uint64_t now_ns = spotnik_clock_ns();
-    bool again = spotnik_id_equal(doubted->peer, peer) && now_ns < doubted->until_ns;
-    *doubted = (struct spotnik_doubted){
-        .peer = peer,
-        .until_ns = spotnik_time_add(now_ns, DOUBT_NS),
-        .segment_bytes = spotnik_segment_smaller(again ? doubted->segment_bytes : 0),
-    };
-    pthread_mutex_unlock(&exchange->lock);
-}
-
 int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer,
                       int stop_fd, int *ret_fd)
 {
     pthread_mutex_lock(&exchange->lock);
     spotnik_kept_prune(exchange);
-    const struct spotnik_doubted *doubted = doubted_find(exchange, peer->id);
-    int segment_bytes =
-        doubted && spotnik_clock_ns() < doubted->until_ns ? doubted->segment_bytes : 0;
     pthread_mutex_unlock(&exchange->lock);
-    return spotnik_engine_dial(engine_of(exchange), peer, segment_bytes, exchange->silence_ns,
-                               stop_fd, ret_fd);
+    return spotnik_engine_dial(engine_of(exchange), peer, exchange->silence_ns, stop_fd, ret_fd);
 }
 
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)

@@ -22,7 +22,6 @@ struct manner {
     enum spotnik_purpose purpose;
     const uint8_t *name;                   /* the first half of the nonce; NULL: random */
     struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
-    int segment_bytes;                     /* 0: of any size */
 };
 
 /* Until when, and what ends it before. */
@@ -55,10 +54,9 @@ static int refused(const char *name, int error, bool *ret_refused)
 }
 
 static int connect_wait(const char *name, const uint8_t address[16], uint16_t port,
-                        int segment_bytes, const struct patience *patience, int *ret_fd,
-                        bool *ret_refused)
+                        const struct patience *patience, int *ret_fd, bool *ret_refused)
 {
-    int fd = -1, rc = spotnik_socket_connect_narrow(address, port, segment_bytes, &fd);
+    int fd = -1, rc = spotnik_socket_connect(address, port, 0, &fd);
     if (rc != 0)
         return refused(name, -rc, ret_refused);
     int error = ready_wait(fd, POLLOUT, patience) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
@@ -119,7 +117,7 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd = -1;
     spotnik_address_format(name, address, port);
-    int rc = connect_wait(name, address, port, manner->segment_bytes, patience, &fd, ret_refused);
+    int rc = connect_wait(name, address, port, patience, &fd, ret_refused);
     if (rc == 0)
         rc = introduce(credentials, name, fd, manner, patience, ret_peer);
     if (rc == 0)
@@ -136,23 +134,12 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
                 ret_fd, ret_peer, NULL);
 }
 
-int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
-                            const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
-                            int segment_bytes, uint64_t timeout_ns, int *ret_fd,
-                            struct spotnik_member *ret_peer)
-{
-    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    const struct manner manner = { .purpose = purpose, .segment_bytes = segment_bytes };
-    return dial(credentials, address, port, &manner, &patience, ret_fd, ret_peer, NULL);
-}
-
 int spotnik_net_reach(const struct spotnik_credentials *credentials,
-                      const struct spotnik_member *peer, int fd, int segment_bytes,
-                      uint64_t timeout_ns, int stop_fd, int *ret_fd)
+                      const struct spotnik_member *peer, int fd, uint64_t timeout_ns, int stop_fd,
+                      int *ret_fd)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
-    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE,
-                                   .segment_bytes = segment_bytes };
+    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE };
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];
     spotnik_address_format(name, peer->address, peer->port);

@@ -26,18 +26,13 @@ enum spotnik_word {
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
                      uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer);
-/* The same, in segments so small that they pass where larger ones vanish; 0: of any size. */
-int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials,
-                            const uint8_t address[16], uint16_t port, enum spotnik_purpose purpose,
-                            int segment_bytes, uint64_t timeout_ns, int *ret_fd,
-                            struct spotnik_member *ret_peer);
 
-/* [any] To a member, for an EXCHANGE connection. `fd`: connected to it already; -1: not, and
- * `segment_bytes` says how small its segments are (0: of any size). Ends with SPOTNIK_ERR_PEERS as
- * soon as `stop_fd` is readable (-1: never), or when another member answers. */
+/* [any] To a member, for an EXCHANGE connection. `fd`: connected to it already; -1: not. Ends with
+ * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member
+ * answers. */
 int spotnik_net_reach(const struct spotnik_credentials *credentials,
-                      const struct spotnik_member *peer, int fd, int segment_bytes,
-                      uint64_t timeout_ns, int stop_fd, int *ret_fd);
+                      const struct spotnik_member *peer, int fd, uint64_t timeout_ns, int stop_fd,
+                      int *ret_fd);
 
 /* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial().
  * *ret_refused, if not NULL: its kernel refused the connection, so no process listens there. */

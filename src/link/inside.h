@@ -134,7 +134,6 @@ struct spotnik_links {
     uint64_t answers_late_ns; /* the latest answer of a kernel that any voice remembers */
     /* after a breach of protocol, or of another version: not dialled before then */
     struct spotnik_backoff shunned;
-    struct spotnik_backoff narrow; /* hosts that only small segments get through to */
 };
 
 /* An event of a peer, for the core. */

@@ -77,11 +77,6 @@ void spotnik_opening_widen(struct spotnik_links *links, const struct spotnik_mem
                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 /* The kernel there has answered the dial of a lane; its process, not yet. */
 bool spotnik_opening_is_connected(const struct spotnik_links *links, struct spotnik_id peer);
-/* Dial members of this host in segments of SPOTNIK_SEGMENT_BYTES or _LEAST until then. */
-void spotnik_openings_narrow(struct spotnik_links *links, uint64_t host, int segment_bytes,
-                             uint64_t until_ns);
-/* One of the two; 0: in any. */
-int spotnik_openings_segment(const struct spotnik_links *links, uint64_t host);
 void spotnik_openings_run(struct spotnik_links *links, uint64_t now_ns);
 bool spotnik_openings_have_guests(const struct spotnik_links *links);
 void spotnik_openings_serve(struct spotnik_links *links); /* without the lock */

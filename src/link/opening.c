@@ -93,15 +93,13 @@ static void connect_begin(struct spotnik_links *links, struct spotnik_opening *o
     bool speaks =
         opening->purpose == SPOTNIK_PURPOSE_CONTROL || opening->purpose == SPOTNIK_PURPOSE_BACK;
     /* what controls is short, and gets through wherever anything does */
-    int segment_bytes = opening->peer.host == links->credentials->self.host ? 0
-                        : speaks                                            ? SPOTNIK_SEGMENT_LEAST
-                                 : spotnik_openings_segment(links, opening->peer.host);
+    bool small = speaks && opening->peer.host != links->credentials->self.host;
     opening->start_ns = 0;
     opening->connecting = true;
     int rc = opening->purpose == SPOTNIK_PURPOSE_SHARE
                  ? links->hooks.connect(links->hooks.context, &opening->peer, &fd)
-                 : spotnik_socket_connect_narrow(opening->peer.address, opening->peer.port,
-                                                 segment_bytes, &fd);
+                 : spotnik_socket_connect(opening->peer.address, opening->peer.port,
+                                          small ? SPOTNIK_SEGMENT_LEAST : 0, &fd);
     if (rc == 0
         && spotnik_socket_watch(&opening->socket, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING)
                != 0) {
@@ -244,32 +242,6 @@ static void dial_failed(struct spotnik_links *links, struct spotnik_opening *ope
 static enum spotnik_proof connect_proof(int error)
 {
     return error == ECONNREFUSED ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
-}
-
-/* ---- narrow paths ---- */
-
-/* A path lies between hosts: a member that comes back is another one behind the same path. */
-static struct spotnik_id any_of(uint64_t host, int segment_bytes)
-{
-    return (struct spotnik_id){ .high = host, .low = (uint64_t)segment_bytes };
-}
-
-void spotnik_openings_narrow(struct spotnik_links *links, uint64_t host, int segment_bytes,
-                             uint64_t until_ns)
-{
-    spotnik_backoff_note(&links->narrow, any_of(host, segment_bytes), until_ns);
-}
-
-static bool is_narrow(const struct spotnik_links *links, uint64_t host, int segment_bytes)
-{
-    return spotnik_clock_ns() < spotnik_backoff_until(&links->narrow, any_of(host, segment_bytes));
-}
-
-int spotnik_openings_segment(const struct spotnik_links *links, uint64_t host)
-{
-    return is_narrow(links, host, SPOTNIK_SEGMENT_LEAST)   ? SPOTNIK_SEGMENT_LEAST
-           : is_narrow(links, host, SPOTNIK_SEGMENT_BYTES) ? SPOTNIK_SEGMENT_BYTES
-                                                           : 0;
 }
 
 /* ---- for the new owner ---- */

@@ -85,8 +85,7 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
     return rc;
 }
 
-int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int segment_bytes,
-                                  int *ret_fd)
+int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int segment_bytes, int *ret_fd)
 {
     struct sockaddr_storage name;
     socklen_t size = spotnik_address_to_kernel(&name, address, port);
@@ -103,11 +102,6 @@ int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int 
     }
     *ret_fd = fd;
     return 0;
-}
-
-int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd)
-{
-    return spotnik_socket_connect_narrow(address, port, 0, ret_fd);
 }
 
 int spotnik_socket_error(int fd)

@@ -50,20 +50,12 @@ int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
  * address. */
 int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd);
 
-/* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
-int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
-/* The same with segments of at most segment_bytes; 0: the kernel's size. IPv6 guarantees packets
- * of 1280 bytes. Nested tunnels and old links may carry only the 576 bytes of IPv4, or slightly
- * less. */
-#define SPOTNIK_SEGMENT_BYTES 1200
+/* Begin to connect, non-blocking, in segments of that size; 0: of the kernel's. 0, or -errno
+ * (-ECONNREFUSED may come at once on loopback). Nested tunnels and old links may carry only the 576
+ * bytes of IPv4, or slightly less. */
 #define SPOTNIK_SEGMENT_LEAST 460
-static inline int spotnik_segment_smaller(int segment_bytes)
-{
-    return segment_bytes == 0 || segment_bytes > SPOTNIK_SEGMENT_BYTES ? SPOTNIK_SEGMENT_BYTES
-                                                                       : SPOTNIK_SEGMENT_LEAST;
-}
-int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int segment_bytes,
-                                  int *ret_fd);
+int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int segment_bytes,
+                           int *ret_fd);
 
 /* A read gave less than asked for: unless the end is near, the next edge tells of more. */
 static inline void spotnik_socket_drained(struct spotnik_socket *socket)

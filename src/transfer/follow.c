@@ -134,7 +134,6 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
                 return is_stopping(joiner) || is_in(joiner);
             heard_ns = spotnik_clock_ns();
         } else if (spotnik_time_since(spotnik_clock_ns(), heard_ns) > SPOTNIK_DONOR_PATIENCE_NS) {
-            source->packet.silent = true;
             return false;
         }
     }
@@ -174,8 +173,6 @@ static void *run(void *argument)
     for (uint32_t i = 0; i < joiner->source_count && !over; i++)
         if (joiner->source[i].fd >= 0) {
             over = follow(joiner, &joiner->source[i]);
-            if (joiner->source[i].packet.silent)
-                __atomic_store_n(&joiner->silent, true, __ATOMIC_RELEASE);
             close_source(joiner, &joiner->source[i]);
         }
     for (uint32_t i = 0; i < joiner->source_count; i++)

@@ -49,7 +49,6 @@ static void close_all(struct spotnik_joiner *joiner)
 {
     for (uint32_t i = 0; i < SPOTNIK_DONORS_MAX; i++) {
         spotnik_giver_close(&joiner->source[i]);
-        joiner->silent |= joiner->source[i].packet.silent;
         spotnik_packet_done(&joiner->source[i].packet);
     }
     joiner->source_count = 0;
@@ -93,9 +92,8 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
     struct spotnik_reader reader;
     const struct spotnik_credentials *credentials =
         spotnik_engine_credentials(joiner->config.engine);
-    int rc = spotnik_net_dial_narrow(credentials, member->address, member->port,
-                                     SPOTNIK_PURPOSE_STATE, joiner->config.segment_bytes,
-                                     DIAL_TIMEOUT_NS, &source->fd, &source->member);
+    int rc = spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATE,
+                              DIAL_TIMEOUT_NS, &source->fd, &source->member);
 
     if (rc) {
         source->fd = -1;
@@ -276,11 +274,6 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
 bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner)
 {
     return joiner->wrote;
-}
-
-bool spotnik_joiner_was_silent(const struct spotnik_joiner *joiner)
-{
-    return __atomic_load_n(&joiner->silent, __ATOMIC_ACQUIRE);
 }
 
 bool spotnik_joiner_is_done(const struct spotnik_joiner *joiner)

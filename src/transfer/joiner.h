@@ -25,8 +25,7 @@ struct spotnik_joiner_config {
     struct spotnik_registry *registry; /* borrowed; _copy writes the memory it names */
     struct spotnik_engine *engine;     /* borrowed */
     uint64_t patience_ns;              /* how long one without donors waits to be let in */
-    int segment_bytes; /* of connections to donors: larger ones may vanish on the way. 0: any */
-    bool (*stop)(void *context); /* asked now and then by _copy; true ends it. May be NULL */
+    bool (*stop)(void *context);       /* asked now and then by _copy; true ends it. May be NULL */
     /* follow's thread: no donor is left and we are not in; the caller must join anew. */
     void (*lost)(void *context);
     void *context;
@@ -45,10 +44,6 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
 /* [caller] Has _copy begun to fill the registered memory? Before that it is as the program left
  * it. */
 bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner);
-
-/* [caller] Did a donor that had accepted our connection say nothing for longer than our patience?
- * The way from it may be too narrow for its packets. */
-bool spotnik_joiner_was_silent(const struct spotnik_joiner *joiner);
 
 /* [caller] After spotnik_engine_join(): feed the engine. Errors: SYSTEM. */
 int spotnik_joiner_follow(struct spotnik_joiner *joiner);

@@ -31,7 +31,6 @@ struct spotnik_joiner {
     uint32_t source_count;
     struct spotnik_standing answer; /* scratch of _copy: what the donor asked last said */
     uint64_t step;                  /* of the copied state */
-    bool silent;                    /* a donor was */
     /* the registered memory may no longer be as the program left it */
     bool wrote;
     /* pieces, under the lock */

@@ -74,17 +74,15 @@ int spotnik_packet_send_u64(int fd, enum spotnik_packet_kind kind, uint64_t valu
     return spotnik_packet_send(fd, kind, body, sizeof body, NULL, 0);
 }
 
-static int receive_all(int fd, uint8_t *out, size_t size, bool *silent)
+static int receive_all(int fd, uint8_t *out, size_t size)
 {
     while (size) {
         ssize_t got = recv(fd, out, size, 0);
 
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            *silent = true;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "state connection: silent for too long");
-        }
         if (got < 0)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "state connection: %m");
         if (got == 0)
@@ -113,7 +111,7 @@ int spotnik_packet_receive(int fd, struct spotnik_packet *packet, uint32_t size_
 {
     uint8_t front[HEAD_BYTES];
     struct spotnik_reader reader;
-    int rc = receive_all(fd, front, sizeof front, &packet->silent);
+    int rc = receive_all(fd, front, sizeof front);
 
     if (rc)
         return rc;
@@ -125,7 +123,7 @@ int spotnik_packet_receive(int fd, struct spotnik_packet *packet, uint32_t size_
                                     size, size_max);
     rc = reserve(packet, size);
     if (!rc)
-        rc = receive_all(fd, packet->body, size, &packet->silent);
+        rc = receive_all(fd, packet->body, size);
     if (rc)
         return rc;
     packet->kind = spotnik_reader_u8(&reader);

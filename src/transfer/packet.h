@@ -56,7 +56,6 @@ struct spotnik_packet {
     uint32_t size;
     uint8_t *body; /* grows as needed; freed by spotnik_packet_done() */
     uint32_t capacity;
-    bool silent; /* the other side once said nothing for longer than our patience */
 };
 
 /* The head of a RESULT packet: one chunk of a committed result, and how far its donor is. */

@@ -5,7 +5,6 @@
               nobody listens: they found one job
   forced      an operator forces both halves of a pair to go on: one does, the other ends with SPOTNIK_ERR_LINEAGE
   signals     programs block a signal once they have joined, and get it: none ends, and the others' losses are noticed
-  tight       packets above 576 bytes vanish between two hosts: they find segments that pass
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
               reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
               checkpoint"""
@@ -19,9 +18,9 @@ import subprocess
 from pathlib import Path
 
 from jobs_on_hosts import PORT, SPOTNIK, STALE_MS, Worker, World, ip
-from neighbours_hostile import between, one_job
+from neighbours_hostile import one_job
 from neighbours_losses import complete
-from neighbours_paths import as_on_a_cable, status
+from neighbours_paths import status
 
 STALE_S = STALE_MS / 1000
 
@@ -120,16 +119,4 @@ def signals(world: World) -> None:
     world.go_on([members[0], members[2]])
 
 
-def tight(world: World) -> None:
-    if not as_on_a_cable(world):
-        return
-    world.command = [*world.command, "-c", "20000"]
-    members = [world.start(0), world.start(1)]
-    world.go_on(members)
-    rules = between(world, "-m", "length", "--length", "577:", "-j", "DROP")
-    took = world.go_on(members, 50)
-    print(f"    50 steps on after {took:.1f} s, {world.exclusions()} excluded")
-    world.hosts.undo(rules)
-
-
-COMMON = (names, forced, signals, tight, wandering)
+COMMON = (names, forced, signals, wandering)

@@ -4,8 +4,6 @@
   answered    a firewall answers what two members say, by a reset or by ICMP: one goes on, and when it
               is over both are one job
   deaf        of two hosts one does not hear the other: the same
-  hole_oneway  large packets vanish on one way only: both go on
-  hole_back   the same, and one is stopped and excluded meanwhile, either of them: it is back
   swapped     another directory takes the folder's name, an empty one: newcomers join; one of another life of
               the job: the members go on, or say why not
   stranger_owner  the folder is taken from the user of the members: they go on, a newcomer founds nothing
@@ -17,13 +15,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable
 
 from jobs_on_hosts import PORT, STALE_MS, Worker, World, ip
-from neighbours_paths import as_on_a_cable
 
 
 def one_job(world: World, what: str) -> None:
@@ -69,40 +65,6 @@ def deaf(world: World) -> None:
     for to in (0, 1):
         job = World(world.hosts, world.root, f"deaf-{to}")
         broken_for_a_while(job, f"host {to} is deaf", lambda job=job, to=to: [job.hosts.drop(to, 1 - to)])  # type: ignore[misc]
-
-
-def hole_oneway(world: World) -> None:
-    if not as_on_a_cable(world):
-        return
-    world.command = [*world.command, "-c", "200000"]
-    for to in (0, 1):
-        members = [world.start(0), world.start(1)]
-        world.go_on(members)
-        rules = between(world, "-m", "length", "--length", "1281:", "-j", "DROP", pairs=((to, 1 - to),))
-        took = world.go_on(members, 50)
-        print(f"    what host {to} hears: 50 steps after {took:.1f} s")
-        world.hosts.undo(rules)
-        world.end()
-        world.digests = {}
-
-
-def hole_back(world: World) -> None:
-    if not as_on_a_cable(world):
-        return
-    world.command = [*world.command, "-c", "200000"]
-    members = [world.start(0), world.start(1)]
-    world.go_on(members)
-    rules = between(world, "-m", "length", "--length", "1281:", "-j", "DROP", pairs=((1, 0),))
-    world.go_on(members)
-    for stopped in (1, 0):
-        staying, away = members[1 - stopped], members[stopped]
-        excluded = away.exclusions
-        away.process.send_signal(signal.SIGSTOP)
-        world.until("the other to go on alone", lambda staying=staying: staying.size == 1)  # type: ignore[misc]
-        away.process.send_signal(signal.SIGCONT)
-        took = world.go_on(members)
-        print(f"    host {stopped} is back after {took:.1f} s, excluded {away.exclusions - excluded} times")
-    world.hosts.undo(rules)
 
 
 def swapped(world: World) -> None:
@@ -257,4 +219,4 @@ def moved(world: World) -> None:
     one_job(world, "moved")
 
 
-HOSTILE = (answered, deaf, hole_oneway, hole_back, swapped, stranger_owner, copies, full, moved)
+HOSTILE = (answered, deaf, swapped, stranger_owner, copies, full, moved)

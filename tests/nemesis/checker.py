@@ -29,7 +29,7 @@ Fact = dict[str, Any]
 # How long before a thing its cause may lie: a process that finds no member looks for a minute, and 30 s before that.
 CAUSE_NS = 180 * SECOND
 DEATHS = {"kill", "poweroff", "total", "leave", "stop", "stop_long"}
-NETWORK = {"cut", "one_way", "partition", "loss", "narrow", "reject", "proxy", "poweroff", "stop", "stop_long"}
+NETWORK = {"cut", "one_way", "partition", "loss", "reject", "proxy", "poweroff", "stop", "stop_long"}
 FOLDER = {"tear", "hide", "away"}
 # Error: what must have been done for it to be documented. The numbers are those of spotnik.h.
 DOCUMENTED = {

@@ -207,10 +207,6 @@ class Job:
         words = f"INPUT -m statistic --mode random --probability {fault.share} -j DROP".split()
         return self.rules([(fault.host,)], lambda host: self.hosts.rule(host, *words))
 
-    def do_narrow(self, fault: Fault) -> Undo:
-        words = ["INPUT", "-p", "tcp", "-m", "length", "--length", "1281:", "-j", "DROP"]
-        return self.rules([(fault.host,)], lambda host: self.hosts.rule(host, *words))
-
     def do_reject(self, fault: Fault) -> Undo:
         def rule(host: int, other: int) -> tuple[int, tuple[str, ...]]:
             words = f"OUTPUT -p tcp -d {self.hosts.address(other)} -j REJECT --reject-with tcp-reset"

@@ -22,7 +22,6 @@ KINDS: dict[str, tuple[int, tuple[float, float]]] = {
     "one_way": (3, (0.2, 6)),
     "partition": (3, (0.3, 8)),
     "loss": (2, (0.5, 4)),
-    "narrow": (2, (0.5, 6)),  # packets above 1280 bytes vanish
     "reject": (2, (0.3, 4)),  # a firewall that refuses in the name of the host behind it
     "proxy": (3, (0, 0)),  # the proxy between two hosts starts again; worlds with proxies only
     "tear": (2, (0, 0)),

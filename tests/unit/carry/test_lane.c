@@ -109,58 +109,11 @@ static void test_a_loss_waits_for_its_link(void **context)
     spotnik_engine_free(engine, false);
 }
 
-/* Of the connection that is dialled for data, once it stands. */
-static int segment_bytes(struct spotnik_engine *engine, const struct spotnik_member *peer)
-{
-    int bytes = 0;
-    socklen_t size = sizeof bytes;
-    spotnik_engine_lock(engine);
-    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_DATA);
-    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL;
-         opening = opening->next)
-        if (opening->socket.fd >= 0 && spotnik_id_equal(opening->peer.id, peer->id)) {
-            poll(&(struct pollfd){ .fd = opening->socket.fd, .events = POLLOUT }, 1, -1);
-            assert_int_equal(getsockopt(opening->socket.fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size),
-                             0);
-        }
-    spotnik_engine_unlock(engine);
-    return bytes;
-}
-
-/* A path that swallows large packets is one of hosts: a member that comes back there is dialled in
- * small segments from the first. */
-static void test_a_narrow_path_is_of_its_hosts(void **context)
-{
-    struct spotnik_engine *a = engine_start(), *b = engine_start();
-    (void)context;
-    struct spotnik_member again = spotnik_engine_credentials(b)->self, elsewhere = again;
-    again.id = cluster_id(3);
-    again.host = 1;
-    elsewhere.id = cluster_id(4);
-    elsewhere.host = 2;
-    spotnik_engine_lock(a);
-    spotnik_openings_narrow(a->links, again.host, SPOTNIK_SEGMENT_BYTES, SPOTNIK_NEVER);
-    spotnik_engine_unlock(a);
-    int narrow = segment_bytes(a, &again), wide = segment_bytes(a, &elsewhere);
-    assert_in_range(narrow, SPOTNIK_SEGMENT_LEAST + 1, SPOTNIK_SEGMENT_BYTES);
-    assert_true(wide > SPOTNIK_SEGMENT_BYTES);
-    spotnik_engine_lock(a);
-    spotnik_openings_narrow(a->links, elsewhere.host, SPOTNIK_SEGMENT_LEAST, SPOTNIK_NEVER);
-    assert_int_equal(spotnik_openings_segment(a->links, elsewhere.host), SPOTNIK_SEGMENT_LEAST);
-    spotnik_openings_narrow(a->links, elsewhere.host, SPOTNIK_SEGMENT_BYTES, SPOTNIK_NEVER);
-    spotnik_engine_unlock(a);
-    /* another lane has found less than this one */
-    assert_int_equal(spotnik_openings_segment(a->links, elsewhere.host), SPOTNIK_SEGMENT_LEAST);
-    spotnik_engine_free(a, true);
-    spotnik_engine_free(b, true);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zeros_wait_for_the_next_view),
         cmocka_unit_test(test_a_loss_waits_for_its_link),
-        cmocka_unit_test(test_a_narrow_path_is_of_its_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static int opening_start(struct spotnik_loop *loop, struct spotnik_opening *open
     *opening = (struct spotnik_opening){ .socket.fd = -1 };
     spotnik_address_parse("127.0.0.1", loopback, &ignored);
     assert_int_equal(spotnik_socket_listen(loopback, &port, &listener), 0);
-    assert_int_equal(spotnik_socket_connect(loopback, port, &fd), 0);
+    assert_int_equal(spotnik_socket_connect(loopback, port, 0, &fd), 0);
     struct pollfd entry = { .fd = listener, .events = POLLIN };
     assert_int_equal(poll(&entry, 1, 10000), 1);
     int other = accept(listener, NULL, NULL);
