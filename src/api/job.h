@@ -65,9 +65,6 @@ struct spotnik_job {
     char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
     uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
     bool was_in;       /* has been let in, or has founded */
-    /* Segment size of connections to donors; 0: the kernel's. It shrinks when a donor falls silent
-     * during a copy. */
-    int segment_bytes;
     /* the state of others may be in the registered memory: this process founds nothing */
     bool has_copied;
     uint64_t returned_ns;          /* when it was let in again last; 0: never */
