@@ -48,6 +48,16 @@ static void question_make(struct spotnik_peers_search *search, const struct spot
                         || (seeks && search->status == NULL);
 }
 
+/* Another process, which is parked, has the address of one that is gone. It has a record of its
+ * own, by which it is judged. */
+static bool is_anothers(const struct spotnik_lookout *watch,
+                        const struct spotnik_question *question)
+{
+    return question->reply == SPOTNIK_PEERS_REPLY_PARKED
+           && !spotnik_id_equal(question->answer.self.id, question->expected->id)
+           && spotnik_lookout_find(watch, question->answer.self.id) != NULL;
+}
+
 bool spotnik_directory_ask(struct spotnik_peers_search *search)
 {
     struct spotnik_lookout *watch = &search->watch;
@@ -63,6 +73,9 @@ bool spotnik_directory_ask(struct spotnik_peers_search *search)
     if (has_genesis(search) && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
         question_make(search, &watch->genesis, &question[watch->count]);
     spotnik_peers_ask(&search->self, question, watch->count + 1, search->status == NULL);
+    for (uint32_t i = 0; i <= watch->count; i++)
+        if (is_anothers(watch, &question[i]))
+            question[i].reply = SPOTNIK_PEERS_REPLY_OTHER;
     return true;
 }
 
@@ -159,16 +172,6 @@ static bool seems_dead(const struct spotnik_peers_search *search,
            >= spotnik_time_min(search->watch.watched_ns, 3 * search->peers->times.refresh_ns);
 }
 
-/* Another process, which is parked, has the address of one that is gone. It has a record of its
- * own, by which it is judged. */
-static bool is_anothers(const struct spotnik_peers_search *search,
-                        const struct spotnik_question *question)
-{
-    return question->reply == SPOTNIK_PEERS_REPLY_PARKED
-           && !spotnik_id_equal(question->answer.self.id, question->expected->id)
-           && spotnik_lookout_find(&search->watch, question->answer.self.id) != NULL;
-}
-
 /* Of those that are parked, the one with the newest state goes first. True: that is us. */
 static bool goes_after_us(const struct spotnik_peers_search *search,
                           const struct spotnik_record *record)
@@ -200,14 +203,12 @@ static void missing_judge(struct spotnik_peers_search *search)
 static void record_judge(struct spotnik_peers_search *search, uint32_t i)
 {
     const struct spotnik_sighting *entry = &search->watch.entry[i];
-    struct spotnik_question *question = &search->question[i];
+    const struct spotnik_question *question = &search->question[i];
     char why[400];
     uint64_t hope_ns, stale_ns = search->peers->times.stale_ns;
     bool whole = entry->reading == SPOTNIK_READING_RECORD;
     if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
-    if (is_anothers(search, question))
-        question->reply = SPOTNIK_PEERS_REPLY_OTHER;
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(entry, question, &search->peers->times, why, sizeof why, &hope_ns);
     refusal_note(search, question, verdict);
