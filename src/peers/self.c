@@ -139,16 +139,20 @@ static void written_note(struct spotnik_peers *peers, const struct spotnik_recor
     pthread_mutex_unlock(&peers->lock);
 }
 
-/* Nobody but us takes our record away. The user learns of it, and it is written again. */
-static void vanished_note(struct spotnik_peers *peers,
-                          const struct spotnik_credentials *credentials, const char *name)
+static bool record_vanished(const struct spotnik_peers *peers,
+                            const struct spotnik_credentials *credentials, const char *name)
 {
     struct spotnik_record record;
     uint64_t print;
-    if (strcmp(peers->written, name) != 0
-        || spotnik_record_read(credentials, peers->spec.directory, name, &record, &print, NULL)
-               != SPOTNIK_READING_ABSENT)
-        return;
+    return strcmp(peers->written, name) == 0
+           && spotnik_record_read(credentials, peers->spec.directory, name, &record, &print, NULL)
+                  == SPOTNIK_READING_ABSENT;
+}
+
+/* Only this member takes its record away. The user learns of it, once it is written again: a
+ * directory that is away as a whole is another fault, which ends when it comes back. */
+static void vanished_note(struct spotnik_peers *peers, const char *name)
+{
     pthread_mutex_lock(&peers->lock);
     snprintf(peers->advice, sizeof peers->advice,
              "%.120s/%.48s had vanished, and was written again: let nothing remove files there",
@@ -165,9 +169,11 @@ int spotnik_peers_record_refresh(struct spotnik_peers *peers)
     uint64_t begun_ns = spotnik_peers_clock_ns();
     record_make(peers, &credentials, &record);
     spotnik_record_name(record.member.id, name);
-    vanished_note(peers, &credentials, name);
+    bool vanished = record_vanished(peers, &credentials, name);
     int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, false);
     written_note(peers, &record, begun_ns, rc);
+    if (vanished && rc == 0)
+        vanished_note(peers, name);
     snprintf(peers->written, sizeof peers->written, "%s", rc == 0 ? name : "");
     pthread_mutex_unlock(&peers->writing);
     explicit_bzero(&credentials, sizeof credentials);
