@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Say what came of the tests: scores and excuses, the skipped, the flaky, the failed, "N passed, N failed".
 
-Usage: summary.py [--again] LOG [LOG_OF_THE_SECOND_TRY]; a LOG is a testlog.json of Meson, one object a line. The failures
-come last, since who sees a run from far away often sees only the end of what it printed. `--again` prints the names of
-the failed tests that may be tried a second time instead.
+Usage: summary.py [--again] LOG [LOG_OF_THE_SECOND_TRY]; a LOG is a testlog.json of Meson, one object a line. The
+failures come last: the end of an output is what is seen of it from far away. `--again` prints the names of the failed
+tests that may be tried a second time instead.
 """
 
 import json

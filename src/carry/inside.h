@@ -157,7 +157,7 @@ struct spotnik_carriage {
         struct spotnik_owned *next;
         void *memory;
         size_t bytes;
-    } * owned; /* what the caller has from us */
+    } *owned; /* what the caller has from us */
 };
 
 /* lane.c */

@@ -3,8 +3,8 @@
 
 Claims, of every run: whatever step members commit, they ran the same strategy in it and agree on the same bits; after
 the way back to S-SGD the models themselves are the same bits; the log and `spotnik status` name the reason. The cluster
-is made: stragglers by the pace of a stand-in for compute, slow links by connections that the kernel paces (paced.c) between
-two runs that take themselves for two hosts.
+is made: stragglers by the pace of a stand-in for compute, slow links by connections that the kernel paces (paced.c)
+between two runs that take themselves for two hosts.
 """
 
 from __future__ import annotations
