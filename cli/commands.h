@@ -7,7 +7,6 @@ int spotnik_cmd_run(int argc, char **argv);
 int spotnik_cmd_status(int argc, char **argv);
 int spotnik_cmd_bench(int argc, char **argv);
 int spotnik_cmd_checkpoint(int argc, char **argv);
-int spotnik_cmd_lineage(int argc, char **argv);
 int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_report(int argc, char **argv);
 int spotnik_cmd_trace(int argc, char **argv);

@@ -22,8 +22,8 @@ static bool ask_member(const struct spotnik_credentials *credentials,
                        const struct spotnik_member *member)
 {
     char line[4096], where[SPOTNIK_ADDRESS_TEXT];
-    int rc = spotnik_net_say(credentials, member->address, member->port, SPOTNIK_WORD_DUMP, 0,
-                             2 * SPOTNIK_S, line, sizeof line);
+    int rc = spotnik_net_dump(credentials, member->address, member->port, 2 * SPOTNIK_S, line,
+                              sizeof line);
 
     bool wrote = !rc && line[0] == '/';
     const char *note = wrote && !is_there(line) ? "   (not seen from here: it is on that member's "

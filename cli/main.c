@@ -21,7 +21,6 @@ static const struct {
     { "trace", "spans of all members on one clock; why a step was slow", spotnik_cmd_trace },
     { "checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint },
     { "key", "make a job key", spotnik_cmd_key },
-    { "lineage", "two jobs of one name? see them, choose, force", spotnik_cmd_lineage },
     { "doctor", "is everything ready, here and between two hosts?", spotnik_cmd_doctor },
     { "bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench },
     /* Executables of their own, which users have. */

@@ -233,7 +233,7 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
 
 static bool replace(struct run *run, enum agent_end end, bool stillborn)
 {
-    if (!run->options->respawn || run->finished || run->yielded || run->stage || run->ear.away
+    if (!run->options->respawn || run->finished || run->refused || run->stage || run->ear.away
         || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     run->failures = stillborn ? run->failures + 1 : 0;
@@ -421,8 +421,8 @@ static int verdict(const struct run *run)
 
     if (run->finished)
         return 0;
-    if (run->yielded)
-        return RUN_YIELDED;
+    if (run->refused)
+        return RUN_REFUSED;
     if (agent->first_error && (run->crashing || run->stuck))
         return agent->first_error;
     if (agent->ended[AGENT_INTERRUPTED] || run->stage)
@@ -440,7 +440,7 @@ static void sum_up(const struct run *run)
             "done",
             verdict(run) == 0    ? "done"
             : verdict(run) == 75 ? "interrupted"
-            : run->yielded       ? "yielded to another lineage"
+            : run->refused       ? "refused: another founding has the job's name or place"
                                  : "ended",
             (double)(now_ns() - run->begun_ns) / 1e9, agent->started, agent->killed,
             agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED], agent->ended[AGENT_FAILED],

@@ -7,9 +7,8 @@
 #include "base/prng.h"
 #include "run.h"
 
-/* status: our lineage has yielded to another one of the same job (sysexits calls 76 a protocol
- * error) */
-#define RUN_YIELDED 76
+/* status: another founding has our job's name, or its place (sysexits calls 76 a protocol error) */
+#define RUN_REFUSED 76
 
 struct run {
     const struct run_options *options;
@@ -28,8 +27,8 @@ struct run {
     struct run_notice ear;
     bool coming_back; /* start workers again as soon as those that left are gone */
     bool finished;    /* the job is done: nobody is replaced any more */
-    /* the lineage of a worker has yielded to another one: nobody is replaced any more */
-    bool yielded;
+    /* another founding has the name of a worker's job, or its place: nobody is replaced any more */
+    bool refused;
     bool crashing;       /* workers fail one after the other: nobody is replaced any more */
     bool stuck;          /* we ended the workers: no member can come that would let them go on */
     uint64_t most_step;  /* the last step that any worker has told of */

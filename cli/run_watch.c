@@ -113,23 +113,23 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     }
 }
 
-/* Do not start it again: the job's operator decides which lineage it is. */
-static void look_at_lineages(struct run *run)
+/* Do not start it again: only a person can tell which of the two is meant. */
+static void look_at_refusals(struct run *run)
 {
-    for (uint32_t i = 0; i < run->agent.places && !run->yielded; i++) {
-        run->yielded = __atomic_load_n(&run->agent.slots->slot[i].yielded, __ATOMIC_ACQUIRE);
-        if (run->yielded)
-            run_say(run,
-                    "two lineages of this job have met, and ours yields to the other: ending with "
-                    "status %d, replacing no worker. "
-                    "See both with \"spotnik lineage\"",
-                    RUN_YIELDED);
+    for (uint32_t i = 0; i < run->agent.places && !run->refused; i++) {
+        run->refused = __atomic_load_n(&run->agent.slots->slot[i].refused, __ATOMIC_ACQUIRE);
+        if (run->refused)
+            run_say(
+                run,
+                "another founding has this job's name or its place, as the worker's error says: "
+                "ending with status %d, replacing no worker",
+                RUN_REFUSED);
     }
 }
 
 void run_look(struct run *run, uint64_t now_ns)
 {
-    look_at_lineages(run);
+    look_at_refusals(run);
     look_at_sync(run);
     look_at_steps(run, now_ns);
     look_at_ends(run);

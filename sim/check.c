@@ -268,8 +268,7 @@ void spotnik_check_woken(struct sim_world *world, struct sim_process *process, u
     struct spotnik_core_status status;
 
     spotnik_core_status(process->core, &status);
-    if (world->scale || limits->minority_continues || status.role != SPOTNIK_ROLE_MEMBER
-        || slept_ns < noticed_ns)
+    if (world->scale || status.role != SPOTNIK_ROLE_MEMBER || slept_ns < noticed_ns)
         return;
     world->facts->process[process->index].passed_over |= spotnik_fact_excluded(world, process);
 }
@@ -308,7 +307,6 @@ static void view_record(struct sim_world *world, struct fact_view *fact,
     fact->known = true;
     fact->epoch = view->epoch;
     fact->settled = view->settled_step;
-    fact->chain = view->chain;
     fact->size = view->size;
     fact->share_count = view->share_count;
     fact->first_ns = world->now_ns;

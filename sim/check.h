@@ -19,7 +19,6 @@
 struct fact_view {
     bool known;
     uint64_t epoch, settled;
-    uint64_t chain;     /* 0: not seen */
     uint64_t flat_from; /* the first step it reduces in shared memory; 0: none */
     uint32_t size, share_count;
     uint32_t *member; /* process */

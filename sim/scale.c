@@ -127,7 +127,6 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
         view->entry[i] = (struct spotnik_entry){ .member = world->process[i]->member,
                                                  .flags = SPOTNIK_ENTRY_MEMBER,
                                                  .share = i };
-    view->chain = spotnik_chain_link(1, view);
 }
 
 /* Everybody installs the same founding view: RESTART of epoch 1, as from the next member on the

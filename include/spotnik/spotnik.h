@@ -83,7 +83,7 @@ enum spotnik_error {
     /** step_commit: the other members went on without this one (it was stopped or cut off): apply
      * nothing, call spotnik_step_begin(), which joins again */
     SPOTNIK_ERR_EXCLUDED = -302,
-    /** this member's lineage of the job yielded to another one: exit with 76, do not go on */
+    /** another founding has this job's name, or its place: exit with 76, do not go on */
     SPOTNIK_ERR_LINEAGE = -303,
     /* The job. */
     SPOTNIK_ERR_DONE = -400, /**< the job ended: steps_max reached, or all samples consumed */
@@ -117,7 +117,6 @@ enum spotnik_op { SPOTNIK_SUM = 1, SPOTNIK_MEAN, SPOTNIK_MIN, SPOTNIK_MAX, SPOTN
 enum spotnik_minority {
     /** keep the state, keep dialling, continue when the network heals (default) */
     SPOTNIK_MINORITY_WAIT = 0,
-    SPOTNIK_MINORITY_CONTINUE, /**< continue alone: waives P1, two lineages may arise */
     /** step_commit/step_begin return SPOTNIK_ERR_PARKED after minority_wait_ns */
     SPOTNIK_MINORITY_STOP,
 };
@@ -161,7 +160,7 @@ typedef struct spotnik_config {
      * towards members of the same host, whose kernel proves a death faster. The limit adapts to
      * jitter, up to 2 s */
     uint64_t silence_floor_ns;
-    enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|continue|stop */
+    enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|stop */
     /** patience of SPOTNIK_MINORITY_STOP, and of a parked member that has a notice. Default 60 s */
     uint64_t minority_wait_ns;
     /** SPOTNIK_CHECKPOINT: directory that all members share; NULL: none. The founder of a job loads

@@ -59,8 +59,7 @@ class Minority(enum.IntEnum):
     """What a member does that is cut off from the majority."""
 
     WAIT = 0
-    CONTINUE = 1
-    STOP = 2
+    STOP = 1
 
 
 class NativeConfig(ctypes.Structure):

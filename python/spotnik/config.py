@@ -47,7 +47,7 @@ class Config:
     steps_max: Optional[int] = None
     #: Least silence, in seconds, that counts as loss (SPOTNIK_SILENCE_MS). Default 0.25.
     silence_floor_s: Optional[float] = None
-    #: "wait", "continue" or "stop" (SPOTNIK_ON_MINORITY): what a member does that is cut off from the majority.
+    #: "wait" or "stop" (SPOTNIK_ON_MINORITY): what a member does that is cut off from the majority.
     on_minority: Optional[str] = None
     #: Patience of "stop", in seconds. Default 60.
     minority_wait_s: Optional[float] = None
@@ -131,7 +131,7 @@ def _minority(value: str) -> int:
     try:
         return int(_native.Minority[value.upper()])
     except (KeyError, AttributeError):
-        raise ArgumentError(f'on_minority must be "wait", "continue" or "stop", not {value!r}') from None
+        raise ArgumentError(f'on_minority must be "wait" or "stop", not {value!r}') from None
 
 
 def fill(native: _native.NativeConfig, config: Config) -> None:

@@ -163,7 +163,7 @@ class ExcludedError(SpotnikError):
 
 
 class LineageError(SpotnikError):
-    """Another lineage of this job stands, and this member's has yielded to it: this member must not go on.
+    """Another founding has this job's name, or its place: this member must not go on.
 
     A program that does not catch it ends with the status 76, so that nobody starts it again; one that does should end
     so, too: ``sys.exit(error.exit_status)``. Under ``spotnik run`` the command ends with 76 by itself.

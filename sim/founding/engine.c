@@ -59,7 +59,6 @@ static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns,
     return (*ret)->alive ? 0 : spotnik_error_return(SPOTNIK_ERR_PEERS, "no answer");
 }
 
-/* As in link/opening.c whoever is asked looks at who asks, too. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
                     uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
                     bool *ret_refused)
@@ -67,6 +66,7 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     struct spotnik_engine *peer;
     int rc = dial(address, port, timeout_ns, &peer);
 
+    (void)credentials;
     memset(ret_answer, 0, sizeof *ret_answer);
     if (ret_refused != NULL)
         *ret_refused = false;
@@ -76,28 +76,6 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     ret_answer->parked = peer->parked;
     ret_answer->self = peer->credentials.self;
     spotnik_engine_presence(peer, &ret_answer->presence);
-    (void)spotnik_engine_meet(peer, &(struct spotnik_answer){ .self = credentials->self,
-                                                              .presence = credentials->presence });
-    return 0;
-}
-
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                    uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
-                    char *ret_line, size_t size)
-{
-    struct spotnik_engine *peer;
-    int rc = dial(address, port, timeout_ns, &peer);
-
-    snprintf(ret_line, size, "ok");
-    if (rc != 0 || word != SPOTNIK_WORD_STANDS || peer->lineage == NULL
-        || peer->lineage->founding.id == argument)
-        return rc;
-    peer->encounter = (struct spotnik_encounter){ .meeting = SPOTNIK_MEETING_YIELD,
-                                                  .told = true,
-                                                  .argument = argument,
-                                                  .peer = credentials->self,
-                                                  .theirs.founding.id = argument };
-    spotnik_engine_presence(peer, &peer->encounter.ours);
     return 0;
 }
 
@@ -113,13 +91,11 @@ struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine)
 
 void spotnik_engine_presence(struct spotnik_engine *engine, struct spotnik_presence *ret)
 {
-    *ret = (struct spotnik_presence){ .epoch = 0 };
-    if (engine->lineage == NULL)
-        return;
-    *ret = (struct spotnik_presence){ .founding = engine->lineage->founding,
-                                      .epoch = engine->epoch,
-                                      .step = engine->step,
-                                      .parked = engine->parked };
+    *ret = (struct spotnik_presence){ .size = 0 };
+    if (engine->lineage != NULL)
+        *ret = (struct spotnik_presence){ .founding = engine->lineage->founding,
+                                          .step = engine->step,
+                                          .size = engine->lineage->size };
 }
 
 struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
@@ -159,26 +135,17 @@ void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik
     (void)engine, (void)vote;
 }
 
-enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine,
-                                         const struct spotnik_answer *answer)
+bool spotnik_engine_is_foreign(struct spotnik_engine *engine, const struct spotnik_answer *answer)
 {
-    static const struct spotnik_chains chains;
     struct spotnik_presence ours;
 
     spotnik_engine_presence(engine, &ours);
-    enum spotnik_meeting meeting = spotnik_founding_meet(&ours, &answer->presence, &chains);
-    if (meeting != SPOTNIK_MEETING_NOTHING && engine->encounter.meeting != SPOTNIK_MEETING_YIELD)
-        engine->encounter = (struct spotnik_encounter){
-            .meeting = meeting, .ours = ours, .theirs = answer->presence, .peer = answer->self
-        };
-    return meeting;
+    return spotnik_founding_is_foreign(&ours.founding, &answer->presence.founding);
 }
 
-bool spotnik_engine_encounter_take(struct spotnik_engine *engine, struct spotnik_encounter *ret)
+void spotnik_presence_describe(const struct spotnik_presence *presence, char *text, size_t size)
 {
-    *ret = engine->encounter;
-    engine->encounter = (struct spotnik_encounter){ .meeting = SPOTNIK_MEETING_NOTHING };
-    return ret->meeting != SPOTNIK_MEETING_NOTHING;
+    snprintf(text, size, "%016llx", (unsigned long long)presence->founding.id);
 }
 
 void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text)
@@ -212,15 +179,9 @@ void spotnik_engine_over(struct spotnik_engine *engine)
 void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why)
 {
     world_tell("%u ends: %s", engine->number, why);
+    world.replaced += error == SPOTNIK_ERR_LINEAGE;
     engine->ended = error;
     lineage_leave(engine);
-}
-
-void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside)
-{
-    (void)aside;
-    world.yields++;
-    spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);
 }
 
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)

@@ -193,7 +193,7 @@ int main(int argc, char **argv)
     uint64_t first = strtoull(value(argc, argv, "--seed", "1"), NULL, 10),
              count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
     bool trace = has(argc, argv, "--trace"), all = has(argc, argv, "--keep-going");
-    uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, stops = 0,
+    uint64_t foundings = 0, refoundings = 0, parkings = 0, replaced = 0, totals = 0, stops = 0,
              survivors = 0, excused = 0, refused = 0, broken = 0, played = 0;
     char folder[64];
 
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
         foundings += world.foundings;
         refoundings += world.refoundings;
         parkings += world.parkings;
-        yields += world.yields;
+        replaced += world.replaced;
         totals += world.totals;
         stops += world.stops;
         survivors += world.survivors;
@@ -223,12 +223,12 @@ int main(int argc, char **argv)
     rmdir(folder);
     printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu "
            "jobs told to go with %llu members left behind, "
-           "%llu yielded; %llu worlds excused (section 16), %llu without their founding; %llu "
-           "broke a promise\n",
+           "%llu members ended for a later founding; %llu worlds excused (section 16), %llu "
+           "without their founding; %llu broke a promise\n",
            (unsigned long long)played, (unsigned long long)foundings,
            (unsigned long long)refoundings, (unsigned long long)parkings,
            (unsigned long long)totals, (unsigned long long)stops, (unsigned long long)survivors,
-           (unsigned long long)yields, (unsigned long long)excused, (unsigned long long)refused,
+           (unsigned long long)replaced, (unsigned long long)excused, (unsigned long long)refused,
            (unsigned long long)broken);
     return broken != 0;
 }

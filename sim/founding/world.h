@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it
  * is, and faults of all of them. An oracle (lineage.c) decides membership, since that protocol has
- * a simulator of its own. This world tries founding, waiting and yielding. */
+ * a simulator of its own. This world tries founding and waiting. */
 #ifndef SPOTNIK_SIM_FOUNDING_WORLD_H
 #define SPOTNIK_SIM_FOUNDING_WORLD_H
 
@@ -75,7 +75,6 @@ struct spotnik_engine {
     /* when it ran last; when its last look at the folder began; since when it must look again
      * before it commits (0: it need not) */
     uint64_t event_ns, looked_ns, barred_ns;
-    struct spotnik_encounter encounter;
     struct spotnik_tie tie;
     bool tie_asked, tie_closed;
     uint64_t tie_named; /* the epoch that the witness named it for last; 0: none */
@@ -99,7 +98,7 @@ struct world {
     bool healed;
     bool genesis_gone; /* somebody removed one: whoever is left founds no more */
     /* what happened */
-    uint32_t foundings, parkings, refoundings, yields, totals, stops, survivors, excused, refused;
+    uint32_t foundings, parkings, refoundings, replaced, totals, stops, survivors, excused, refused;
     char broken[200]; /* the promise that was broken; "" none */
 };
 

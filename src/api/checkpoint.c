@@ -7,7 +7,6 @@
 
 #include "api/job.h"
 #include "base/error.h"
-#include "checkpoint/shelf.h"
 
 struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
                                                       struct spotnik_checkpoint *checkpoint)
@@ -29,18 +28,6 @@ static bool may_publish(void *context)
     bool alone = job->is_alone;
     pthread_mutex_unlock(&job->rate.lock);
     return alone || (peers && spotnik_peers_is_youngest(peers));
-}
-
-void spotnik_job_yielded(struct spotnik_job *job)
-{
-    uint64_t founding = spotnik_engine_yielded(job->engine);
-    char why[512];
-
-    if (!founding || !job->checkpoint_dir[0])
-        return;
-    snprintf(why, sizeof why, "%s", spotnik_last_error());
-    (void)spotnik_shelf_yield(job->checkpoint_dir, founding);
-    spotnik_error_set("%s", why);
 }
 
 static void advise(struct spotnik_job *job)

@@ -22,7 +22,7 @@ static const char *const batching_names[] = { "even", "dynamic" };
 static const char *const noise_names[] = { "off", "scale" };
 /* On every machine the names of all: one environment may serve machines of several kinds. */
 static const char *const cpu_names[] = { "scalar", "avx2", "avx512", "neon" };
-static const char *const minority_names[] = { "wait", "continue", "stop" };
+static const char *const minority_names[] = { "wait", "stop" };
 
 static const char *word(const char *name)
 {
@@ -48,7 +48,7 @@ static enum spotnik_minority minority(void)
 {
     const char *value = word("SPOTNIK_ON_MINORITY");
 
-    for (int i = 0; value && i < 3; i++)
+    for (int i = 0; value && i < 2; i++)
         if (!strcmp(value, minority_names[i]))
             return (enum spotnik_minority)i;
     return value ? NOT_A_MINORITY : SPOTNIK_MINORITY_WAIT;
@@ -194,7 +194,7 @@ static int silence_check(const spotnik_config *config)
     if (config->silence_floor_ns < SPOTNIK_MS || config->silence_floor_ns > 3600 * SPOTNIK_S)
         return wrong("silence_floor_ns", "SPOTNIK_SILENCE_MS", "must be from 1 ms to an hour");
     if ((unsigned)config->on_minority > SPOTNIK_MINORITY_STOP)
-        return wrong("on_minority", "SPOTNIK_ON_MINORITY", "must be wait, continue or stop");
+        return wrong("on_minority", "SPOTNIK_ON_MINORITY", "must be wait or stop");
     return 0;
 }
 

@@ -101,8 +101,6 @@ static bool has_newer(const struct spotnik_job *job)
     if (!job->checkpoint || spotnik_shelf_list(job->checkpoint_dir, &list))
         return false;
     for (uint32_t i = 0; i < list.count && !has && list.entry[i].step > job->committed; i++) {
-        if (spotnik_shelf_has_yielded(job->checkpoint_dir, list.entry[i].founding))
-            continue;
         struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
 
         has = manifest && list.entry[i].written_s

@@ -46,6 +46,8 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
     if (rc == SPOTNIK_ERR_PEERS && spotnik_job_is_noticed(job))
         return spotnik_error_return(SPOTNIK_ERR_LEAVING,
                                     "a notice came while the job was looked for");
+    if (rc == SPOTNIK_ERR_LINEAGE)
+        spotnik_engine_end(job->engine, rc, spotnik_last_error()); /* the agent is told, too */
     if (rc)
         return rc;
     if (found)

@@ -144,7 +144,6 @@ static void fill_limits(const spotnik_config *config, struct spotnik_limits *lim
     spotnik_limits_init(limits, config->members_max);
     limits->silence_floor_ns = config->silence_floor_ns;
     limits->silence_ceiling_ns = spotnik_config_silence_ceiling(config);
-    limits->minority_continues = config->on_minority == SPOTNIK_MINORITY_CONTINUE;
     limits->hierarchy = true;
 }
 

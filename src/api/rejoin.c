@@ -101,7 +101,7 @@ static int follow(struct spotnik_job *job, uint64_t step)
     return rc ? rc : spotnik_joiner_follow(job->joiner);
 }
 
-/* Whoever has founded after us has the job: two members were both forced to go on, say. */
+/* Whoever has founded after us has the job. */
 static int enter_folder(struct spotnik_job *job)
 {
     int rc = spotnik_peers_renew(job->peers);

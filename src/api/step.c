@@ -39,8 +39,6 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
         rc = spotnik_engine_step_begin(job->engine, ret_step);
         if (rc == SPOTNIK_ERR_LEAVING && job->checkpoint)
             spotnik_checkpoint_part(job->checkpoint, job->committed);
-        if (rc == SPOTNIK_ERR_LINEAGE)
-            spotnik_job_yielded(job);
         if (rc != SPOTNIK_ERR_PEERS)
             return rc;
         spotnik_job_exclude(job);
@@ -153,8 +151,6 @@ int spotnik_step_commit(spotnik_job *job)
         rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
     if (!rc)
         rc = spotnik_engine_step_commit(job->engine);
-    if (rc == SPOTNIK_ERR_LINEAGE)
-        spotnik_job_yielded(job);
     spotnik_job_turn(job, SPOTNIK_PACE_APPLY);
     tidy(job);
     if (rc == SPOTNIK_ERR_PEERS) {

@@ -51,8 +51,9 @@ static const struct {
       "cut off from the majority for too long; check the network, then start this member again" },
     { SPOTNIK_ERR_EXCLUDED, "the others went on without this member; apply nothing and call "
                             "spotnik_step_begin(), which joins again" },
-    { SPOTNIK_ERR_LINEAGE, "another lineage of this job stands, and this member's has yielded: see "
-                           "\"spotnik lineage\"; start it again to join the other" },
+    { SPOTNIK_ERR_LINEAGE,
+      "another founding has this job's name or its place; exit with status 76, and do not start "
+      "this again before one of the two has another SPOTNIK_JOB, or has ended" },
     { SPOTNIK_ERR_DONE,
       "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
 };

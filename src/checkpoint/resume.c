@@ -263,20 +263,16 @@ static int try_entry(const char *dir, const char *job, const struct spotnik_shel
 static void set_aside(const char *dir, const struct spotnik_shelf_list *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (list->entry[i].written_s && !spotnik_shelf_has_yielded(dir, list->entry[i].founding))
+        if (list->entry[i].written_s)
             spotnik_shelf_set_aside(dir, list->entry[i].name);
 }
 
 static int load_newest(const char *dir, const char *job, const struct spotnik_shelf_list *list,
                        struct spotnik_registry *registry, struct spotnik_resume *ret)
 {
-    uint32_t damaged = 0, yielded = 0;
+    uint32_t damaged = 0;
 
     for (uint32_t i = 0; i < list->count; i++) {
-        if (spotnik_shelf_has_yielded(dir, list->entry[i].founding)) {
-            yielded += list->entry[i].written_s != 0;
-            continue;
-        }
         int rc = try_entry(dir, job, &list->entry[i], registry, ret);
 
         if (!rc)
@@ -292,12 +288,6 @@ static int load_newest(const char *dir, const char *job, const struct spotnik_sh
             "no checkpoint in %s can be used, and a job does not start from scratch over one that "
             "was complete; move them away if you want that. %s",
             dir, ret->message);
-    if (yielded)
-        return spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
-                                    "all checkpoints in %s are of lineages that yielded to another "
-                                    "one: see \"spotnik lineage\", and "
-                                    "choose one of them, or give this job another directory",
-                                    dir);
     return 0;
 }
 

@@ -238,7 +238,7 @@ uint64_t spotnik_shelf_due(const char *dir, uint64_t founding)
     return due_walk(dir, founding, 0);
 }
 
-/* ---- marks of lineages: empty files ---- */
+/* ---- what a founding goes back to ---- */
 
 static int mark_make(const char *path, const char *dir)
 {
@@ -282,37 +282,5 @@ bool spotnik_shelf_is_of(const char *dir, uint64_t founding, uint64_t root)
     char path[PATH_MAX];
 
     root_path(dir, founding, root, path);
-    return lstat(path, &facts) == 0;
-}
-
-static void yielded_path(const char *dir, uint64_t founding, char path[PATH_MAX])
-{
-    snprintf(path, PATH_MAX, "%s/yielded-%016llx", dir, (unsigned long long)founding);
-}
-
-int spotnik_shelf_yield(const char *dir, uint64_t founding)
-{
-    char path[PATH_MAX];
-
-    yielded_path(dir, founding, path);
-    return mark_make(path, dir);
-}
-
-int spotnik_shelf_choose(const char *dir, uint64_t founding)
-{
-    char path[PATH_MAX];
-
-    yielded_path(dir, founding, path);
-    if (unlink(path) == 0 || errno == ENOENT)
-        return 0;
-    return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot remove %s: %m", path);
-}
-
-bool spotnik_shelf_has_yielded(const char *dir, uint64_t founding)
-{
-    struct stat facts;
-    char path[PATH_MAX];
-
-    yielded_path(dir, founding, path);
     return lstat(path, &facts) == 0;
 }

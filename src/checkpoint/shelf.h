@@ -84,17 +84,10 @@ bool spotnik_shelf_has(const char *dir, const char *entry, const char *name);
  * not followed, and what we did not write stays, with its directory. Returns how many are gone. */
 uint32_t spotnik_shelf_prune(const char *dir, uint64_t founding, uint64_t root, uint32_t keep);
 
-/* "root-<root>-of-<founding>": to what lineage a founding goes back (docs/design/0028-lineages.md).
- * Best effort. */
+/* "root-<root>-of-<founding>": to what first founding a founding goes back. Best effort. */
 void spotnik_shelf_root_set(const char *dir, uint64_t founding, uint64_t root);
 uint64_t spotnik_shelf_root(const char *dir, uint64_t founding); /* 0: not known */
 bool spotnik_shelf_is_of(const char *dir, uint64_t founding, uint64_t root);
-
-/* "yielded-<founding>": it has yielded to another lineage, and is not resumed until it is chosen
- * again. Errors: SYSTEM. */
-int spotnik_shelf_yield(const char *dir, uint64_t founding);
-int spotnik_shelf_choose(const char *dir, uint64_t founding);
-bool spotnik_shelf_has_yielded(const char *dir, uint64_t founding);
 
 /* Out of the way, but not deleted: a checkpoint that was found damaged. */
 void spotnik_shelf_set_aside(const char *dir, const char *entry);

@@ -60,13 +60,10 @@ static void entry_remove(int shelf, const char *entry)
     unlinkat(shelf, entry, AT_REMOVEDIR); /* stays where somebody else's file does */
 }
 
-/* Of a lineage that has yielded, nothing goes before somebody has chosen. */
 static bool is_of_ours(const char *dir, const struct spotnik_shelf_entry *entry, uint64_t founding,
                        uint64_t root)
 {
-    return entry->founding == founding
-           || (spotnik_shelf_is_of(dir, entry->founding, root)
-               && !spotnik_shelf_has_yielded(dir, entry->founding));
+    return entry->founding == founding || spotnik_shelf_is_of(dir, entry->founding, root);
 }
 
 uint32_t spotnik_shelf_prune(const char *dir, uint64_t founding, uint64_t root, uint32_t keep)

@@ -62,7 +62,6 @@ struct spotnik_limits {
     uint32_t brief_members;
     /* in larger views RECONCILE and ACCEPT go up and down a tree */
     uint32_t tree_members;
-    bool minority_continues; /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
     /* buckets that do not go round the ring; the same for all members. NULL: none */
     const struct spotnik_choice *choice;
     /* children of a member in the tree of small buckets; the same for all members */
@@ -222,10 +221,6 @@ const struct spotnik_bucket *spotnik_core_bucket(struct spotnik_core *core, uint
 /* Our share of the begun step. Returns the number of samples. */
 uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges,
                             uint32_t *ret_count);
-
-/* Our place in our lineage; founding.id 0: in none. */
-void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_presence *ret);
-const struct spotnik_chains *spotnik_core_chains(const struct spotnik_core *core);
 
 /* The number of our share of the begun step (== shares: none), and the number of its shares (0:
  * replay). */

@@ -27,9 +27,9 @@ static void presence(void *context, struct spotnik_presence *ret)
     spotnik_presence_get(context, ret);
 }
 
-static bool is_foreign(void *context, const struct spotnik_shake *shake)
+static bool differs(void *context, const struct spotnik_shake *shake)
 {
-    return spotnik_meet_is_foreign(context, shake);
+    return spotnik_shake_differs(context, shake);
 }
 
 static void answer(void *context, const struct spotnik_member *asker, struct spotnik_answer *ret)
@@ -47,9 +47,10 @@ static void answer(void *context, const struct spotnik_member *asker, struct spo
     }
 }
 
-static void word(void *context, const struct spotnik_shake *shake, char *ret_line, size_t size)
+static void dump(void *context, char *ret_line, size_t size)
 {
-    spotnik_word_take(context, shake, ret_line, size);
+    spotnik_recorder_dump(((struct spotnik_engine *)context)->recorder, "spotnik dump asked", true,
+                          ret_line, size);
 }
 
 static void guest(void *context, enum spotnik_purpose purpose, int fd,
@@ -77,9 +78,9 @@ int spotnik_arrivals_new(struct spotnik_engine *engine)
                                                .failed = failed,
                                                .connect = connect_share,
                                                .presence = presence,
-                                               .is_foreign = is_foreign,
+                                               .differs = differs,
                                                .answer = answer,
-                                               .word = word,
+                                               .dump = dump,
                                                .guest = guest,
                                                .status = status };
     return spotnik_links_new(&engine->loop, &engine->config.credentials, &engine->config.limits,

@@ -61,12 +61,6 @@ static int trouble(const struct spotnik_engine *engine)
             (unsigned long long)diverged->step);
     if (engine->ended != 0)
         return spotnik_error_return(engine->ended, "%s", engine->end);
-    if (engine->failed == SPOTNIK_ERR_LINEAGE)
-        return spotnik_error_return(engine->failed,
-                                    "the next view of the job is built on another history than "
-                                    "ours: two lineages of one founding have "
-                                    "met. Run \"spotnik lineage\" to see them, then start this "
-                                    "process again to join the other");
     if (engine->failed != 0)
         return spotnik_error_return(engine->failed, "the members run different programs: %s",
                                     engine->mismatch);

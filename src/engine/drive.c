@@ -126,10 +126,6 @@ static void dial(struct spotnik_engine *engine, const struct spotnik_member *pee
 static void send(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
     const struct spotnik_message *message = action->send.message;
-    if (engine->gives_way
-        && spotnik_view_rank(spotnik_core_view(engine->core), action->send.to.id)
-               == SPOTNIK_NO_RANK)
-        return;
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_ACCEPTED)
         spotnik_death_move_on(engine->death, message->epoch + 1);
     spotnik_link_send(engine->links, &action->send.to, message);
@@ -194,8 +190,6 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         break;
     case SPOTNIK_ACTION_FAILED:
         engine->failed = action->error;
-        if (action->error == SPOTNIK_ERR_LINEAGE)
-            spotnik_death_yielded(engine->death);
         engine->diverged = *spotnik_core_divergence(engine->core);
         if (action->error == SPOTNIK_ERR_MISMATCH)
             spotnik_mismatch_text(spotnik_core_mismatch(engine->core),

@@ -99,35 +99,22 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
 int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger,
                          const struct spotnik_founding *founding);
 
-/* [any] Our place in our lineage. */
+/* [any] Our place in our founding. */
 void spotnik_engine_presence(struct spotnik_engine *engine, struct spotnik_presence *ret);
 
 /* [any] The lineage of the last view that this process was in, whatever became of it; id 0: of
  * none. */
 struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine);
 
-/* Another lineage of our job, met on a connection; or an operator's word. */
-struct spotnik_encounter {
-    enum spotnik_meeting meeting; /* NOTHING: only `forced` */
-    bool fork;                    /* it is of our founding */
-    /* learnt from `peer`, a member of ours or an operator; of `theirs` only founding.id is known */
-    bool told;
-    bool forced;       /* an operator wants us to go on alone, while we are parked */
-    uint64_t argument; /* told: of the word, to be passed on */
-    struct spotnik_presence ours, theirs;
-    struct spotnik_member peer;
-};
+/* [any] An answer that we asked for: is it of another job of our name? Then the user is told, in
+ * status and log, once. */
+bool spotnik_engine_is_foreign(struct spotnik_engine *engine, const struct spotnik_answer *answer);
 
-/* [any] An answer that we asked for: is it of another lineage? Noted as an encounter. */
-enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine,
-                                         const struct spotnik_answer *answer);
+/* A founding for people: its id, date, members and step. */
+void spotnik_presence_describe(const struct spotnik_presence *presence, char *text, size_t size);
 
-/* [any] The last encounter since the last call; one in which we yield comes first. False: there was
- * none. */
-bool spotnik_engine_encounter_take(struct spotnik_engine *engine, struct spotnik_encounter *ret);
-
-/* [any] For status and log: the outcome of an encounter. _told() returns the number of outcomes and
- * the last text. */
+/* [any] For status and log: that another founding was met, or has taken our place. _told() returns
+ * the number of such texts and the last one. */
 void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text);
 uint64_t spotnik_engine_lineage_told(struct spotnik_engine *engine, char *text, size_t size);
 
@@ -233,12 +220,6 @@ void spotnik_engine_over(struct spotnik_engine *engine);
 
 /* [any] End this member: it commits nothing more, and its caller gets `error` with `why`. */
 void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why);
-
-/* [any] The same for SPOTNIK_ERR_LINEAGE. `aside`: to a lineage of another root, or by an
- * operator's choice: no job resumes from this founding's checkpoints until it is chosen again. */
-void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside);
-/* [any] The founding that has yielded so; 0: none. */
-uint64_t spotnik_engine_yielded(struct spotnik_engine *engine);
 
 /* [any] A look into the folder that began then, by CLOCK_BOOTTIME, found no younger founding, or
  * failed. Others take us for gone after `stale_ns`. So a process that was

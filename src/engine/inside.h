@@ -8,7 +8,7 @@
  *     engine.c    life cycle              caller.c  the caller's side and its waiting
  *     progress.c  the loop                drive.c   event -> core -> actions
  *     arrivals.c  what the links ask      attend.c  which thread reads the data
- *     meet.c      other lineages          tenure.c  whether this member may go on */
+ *     foreign.c   other jobs of our name  tenure.c  whether this member may go on */
 #ifndef SPOTNIK_ENGINE_INSIDE_H
 #define SPOTNIK_ENGINE_INSIDE_H
 
@@ -91,13 +91,9 @@ struct spotnik_engine {
     } awake;
     int ended; /* for good, 0: not; and why */
     char end[400];
-    struct spotnik_founding past;       /* of the last view that we were in */
-    struct spotnik_encounter encounter; /* not taken yet */
-    /* another history of our founding stands, and ours is about to end: nobody beyond our view
-     * hears of us any more */
-    bool gives_way;
-    uint64_t encounters, lineages_told;
-    uint64_t yielded; /* the founding whose checkpoints go aside; 0: none */
+    struct spotnik_founding past; /* of the last view that we were in */
+    uint64_t foreign; /* the other founding of our name that was told of last; 0: none */
+    uint64_t lineages_told;
     char lineage_text[400];
 
     /* the caller's side */
@@ -133,13 +129,10 @@ static inline void spotnik_engine_kick(struct spotnik_engine *engine)
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
 void spotnik_awake_check(struct spotnik_engine *engine);
 
-/* meet.c */
+/* foreign.c */
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);
 void spotnik_past_note(struct spotnik_engine *engine);
-bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
-/* the answer */
-void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake,
-                       char *ret_line, size_t size);
+bool spotnik_shake_differs(struct spotnik_engine *engine, const struct spotnik_shake *shake);
 
 /* arrivals.c: the links, with what they ask of us. */
 int spotnik_arrivals_new(struct spotnik_engine *engine);

@@ -112,32 +112,12 @@ void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *wh
     if (engine->ended == 0) {
         engine->ended = error;
         if (error == SPOTNIK_ERR_LINEAGE)
-            spotnik_death_yielded(engine->death);
+            spotnik_death_refused(engine->death);
         snprintf(engine->end, sizeof engine->end, "%s", why);
         bar(engine, true);
         spotnik_engine_changed(engine);
     }
     spotnik_engine_unlock(engine);
-}
-
-void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside)
-{
-    struct spotnik_presence ours;
-    spotnik_engine_presence(engine, &ours);
-    spotnik_engine_lock(engine);
-    /* of two histories of one founding that which stands goes on from these checkpoints, too */
-    if (aside && !engine->gives_way && engine->ended == 0)
-        engine->yielded = ours.founding.id;
-    spotnik_engine_unlock(engine);
-    spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);
-}
-
-uint64_t spotnik_engine_yielded(struct spotnik_engine *engine)
-{
-    spotnik_engine_lock(engine);
-    uint64_t yielded = engine->yielded;
-    spotnik_engine_unlock(engine);
-    return yielded;
 }
 
 void spotnik_engine_over(struct spotnik_engine *engine)

@@ -13,7 +13,7 @@ struct spotnik_credentials {
     uint8_t job[16];                  /* hash of the job name */
     uint8_t key[32];                  /* the job key */
     struct spotnik_member self;       /* address and port as others reach us */
-    struct spotnik_presence presence; /* our place in a lineage; for outsiders: none */
+    struct spotnik_presence presence; /* our place in our founding; for outsiders: none */
 };
 
 enum spotnik_purpose {
@@ -28,8 +28,7 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_EXCHANGE,
     /* one more connection for the data that another began to carry with DATA */
     SPOTNIK_PURPOSE_WIDEN,
-    /* enum spotnik_word and its argument, in the nonce; one line of text, then close */
-    SPOTNIK_PURPOSE_WORD,
+    SPOTNIK_PURPOSE_DUMP, /* spotnik dump: one line of text, then close */
 };
 
 #endif

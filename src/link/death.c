@@ -427,10 +427,10 @@ void spotnik_death_left(struct spotnik_death *death)
         __atomic_store_n(&death->own->left, 1, __ATOMIC_RELEASE);
 }
 
-void spotnik_death_yielded(struct spotnik_death *death)
+void spotnik_death_refused(struct spotnik_death *death)
 {
     if (death != NULL && death->own != NULL)
-        __atomic_store_n(&death->own->yielded, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&death->own->refused, 1, __ATOMIC_RELEASE);
 }
 
 uint32_t spotnik_death_start(const struct spotnik_death *death)

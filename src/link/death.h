@@ -63,8 +63,8 @@ void spotnik_death_over(struct spotnik_death *death);
 void spotnik_death_rank(struct spotnik_death *death, uint32_t rank);
 /* For the agent: we have left. Whatever our process does from here on, nobody loses a member. */
 void spotnik_death_left(struct spotnik_death *death);
-/* For the agent: our lineage has yielded. */
-void spotnik_death_yielded(struct spotnik_death *death);
+/* For the agent: another founding has our job's name, or its place. */
+void spotnik_death_refused(struct spotnik_death *death);
 
 /* How many members the agent wants to be there before the first step; 0: none, or that many have
  * been there. */

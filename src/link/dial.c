@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
@@ -20,7 +19,6 @@
 /* What is said and heard in an introduction beside what credentials say. */
 struct manner {
     enum spotnik_purpose purpose;
-    const uint8_t *name;                   /* the first half of the nonce; NULL: random */
     struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
 };
 
@@ -93,10 +91,7 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
                      struct spotnik_member *ret_peer)
 {
     struct spotnik_shake shake;
-    if (manner->name != NULL)
-        spotnik_shake_init_word(&shake, credentials, manner->name);
-    else
-        spotnik_shake_init_client(&shake, credentials, manner->purpose);
+    spotnik_shake_init_client(&shake, credentials, manner->purpose);
     int rc = shake_wait(&shake, name, fd, patience);
     spotnik_shake_done(&shake);
     if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
@@ -215,21 +210,15 @@ static void line_read(int fd, const struct patience *patience, char *line, size_
     line[have] = '\0';
 }
 
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                    uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
-                    char *ret_line, size_t size)
+int spotnik_net_dump(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, uint64_t timeout_ns, char *ret_line, size_t size)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     char address_text[SPOTNIK_ADDRESS_TEXT];
-    struct spotnik_writer writer;
     struct spotnik_member peer;
     int fd;
-    spotnik_writer_init(&writer, name, sizeof name);
-    spotnik_writer_u64(&writer, word);
-    spotnik_writer_u64(&writer, argument);
-    int rc = dial(credentials, address, port, &(struct manner){ .name = name }, &patience, &fd,
-                  &peer, NULL);
+    int rc = dial(credentials, address, port, &(struct manner){ .purpose = SPOTNIK_PURPOSE_DUMP },
+                  &patience, &fd, &peer, NULL);
     if (rc != 0)
         return rc;
     line_read(fd, &patience, ret_line, size);

@@ -10,15 +10,6 @@
 #include "link/answer.h"
 #include "link/credentials.h"
 
-/* Words of members and operators about lineages (docs/design/0028-lineages.md). */
-enum spotnik_word {
-    SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
-    /* of two forks of your founding, that with the chain `argument` yields */
-    SPOTNIK_WORD_FORK,
-    SPOTNIK_WORD_FORCE, /* you are parked: go on alone */
-    SPOTNIK_WORD_DUMP,  /* write a dump of the flight recorder */
-};
-
 /* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up
  * after timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer is
  * the answering member. Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB,
@@ -40,10 +31,9 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
                     uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
                     bool *ret_refused);
 
-/* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as
- * spotnik_net_dial(). */
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                    uint16_t port, enum spotnik_word word, uint64_t argument, uint64_t timeout_ns,
-                    char *ret_line, size_t size);
+/* [any] Have the process that listens there write a dump of its flight recorder; its answer is one
+ * line. Blocking; errors as spotnik_net_dial(). */
+int spotnik_net_dump(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                     uint16_t port, uint64_t timeout_ns, char *ret_line, size_t size);
 
 #endif

@@ -31,13 +31,13 @@ struct spotnik_links_hooks {
                    const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
     /* Begin to connect to the memory of a member of this host: 0 or -errno. */
     int (*connect)(void *context, const struct spotnik_member *peer, int *ret_fd);
-    /* Our place in a lineage; and is the peer of another one, so that the core must hear nothing of
-     * it? */
+    /* Our place in our founding; and is the peer of another one, so that the core must hear nothing
+     * of it? */
     void (*presence)(void *context, struct spotnik_presence *ret);
-    bool (*is_foreign)(void *context, const struct spotnik_shake *shake);
-    /* What a process hears that looks for the job, and one that says a word. */
+    bool (*differs)(void *context, const struct spotnik_shake *shake);
+    /* What a process hears that looks for the job, and one that asks for a dump. */
     void (*answer)(void *context, const struct spotnik_member *asker, struct spotnik_answer *ret);
-    void (*word)(void *context, const struct spotnik_shake *shake, char *ret_line, size_t size);
+    void (*dump)(void *context, char *ret_line, size_t size);
     /* Without the lock: serve a connection of STATE or EXCHANGE, whose socket is the callee's. */
     void (*guest)(void *context, enum spotnik_purpose purpose, int fd,
                   const struct spotnik_member *peer);

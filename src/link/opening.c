@@ -313,10 +313,10 @@ static void peers_reply(struct spotnik_links *links, struct spotnik_opening *ope
     opening->reply_size = SPOTNIK_ANSWER_BYTES;
 }
 
-static void word_reply(struct spotnik_links *links, struct spotnik_opening *opening)
+static void dump_reply(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     char line[4096];
-    links->hooks.word(links->hooks.context, &opening->shake, line, sizeof line);
+    links->hooks.dump(links->hooks.context, line, sizeof line);
     opening->reply = strdup(line);
     opening->reply_size = opening->reply != NULL ? strlen(opening->reply) : 0;
     if (opening->reply == NULL)
@@ -358,8 +358,8 @@ static void guest_enter(struct spotnik_links *links, struct spotnik_opening *ope
     case SPOTNIK_PURPOSE_PEERS:
         peers_reply(links, opening);
         return;
-    case SPOTNIK_PURPOSE_WORD:
-        word_reply(links, opening);
+    case SPOTNIK_PURPOSE_DUMP:
+        dump_reply(links, opening);
         return;
     }
     spotnik_opening_close(links, opening); /* unless it has become something else */
@@ -395,13 +395,13 @@ static void host_answered(struct spotnik_links *links, struct spotnik_opening *o
 static bool is_question(uint8_t purpose)
 {
     return purpose == SPOTNIK_PURPOSE_PEERS || purpose == SPOTNIK_PURPOSE_STATUS
-           || purpose == SPOTNIK_PURPOSE_WORD;
+           || purpose == SPOTNIK_PURPOSE_DUMP;
 }
 
-/* Of another lineage: the core must not hear a word of it. */
+/* Of another founding: the core must not hear a word of it. */
 static bool is_barred(struct spotnik_links *links, const struct spotnik_opening *opening)
 {
-    return links->hooks.is_foreign(links->hooks.context, &opening->shake)
+    return links->hooks.differs(links->hooks.context, &opening->shake)
            && !is_question(opening->shake.wire.purpose);
 }
 

@@ -78,13 +78,6 @@ void spotnik_shake_init_widen(struct spotnik_shake *shake,
     init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
 }
 
-void spotnik_shake_init_word(struct spotnik_shake *shake,
-                             const struct spotnik_credentials *credentials,
-                             const uint8_t word[SPOTNIK_SHAKE_NAME_BYTES])
-{
-    init_named(shake, credentials, word, SPOTNIK_PURPOSE_WORD);
-}
-
 void spotnik_shake_name(const struct spotnik_shake *shake,
                         uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {

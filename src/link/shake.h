@@ -53,12 +53,6 @@ void spotnik_shake_init_widen(struct spotnik_shake *shake,
                               const struct spotnik_credentials *credentials,
                               const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* Client that has something to say to a process, in 16 bytes: SPOTNIK_PURPOSE_WORD. The server
- * reads it by spotnik_shake_answers(). */
-void spotnik_shake_init_word(struct spotnik_shake *shake,
-                             const struct spotnik_credentials *credentials,
-                             const uint8_t word[SPOTNIK_SHAKE_NAME_BYTES]);
-
 /* After success: the name of this connection; and, on the server of one that answers or widens
  * another, the name of that. */
 void spotnik_shake_name(const struct spotnik_shake *shake,

@@ -95,7 +95,7 @@ void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
     __atomic_store_n(&slot->committed, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->needed, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->done, 0, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&slot->yielded, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->refused, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->place, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->left, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->word, 0, __ATOMIC_SEQ_CST);

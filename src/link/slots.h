@@ -40,8 +40,8 @@ struct spotnik_slot {
     /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
     uint32_t size, needed;
     uint32_t done; /* 1: the job has told this member that it is over */
-    /* 1: its lineage has yielded to another one: start no worker in its place */
-    uint32_t yielded;
+    /* 1: another founding has its job's name, or its place: start no worker instead */
+    uint32_t refused;
     /* its rank in the step it has begun last, plus 1; 0: it has begun none */
     uint32_t place;
     uint32_t left; /* 1: the view without this member is committed, at its own wish */

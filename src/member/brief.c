@@ -39,9 +39,8 @@ void spotnik_brief_make(struct spotnik_proposal *proposal, const struct spotnik_
 
     SPOTNIK_ASSERT(!proposal->packed);
     brief->run_count = 0;
-    if (view->size <= members || view->chain == 0 || proposal->epoch != view->epoch + 1)
+    if (view->size <= members || proposal->epoch != view->epoch + 1)
         return;
-    brief->base_chain = view->chain;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t rank = spotnik_view_rank_near(view, proposal->entry[i].member.id, near);
         near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
@@ -61,8 +60,7 @@ static bool follows(const struct spotnik_proposal *proposal, const struct spotni
             && (brief->run[i].rank >= view->size
                 || brief->run[i].count > view->size - brief->run[i].rank))
             return false;
-    return view->chain != 0 && brief->base_chain == view->chain
-           && proposal->epoch == view->epoch + 1;
+    return proposal->founding.id == view->founding.id && proposal->epoch == view->epoch + 1;
 }
 
 /* From the end: new members stand packed at the beginning, and none of them is overwritten before

@@ -9,8 +9,7 @@
 #include "member/view.h"
 
 /* Fill proposal->brief: how its entries follow from `view`, which it replaces. None (run_count 0)
- * where the view is no larger than `members`, has no chain to know it by, or differs in too many
- * places. */
+ * where the view is no larger than `members`, or differs in too many places. */
 void spotnik_brief_make(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                         uint32_t members);
 

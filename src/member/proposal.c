@@ -306,5 +306,4 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     arrange(ret, view, token);
     share_out(ret, view, token);
     ret->flat = share_memory(ret, view, token);
-    ret->chain = view->chain ? spotnik_chain_link(view->chain, ret) : 0;
 }

@@ -36,9 +36,7 @@ static void head_copy(struct spotnik_proposal *to, const struct spotnik_proposal
     to->flat = from->flat;
     to->entry_count = from->entry_count;
     to->founding = from->founding;
-    to->chain = from->chain;
     to->packed = from->packed;
-    to->brief.base_chain = from->brief.base_chain;
     to->brief.run_count = from->brief.run_count;
     memcpy(to->brief.run, from->brief.run, from->brief.run_count * sizeof(*to->brief.run));
     spotnik_ledger_copy(&to->ledger, &from->ledger);
@@ -126,7 +124,6 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
     view->settled_step = proposal->settled_step;
     view->share_count = proposal->share_count;
     view->founding = proposal->founding;
-    view->chain = proposal->chain;
     view->size = 0;
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         if (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER)

@@ -73,8 +73,7 @@ struct spotnik_run {
 
 /* A proposal in terms of the view that it replaces (brief.h). */
 struct spotnik_brief {
-    uint64_t base_chain; /* of that view */
-    uint32_t run_count;  /* 0: there is none */
+    uint32_t run_count; /* 0: there is none */
     struct spotnik_run run[SPOTNIK_RUNS_MAX];
 };
 
@@ -90,7 +89,6 @@ struct spotnik_proposal {
     uint32_t entry_max;   /* capacity of entry[] */
     /* id 0: the proposer does not know */
     struct spotnik_founding founding;
-    uint64_t chain;               /* of the view it installs; 0: the same */
     struct spotnik_ledger ledger; /* after settled_step */
     /* as decoded from a brief message: entry[] has new members only, until
      * spotnik_brief_unpack() */
@@ -126,7 +124,6 @@ struct spotnik_view {
     uint32_t size;
     uint32_t share_count;
     struct spotnik_founding founding;
-    uint64_t chain;              /* 0: not known */
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */
 };
 

@@ -138,7 +138,7 @@ static void add_lineage(struct spotnik_text *out, const struct spotnik_presence 
         founding->id, founding->root, founding->generation);
     if (founding->born_ms != SPOTNIK_BORN_UNKNOWN)
         add(out, ",\"born_ms\":%" PRIu64, founding->born_ms);
-    add(out, ",\"chain\":\"%016" PRIx64 "\",\"met\":", presence->chain);
+    add(out, ",\"met\":");
     add_string(out, met);
     add(out, "}");
 }

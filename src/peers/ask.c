@@ -18,7 +18,20 @@ struct crowd {
     struct spotnik_question *question;
     uint32_t count, next; /* next: taken by __atomic builtins */
     bool enough, met;
+    const struct spotnik_founding *ours; /* NULL: any job will do */
 };
+
+/* It has nothing to do with the process that had this address before. */
+static bool is_of_another_job(const struct crowd *crowd, struct spotnik_question *question)
+{
+    const struct spotnik_presence *theirs = &question->answer.presence;
+    char job[120];
+    if (crowd->ours == NULL || !spotnik_founding_is_foreign(crowd->ours, &theirs->founding))
+        return false;
+    spotnik_presence_describe(theirs, job, sizeof job);
+    snprintf(question->text, sizeof question->text, "another job of this name, %s, answers", job);
+    return true;
+}
 
 static enum spotnik_peers_reply classify(const struct crowd *crowd,
                                          const struct spotnik_question *question)
@@ -54,7 +67,8 @@ static void ask(const struct crowd *crowd, struct spotnik_question *question)
     question->refusal = 0;
     question->text[0] = '\0';
     if (rc == 0) {
-        question->reply = classify(crowd, question);
+        question->reply = is_of_another_job(crowd, question) ? SPOTNIK_PEERS_REPLY_OTHER
+                                                             : classify(crowd, question);
         return;
     }
     snprintf(question->text, sizeof question->text, "%s", spotnik_last_error());
@@ -79,9 +93,11 @@ static void *work(void *context)
 }
 
 void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question,
-                       uint32_t count, bool enough)
+                       uint32_t count, bool enough, const struct spotnik_founding *ours)
 {
-    struct crowd crowd = { .self = self, .question = question, .count = count, .enough = enough };
+    struct crowd crowd = {
+        .self = self, .question = question, .count = count, .enough = enough, .ours = ours
+    };
     pthread_t helper[THREADS_MAX];
     uint32_t helpers = 0, asked = 0;
     for (uint32_t i = 0; i < count; i++)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a lineage was founded. The only date that anything is decided by, and only by its order:
- * which of two lineages is the older one. Both may have been founded on machines that never met, so
- * no clock but the wall's knows (docs/design/0028-lineages.md). */
+/* When a job was founded, for people: by the clock of its founder. */
 #include <time.h>
 
 #include "peers/inside.h"

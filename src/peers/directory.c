@@ -72,7 +72,8 @@ bool spotnik_directory_ask(struct spotnik_peers_search *search)
     question[watch->count].skipped = true;
     if (has_genesis(search) && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
         question_make(search, &watch->genesis, &question[watch->count]);
-    spotnik_peers_ask(&search->self, question, watch->count + 1, search->status == NULL);
+    struct spotnik_founding ours = lineage_before(search);
+    spotnik_peers_ask(&search->self, question, watch->count + 1, search->status == NULL, &ours);
     for (uint32_t i = 0; i <= watch->count; i++)
         if (is_anothers(watch, &question[i]))
             question[i].reply = SPOTNIK_PEERS_REPLY_OTHER;
@@ -108,7 +109,7 @@ static bool sponsor_find(struct spotnik_peers_search *search)
         if (question->reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
             continue;
         if (!spotnik_peers_may_follow(search->peers, &question->answer)) {
-            spotnik_peers_say(search, "%.48s is of another lineage than this process was in",
+            spotnik_peers_say(search, "%.48s is of another job than this process was in",
                               question->name);
             continue;
         }

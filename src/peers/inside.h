@@ -77,8 +77,6 @@ struct spotnik_peers {
     bool keeping;
     /* keeper, list: when to look again for listed processes outside of the view */
     uint64_t absent_ns;
-    uint64_t met;                /* keeper: the other lineage told of last, */
-    enum spotnik_meeting met_as; /* and as what */
     uint32_t look_next; /* keeper: the member to ask first when it looks for the job again */
     struct spotnik_peers_search parked; /* keeper, directory: while we are cut off */
     pthread_mutex_t writing;            /* our record, and the next two lines */
@@ -188,14 +186,9 @@ int spotnik_directory_found(struct spotnik_peers_search *search, uint64_t step);
  * Blocking. */
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status);
 void spotnik_peers_unparked(struct spotnik_peers *peers);
-/* An operator wants us to go on alone, even if others may be alive. */
-void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *status);
 
-/* meeting.c: what follows from other lineages that were met, and from operators' words.
- * Blocking. */
-void spotnik_peers_meetings(struct spotnik_peers *peers);
-/* May the searching process join by this answer? A process that was in a lineage only goes over to
- * a later generation of its root. */
+/* May the searching process join by this answer? A process that was in a founding only goes over to
+ * one that follows it. */
 bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer);
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);
@@ -228,9 +221,9 @@ struct spotnik_question {
 };
 
 /* Ask all of them, many at a time. As soon as `enough` members in a view have answered, the rest
- * may stay NONE. */
+ * may stay NONE. A member of another job than `ours` (NULL: of any) is OTHER. */
 void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question,
-                       uint32_t count, bool enough);
+                       uint32_t count, bool enough, const struct spotnik_founding *ours);
 
 /* What somebody said in this round, behind what others did. */
 void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, ...)

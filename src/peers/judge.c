@@ -63,7 +63,8 @@ static const char *silence_text(const struct spotnik_sighting *entry,
         snprintf(text, 300, "its address %s leads back to this process", address);
         break;
     case SPOTNIK_PEERS_REPLY_OTHER:
-        snprintf(text, 300, "another host answers at its address %s", address);
+        snprintf(text, 300, "%s at its address %s",
+                 question->text[0] != '\0' ? question->text : "another host answers", address);
         break;
     default:
         snprintf(text, 300, "%s%s", question->text[0] != '\0' ? question->text : "it was not asked",

@@ -84,7 +84,7 @@ static bool introduce(struct spotnik_peers *peers, const struct spotnik_credenti
     if (spotnik_net_ask(credentials, named->address, named->port, SPOTNIK_PEERS_ASK_NS, &answer,
                         NULL)
             != 0
-        || spotnik_engine_meet(peers->engine, &answer) != SPOTNIK_MEETING_NOTHING || answer.parked
+        || spotnik_engine_is_foreign(peers->engine, &answer) || answer.parked
         || answer.epoch <= epoch)
         return false;
     spotnik_engine_greet(peers->engine, &answer.self);
@@ -158,7 +158,6 @@ static void keep_directory(struct spotnik_peers *peers)
 static void keep(struct spotnik_peers *peers)
 {
     spotnik_job_status status;
-    spotnik_peers_meetings(peers);
     if (peers->spec.is_directory) {
         keep_directory(peers);
         return;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "link/address.h"
 #include "peers/inside.h"
 
@@ -76,26 +77,48 @@ static void reply_say(struct spotnik_peers_search *search, const struct spotnik_
     }
 }
 
+/* Only a person knows which of two jobs is meant. */
+static int two_jobs(const struct spotnik_answer *one, const struct spotnik_answer *other)
+{
+    char at[2][SPOTNIK_ADDRESS_TEXT], job[2][120];
+    const struct spotnik_answer *of[2] = { one, other };
+    for (int i = 0; i < 2; i++) {
+        address_text(&of[i]->self, at[i]);
+        spotnik_presence_describe(&of[i]->presence, job[i], sizeof job[i]);
+    }
+    return spotnik_error_return(
+        SPOTNIK_ERR_LINEAGE,
+        "two jobs have this name: %s at %s, and %s at %s. Name the members of one of them alone "
+        "(SPOTNIK_PEERS), or end the other, or start it again with another SPOTNIK_JOB",
+        job[0], at[0], job[1], at[1]);
+}
+
+/* The member to join by, or an error. False: there is none. */
 static bool sponsor_find(struct spotnik_peers_search *search,
                          const struct spotnik_question *question, uint32_t count)
 {
-    const struct spotnik_answer *best = NULL;
+    const struct spotnik_answer *first = NULL;
+    bool joins = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct spotnik_answer *answer = &question[i].answer;
-        if (question[i].reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
+        if (question[i].reply != SPOTNIK_PEERS_REPLY_IN_VIEW
+            && question[i].reply != SPOTNIK_PEERS_REPLY_PARKED)
             continue;
-        if (!spotnik_peers_may_follow(search->peers, answer))
-            spotnik_peers_say(
-                search, "a member was found that is of another lineage than this process was in");
-        else if (best == NULL
-                 || (spotnik_founding_differs(&answer->presence.founding, &best->presence.founding)
-                     && spotnik_founding_outranks(&answer->presence.founding,
-                                                  &best->presence.founding)))
-            best = answer;
+        if (!spotnik_peers_may_follow(search->peers, answer)) {
+            spotnik_peers_say(search,
+                              "a member was found that is of another job than this process was in");
+            continue;
+        }
+        first = first == NULL ? answer : first;
+        if (spotnik_founding_differs(&answer->presence.founding, &first->presence.founding)) {
+            search->error = two_jobs(first, answer);
+            return true;
+        }
+        if (question[i].reply == SPOTNIK_PEERS_REPLY_IN_VIEW)
+            search->sponsor = answer->self;
+        joins |= question[i].reply == SPOTNIK_PEERS_REPLY_IN_VIEW;
     }
-    if (best != NULL)
-        search->sponsor = best->self;
-    return best != NULL;
+    return joins;
 }
 
 /* Ask all the others. True: one of them is in a view. */
@@ -109,7 +132,7 @@ static bool poll_take(struct spotnik_peers_search *search, struct poll *poll)
         poll->question[i].skipped = is_at(&search->self.self, &spec->listed[i]);
         poll->own = poll->question[i].skipped ? i : poll->own;
     }
-    spotnik_peers_ask(&search->self, poll->question, spec->count, true);
+    spotnik_peers_ask(&search->self, poll->question, spec->count, false, NULL);
     if (sponsor_find(search, poll->question, spec->count))
         return true;
     poll->up = poll->own < spec->count;
@@ -136,7 +159,7 @@ static bool callers_ask(struct spotnik_peers_search *search)
     for (uint32_t i = 0; i < count; i++)
         question[i].expected = &caller[i];
     if (count > 0)
-        spotnik_peers_ask(&search->self, question, count, true);
+        spotnik_peers_ask(&search->self, question, count, false, NULL);
     return sponsor_find(search, question, count);
 }
 
@@ -219,7 +242,7 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
     struct poll poll;
     search->error = 0;
     if (poll_take(search, &poll) || callers_ask(search))
-        return SPOTNIK_PEERS_JOIN;
+        return search->error != 0 ? SPOTNIK_PEERS_ERROR : SPOTNIK_PEERS_JOIN;
     votes_say(search, &poll);
     if (!search->may_found || poll.own == peers->spec.count)
         return SPOTNIK_PEERS_AGAIN;
@@ -265,10 +288,10 @@ void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_statu
             question[i].expected = &spec->listed[i];
             question[i].skipped = is_member(&spec->listed[i], member, count);
         }
-        spotnik_peers_ask(&self, question, spec->count, false);
+        spotnik_peers_ask(&self, question, spec->count, false, NULL);
         for (uint32_t i = 0; i < spec->count; i++)
             if (question[i].reply != SPOTNIK_PEERS_REPLY_NONE && question[i].answer.epoch > 0)
-                (void)spotnik_engine_meet(peers->engine, &question[i].answer);
+                (void)spotnik_engine_is_foreign(peers->engine, &question[i].answer);
     }
     free(member);
     explicit_bzero(&self, sizeof self);

@@ -143,37 +143,3 @@ void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status 
     search->question = NULL;
     explicit_bzero(search->self.key, sizeof search->self.key);
 }
-
-/* ---- by force ---- */
-
-static int force_found(struct spotnik_peers *peers, uint64_t step)
-{
-    struct spotnik_founding before = spotnik_engine_past(peers->engine), founding;
-    uint64_t last = before.generation;
-    int rc = 0;
-    if (peers->spec.is_directory)
-        rc = spotnik_genesis_highest(peers->spec.directory, &last);
-    last = last > before.generation ? last : before.generation;
-    spotnik_peers_founding_make(&before, last + 1, &founding);
-    if (rc == 0 && peers->spec.is_directory)
-        rc = spotnik_genesis_make(peers, &founding, step);
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&peers->lock);
-    peers->ours = founding;
-    peers->refounds = true;
-    snprintf(peers->advice, sizeof peers->advice,
-             "forced by an operator to go on alone after step %llu, as generation %llu",
-             (unsigned long long)step, (unsigned long long)founding.generation);
-    pthread_mutex_unlock(&peers->lock);
-    return 0;
-}
-
-void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *status)
-{
-    struct spotnik_peers_search search = { .peers = peers, .status = status };
-    if (!status->parked || !has_memory(&search) || force_found(peers, status->step_committed) != 0)
-        return;
-    spotnik_engine_lineage_tell(peers->engine, "forced by an operator: goes on alone");
-    spotnik_engine_over(peers->engine);
-}

@@ -61,6 +61,13 @@ struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peer
     return credentials;
 }
 
+bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer)
+{
+    struct spotnik_founding past = spotnik_engine_past(peers->engine);
+    const struct spotnik_founding *theirs = &answer->presence.founding;
+    return !spotnik_founding_differs(&past, theirs) || spotnik_founding_follows(theirs, &past);
+}
+
 bool spotnik_peers_is_superseded(struct spotnik_peers *peers)
 {
     pthread_mutex_lock(&peers->lock);

@@ -350,7 +350,7 @@ static bool may_decide(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->vote->token.report_count == core->view.size);
     return spotnik_lineage_allows(&core->view, core->vote->token.report, witness_has_named_us(core))
-           || core->limits.minority_continues || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
+           || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 
 /* Members that are silent, and not asked, may be well. The ring looks for them. */

@@ -233,8 +233,6 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
         step_aside(core, proposal);
         return;
     }
-    struct spotnik_founding founding = core->view.founding;
-    uint64_t chain = core->view.chain;
     bool next = core->view.epoch == 0
                 || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
     if (core->role == SPOTNIK_ROLE_MEMBER) {
@@ -250,7 +248,6 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
         spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
     spotnik_proposal_copy(&core->chosen, proposal);
     view_settle(core);
-    ancestry_install(core, &founding, chain, next);
     core->rank = spotnik_view_rank(&core->view, core->self.id);
     forget_decision(core);
     flat_install(core);

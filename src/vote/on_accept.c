@@ -19,7 +19,8 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch
         || proposal->epoch != core->view.epoch + 1 || !proposal_unpack(core, message->proposal)
         || !proposal_sane(core, proposal) || !votes(core, proposal)
-        || ancestry_breaks(core, proposal) || peer_rank(core, from) == SPOTNIK_NO_RANK)
+        || spotnik_founding_differs(&core->view.founding, &proposal->founding)
+        || peer_rank(core, from) == SPOTNIK_NO_RANK)
         return;
     peer_activate(core, from); /* as with RECONCILE: it listens for us now */
     /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is

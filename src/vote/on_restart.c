@@ -39,11 +39,7 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
         return;
     if (spotnik_founding_differs(&core->view.founding, &proposal->founding)
         && core->role == SPOTNIK_ROLE_MEMBER)
-        return; /* the sender is of another lineage: no reason to give up ours */
-    if (ancestry_breaks(core, proposal)) {
-        fail(core, SPOTNIK_ERR_LINEAGE);
-        return;
-    }
+        return; /* the sender is of another job: no reason to give up ours */
     core->status.accepted_ns = core->now_ns;
     from->told_epoch = proposal->epoch;
     view_install(core, message->proposal);

@@ -13,7 +13,6 @@ static void install_alone(struct spotnik_core *core)
     alone->settled_step = core->step.committed;
     alone->share_count = 1;
     alone->founding = core->view.founding;
-    alone->chain = 0;
     alone->entry_count = 1;
     alone->entry[0] =
         (struct spotnik_entry){ .member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0 };
@@ -28,10 +27,8 @@ void on_found(struct spotnik_core *core, const struct spotnik_event_found *found
     if (found->ledger)
         spotnik_ledger_copy(&core->ledger, found->ledger);
     spotnik_ledger_deal_set(&core->ledger, 0, NULL); /* for members that are gone */
-    if (found->founding) {
+    if (found->founding)
         core->view.founding = *found->founding;
-        core->view.chain = found->founding->id; /* of the view before the first */
-    }
     install_alone(core);
 }
 

@@ -122,8 +122,7 @@ struct spotnik_gather {
 };
 
 struct vote {
-    struct spotnik_chains chains; /* of our views */
-    struct known *book;           /* per rank */
+    struct known *book; /* per rank */
     /* per rank: its evidence was in the last token we passed on */
     bool *covered;
     bool *rumoured; /* per rank: others told us it is dead; passes go round it */
@@ -198,11 +197,6 @@ struct vote {
 /* accept.c */
 void proposal_accept(struct spotnik_core *core);
 uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near);
-
-/* ancestry.c */
-bool ancestry_breaks(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *founding,
-                      uint64_t chain, bool next);
 
 /* ballot.c */
 void freeze(struct spotnik_core *core);

@@ -77,7 +77,7 @@ static size_t proposal_size(const struct spotnik_message *message,
                             const struct spotnik_proposal *proposal)
 {
     return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger)
-           + entries_size(message, proposal) + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
+           + entries_size(message, proposal) + SPOTNIK_WIRE_FOUNDING_BYTES;
 }
 
 static size_t reports_size(const struct spotnik_message *message)
@@ -115,7 +115,7 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
                       + (uint64_t)SPOTNIK_LEDGER_DEAL_MAX * SPOTNIK_WIRE_DEAL_BYTES
                       + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
     uint64_t proposal = SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + (whole > brief ? whole : brief)
-                        + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
+                        + SPOTNIK_WIRE_FOUNDING_BYTES;
     uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + 4 + members * SPOTNIK_WIRE_REPORTS_BYTES
                      + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
     uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
@@ -244,7 +244,6 @@ static void brief_write(struct spotnik_writer *writer, const struct spotnik_prop
     const struct spotnik_brief *brief = &proposal->brief;
     uint32_t at = 0;
 
-    spotnik_writer_u64(writer, brief->base_chain);
     spotnik_writer_u32(writer, brief->run_count);
     spotnik_writer_skip(writer, 4);
     for (uint32_t i = 0; i < brief->run_count; i++) {
@@ -278,7 +277,6 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_m
     for (uint32_t i = 0; i < proposal->entry_count && !is_brief(message, proposal); i++)
         entry_write(writer, &proposal->entry[i]);
     spotnik_wire_founding_write(writer, &proposal->founding);
-    spotnik_writer_u64(writer, proposal->chain);
 }
 
 static void reports_write(struct spotnik_writer *writer, const struct spotnik_report *report,

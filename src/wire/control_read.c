@@ -156,7 +156,6 @@ static int brief_read(struct spotnik_reader *reader, uint32_t total, struct spot
     struct spotnik_brief *brief = &ret->brief;
     uint64_t sum = 0, strangers = 0;
 
-    brief->base_chain = spotnik_reader_u64(reader);
     uint32_t runs = spotnik_reader_u32(reader);
     bool good = spotnik_wire_zeros_read(reader, 4) && runs > 0;
     int rc = count_check(reader, runs, SPOTNIK_RUNS_MAX, SPOTNIK_WIRE_RUN_BYTES);
@@ -210,7 +209,6 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
     if (rc != SPOTNIK_OK)
         return rc;
     spotnik_wire_founding_read(reader, &ret->founding);
-    ret->chain = spotnik_reader_u64(reader);
     if (reader->failed)
         return SPOTNIK_ERR_ARGUMENT;
     return size_of(ret) > members_max ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;

@@ -92,22 +92,17 @@ int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
 static void presence_write(struct spotnik_writer *writer, const struct spotnik_presence *presence)
 {
     spotnik_wire_founding_write(writer, &presence->founding);
-    spotnik_writer_u64(writer, presence->epoch);
-    spotnik_writer_u64(writer, presence->chain);
     spotnik_writer_u64(writer, presence->step);
-    spotnik_writer_u8(writer, presence->parked);
-    spotnik_writer_skip(writer, 7);
+    spotnik_writer_u32(writer, presence->size);
+    spotnik_writer_skip(writer, 4);
 }
 
 static bool presence_read(struct spotnik_reader *reader, struct spotnik_presence *ret)
 {
     spotnik_wire_founding_read(reader, &ret->founding);
-    ret->epoch = spotnik_reader_u64(reader);
-    ret->chain = spotnik_reader_u64(reader);
     ret->step = spotnik_reader_u64(reader);
-    uint8_t parked = spotnik_reader_u8(reader);
-    ret->parked = parked == 1;
-    return spotnik_wire_zeros_read(reader, 7) && parked <= 1;
+    ret->size = spotnik_reader_u32(reader);
+    return spotnik_wire_zeros_read(reader, 4);
 }
 
 /* HELLO, and ANSWER up to its MAC. */

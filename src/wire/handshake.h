@@ -4,9 +4,8 @@
  * sockets, random nonces and HMAC-SHA-256, so that this part is pure and can be fuzzed.
  *
  *     client                                              server
- *       | HELLO   (176)  purpose, job, nonce, our identity and lineage      ->  checks version and
- *       job
- *       |    <- ANSWER (208)  the same, and MAC(hello, answer)
+ *       | HELLO   (160)  purpose, job, nonce, our identity and founding  ->  checks version, job
+ *       |    <- ANSWER (192)  the same, and MAC(hello, answer)
  *       | PROOF    (48)  MAC(hello, answer with its MAC)     ->  admitted
  *
  * or, instead of the awaited message, REFUSAL (24) and the end. All messages begin with the same 16
@@ -24,8 +23,8 @@
 #include "member/view.h"
 
 #define SPOTNIK_HANDSHAKE_PREAMBLE_BYTES 16
-#define SPOTNIK_HANDSHAKE_HELLO_BYTES 176
-#define SPOTNIK_HANDSHAKE_ANSWER_BYTES 208
+#define SPOTNIK_HANDSHAKE_HELLO_BYTES 160
+#define SPOTNIK_HANDSHAKE_ANSWER_BYTES 192
 #define SPOTNIK_HANDSHAKE_PROOF_BYTES 48
 #define SPOTNIK_HANDSHAKE_REFUSAL_BYTES 24
 #define SPOTNIK_HANDSHAKE_BYTES_MAX SPOTNIK_HANDSHAKE_ANSWER_BYTES

@@ -133,6 +133,7 @@ class Worker:
         for line in self.process.stdout:
             self.last = line.strip()
             words = line.split()
+            words = words[1:] if words and words[0].startswith("[w") else words  # `spotnik run` names its workers
             if not words:
                 continue
             if words[0] == "commit":

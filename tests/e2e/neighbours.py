@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jobs_on_hosts import CannotRunError, Hosts, World, ip
 from neighbours_common import COMMON
+from neighbours_cut_off import CUT_OFF
 from neighbours_founding import FOUNDING
 from neighbours_hostile import HOSTILE
 from neighbours_losses import LOSSES
@@ -26,7 +27,7 @@ from neighbours_proxies import PROXIED
 from neighbours_short import SHORT
 
 HOSTS = 5
-SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT, *COMMON)
+SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT, *COMMON, *CUT_OFF)
 
 
 def main() -> None:

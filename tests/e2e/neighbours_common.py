@@ -3,7 +3,6 @@
 
   names       a list of names, where each host calls itself 127.0.1.1, and all have an IPv6 address, too, where
               nobody listens: they found one job
-  forced      an operator forces both halves of a pair to go on: one does, the other ends with SPOTNIK_ERR_LINEAGE
   signals     programs block a signal once they have joined, and get it: none ends, and the others' losses are noticed
   wandering   programs name their folders by relative paths and change their directory: a newcomer that does not
               reach them founds nothing, and comes in when it does; when all are lost new ones go on from the
@@ -11,16 +10,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-from jobs_on_hosts import PORT, SPOTNIK, STALE_MS, Worker, World, ip
+from jobs_on_hosts import PORT, STALE_MS, Worker, World, ip
 from neighbours_hostile import one_job
 from neighbours_losses import complete
-from neighbours_paths import status
 
 STALE_S = STALE_MS / 1000
 
@@ -45,35 +42,6 @@ def names(world: World) -> None:
         for space in spaces:
             shutil.rmtree(Path("/etc/netns") / space, ignore_errors=True)
             ip("-n", space, "-6", "addr", "flush", "dev", "eth0", "scope", "global", check=False)
-
-
-def force(world: World, host: int) -> None:
-    more = {"SPOTNIK_JOB": "neighbours", "SPOTNIK_KEY_FILE": str(world.root / "key"), "SPOTNIK_PEERS": world.spec}
-    words = [SPOTNIK, "lineage", "force", f"{world.hosts.address(host)}:{PORT}", "--yes"]
-    subprocess.run(world.hosts.on(host, *words), env={**os.environ, **more}, check=True, capture_output=True)
-
-
-def forced(world: World) -> None:
-    """The witness is gone, so both park; T is far away."""
-    world.more = {"SPOTNIK_STALE_MS": "60000"}
-    members = [world.start(0), world.start(1)]
-    world.go_on(members)
-    for witness in world.peers.glob("witness-*"):
-        witness.unlink()
-    rules = [world.hosts.drop(0, 1), world.hosts.drop(1, 0)]
-    for host in (0, 1):
-        world.until("it to park", lambda host=host: "PARKED" in status(world, host))  # type: ignore[misc]
-    judge, world.settle = world.settle, lambda *_: None  # type: ignore[method-assign]
-    for host in (0, 1):  # each makes steps of its own until the first finds the other's founding
-        force(world, host)
-    world.until("one of them to end", lambda: any(w.process.poll() is not None for w in members))
-    world.settle = judge  # type: ignore[method-assign]
-    ended, staying = sorted(members, key=lambda w: w.process.poll() is None)
-    ended.rest()
-    if not any(error.startswith("-303 ") for error in ended.errors):
-        world.fail(f"it ended with {ended.errors}")
-    world.hosts.undo(rules)
-    world.go_on([staying, world.start(2)])
 
 
 def wandering(world: World) -> None:
@@ -119,4 +87,4 @@ def signals(world: World) -> None:
     world.go_on([members[0], members[2]])
 
 
-COMMON = (names, forced, signals, wandering)
+COMMON = (names, signals, wandering)

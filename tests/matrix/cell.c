@@ -386,8 +386,9 @@ static void churn_make(const struct cell_world *world, struct cell_step *step, u
         return;
     uint64_t turn = (step->number - 4) / every;
     step->join = turn % 2 == 1 ? turn / 2 < world->joins : turn / 2 >= world->losses;
-    step->losses = step->join || live < 2 ? 0 : 1 + below(state, 3) / 2;
-    step->losses = step->losses < live ? step->losses : live - 1;
+    step->losses = step->join ? 0 : 1 + below(state, 3) / 2;
+    /* who dies with input unread resets its links, which proves nothing: most must live on */
+    step->losses = step->losses < (live + 1) / 2 ? step->losses : (live - 1) / 2;
     step->patience_ns = UINT64_C(100000) << below(state, 7);
     for (uint32_t i = 0; i < step->losses; i++) {
         step->loss[i].of = (below(state, live) + i) % live;

@@ -52,9 +52,6 @@ static void limits_set(const struct cell_world *cell, struct spotnik_limits *lim
     limits->fan = cell->fan;
     limits->hierarchy = cell->way != WAY_RING;
     limits->silence_floor_ns = limits->silence_ceiling_ns = SILENCE_NS;
-    /* who dies with input unread resets its links, which proves nothing: of two the other might
-     * park for good */
-    limits->minority_continues = true;
     if (cell->way == WAY_RING)
         limits->choice = NULL;
     if (cell->way == WAY_TREE || cell->way == WAY_HOSTS_TREE)

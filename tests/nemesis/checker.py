@@ -36,7 +36,7 @@ DOCUMENTED = {
     -100: ("found nobody", DEATHS | NETWORK | FOLDER),
     -104: ("no folder", {"away"}),
     -301: ("left without agreement", {"leave", "end"}),
-    -303: ("yielded to another lineage", NETWORK | FOLDER),
+    -303: ("founded again without it", NETWORK | FOLDER),
 }
 
 

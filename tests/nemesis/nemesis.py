@@ -33,7 +33,7 @@ SAMPLES, BATCH, STEPS_TOGETHER = 1000, 64, 10
 
 
 def calm_limit_s(world: World, factor: float) -> float:
-    """docs/design/0002: all processes are one view 3 T + 40 s after everything has healed; 0028: whoever was excluded
+    """docs/design/0002: all processes are one view 3 T + 40 s after everything has healed; whoever was excluded
     again and again waits up to 32 s before it joins again. `factor` is for machines that are busy with other things."""
     return (3 * world.stale_ms / 1000 + 40 + 32) * factor
 

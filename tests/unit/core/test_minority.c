@@ -341,22 +341,6 @@ static void test_short_pause(void **state)
         assert_member(i, 3, 3);
 }
 
-/* Claim: minority_continues waives the rule: the larger of two goes on too. */
-static void test_minority_continues(void **state)
-{
-    (void)state;
-    pair_open(&pair, 2, 1, 0, 0);
-    pair.limits.minority_continues = true;
-    for (uint32_t i = 0; i < 2; i++)
-        pair_renew(&pair, i, i + 1, 1, 0, 0);
-    pair_assemble(&pair);
-    pair_goal(&pair, 2);
-    pair_cut(&pair, 0, 1, true);
-    pair_run(&pair, 5 * SPOTNIK_S);
-    assert_member(0, 1, 2);
-    assert_member(1, 1, 2);
-}
-
 static bool entered_alone; /* node 2 has asked to be let in before it was linked to node 1 */
 
 static bool looks_at_enter(struct pair *of, uint32_t node, const struct spotnik_action *action)
@@ -414,7 +398,7 @@ static void test_certificate_of_a_later_view(void **state)
 }
 
 /* The view after the present one of nodes 0 and 1: both of them, and node 1 votes for it. */
-static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding, uint64_t chain)
+static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding)
 {
     const struct spotnik_view *view = spotnik_core_view(pair.node[node].core);
     struct spotnik_entry entry[2] = { { .member = pair.node[0].member,
@@ -431,8 +415,7 @@ static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding,
                                      .entry_max = 2,
                                      .ledger = *spotnik_core_ledger(pair.node[node].core),
                                      .entry = entry,
-                                     .founding = founding,
-                                     .chain = chain };
+                                     .founding = founding };
     struct spotnik_message restart = { .kind = SPOTNIK_MESSAGE_RESTART,
                                        .epoch = next.epoch,
                                        .committed = next.settled_step,
@@ -445,7 +428,7 @@ static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding,
 static void told_of_the_next_view(uint32_t node)
 {
     const struct spotnik_view *view = spotnik_core_view(pair.node[node].core);
-    told_of_a_next_view(node, view->founding, 0);
+    told_of_a_next_view(node, view->founding);
 }
 
 static const struct spotnik_founding another = { .id = 77, .root = 77, .born_ms = 1 };
@@ -457,38 +440,12 @@ static void test_another_founding_is_not_followed(void **state)
     (void)state;
     assemble(2);
     uint64_t epoch = pair_status(&pair, 1).epoch;
-    told_of_a_next_view(1, another, 5);
+    told_of_a_next_view(1, another);
     assert_int_equal(pair_status(&pair, 1).epoch, epoch);
     assert_int_equal(pair.node[1].failed + pair.node[1].excluded, 0);
     pair_goal(&pair, 5);
     pair_run(&pair, SPOTNIK_S);
     assert_member(1, 2, 5);
-}
-
-/* Claim: a view of our founding that is not built on our views ends us with an error of its own,
- * and no exclusion. Where the user waived P1 it is followed. */
-static void test_another_history_is_told(void **state)
-{
-    for (int waived = 0; waived < 2; waived++) {
-        (void)state;
-        pair_open(&pair, 2, 1, 0, 0);
-        pair.limits.minority_continues = waived != 0;
-        for (uint32_t i = 0; i < 2; i++)
-            pair_renew(&pair, i, i + 1, 1, 0, 0);
-        pair_assemble(&pair);
-        const struct spotnik_view *view = spotnik_core_view(pair.node[1].core);
-        uint64_t epoch = view->epoch;
-        assert_true(view->founding.id == PAIR_FOUNDING && view->chain != 0);
-        assert_true(spotnik_core_view(pair.node[0].core)->chain == view->chain);
-        told_of_a_next_view(1, view->founding, view->chain + 1);
-        assert_int_equal(pair.node[1].failed, !waived);
-        if (waived)
-            assert_true(pair_status(&pair, 1).epoch == epoch + 1);
-        else
-            assert_int_equal(pair.node[1].error, SPOTNIK_ERR_LINEAGE);
-        if (!waived)
-            pair_close(&pair);
-    }
 }
 
 /* Claim: it is kept until then. */
@@ -590,9 +547,7 @@ int main(void)
         cmocka_unit_test_teardown(test_all_park, close_pair),
         cmocka_unit_test_teardown(test_stopped, close_pair),
         cmocka_unit_test_teardown(test_short_pause, close_pair),
-        cmocka_unit_test_teardown(test_minority_continues, close_pair),
         cmocka_unit_test_teardown(test_another_founding_is_not_followed, close_pair),
-        cmocka_unit_test_teardown(test_another_history_is_told, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static struct spotnik_view view_of(struct spotnik_entry *entry, uint32_t size)
         entry[i] = (struct spotnik_entry){
             .member.id = { 1, i + 1 }, .member.host = i, .flags = SPOTNIK_ENTRY_MEMBER, .share = i
         };
-    return (struct spotnik_view){ .epoch = 7, .size = size, .chain = 99, .entry = entry };
+    return (struct spotnik_view){ .epoch = 7, .size = size, .entry = entry };
 }
 
 static void append(struct spotnik_proposal *proposal, const struct spotnik_member *member,
@@ -123,15 +123,12 @@ static void only_what_follows_is_unpacked(void **state)
     spotnik_brief_make(&proposal, &view, N_MAX - 1);
     assert_int_equal(proposal.brief.run_count, 1);
     pack(&proposal);
-    struct spotnik_view shorter = view, forked = view, later = view, nameless = view;
+    struct spotnik_view shorter = view, foreign = view, later = view;
     shorter.size--;
-    forked.chain++;
+    foreign.founding.id++;
     later.epoch++;
-    nameless.chain = proposal.brief.base_chain = 0;
-    assert_false(spotnik_brief_unpack(&proposal, &nameless));
-    proposal.brief.base_chain = view.chain;
     assert_false(spotnik_brief_unpack(&proposal, &shorter));
-    assert_false(spotnik_brief_unpack(&proposal, &forked));
+    assert_false(spotnik_brief_unpack(&proposal, &foreign));
     assert_false(spotnik_brief_unpack(&proposal, &later));
     assert_true(proposal.packed);
     assert_true(spotnik_brief_unpack(&proposal, &view));

@@ -224,13 +224,35 @@ static void an_echo_of_a_member_is_nobody(void **state)
     before.id = cluster_id(50);
     before.host = 77;
     struct spotnik_question question = { .expected = &before, .name = "member-50" };
-    spotnik_peers_ask(self, &question, 1, false);
+    spotnik_peers_ask(self, &question, 1, false, NULL);
     assert_true(question.answer.epoch > 0);
     assert_int_equal(question.reply, SPOTNIK_PEERS_REPLY_ECHO);
     before.host = self->self.host; /* of our own machine: two do not listen on one port */
-    spotnik_peers_ask(self, &question, 1, false);
+    spotnik_peers_ask(self, &question, 1, false, NULL);
     assert_int_equal(question.reply, SPOTNIK_PEERS_REPLY_GONE);
     seeker_close(&member);
+}
+
+/* Where a member of ours listened, a member of another job of our name does by now. */
+static void another_job_at_an_address_is_not_joined(void **state)
+{
+    (void)state;
+    struct seeker other, newcomer;
+    struct spotnik_founding of = { .id = 0xb0, .root = 0xb0, .born_ms = 1 };
+    struct spotnik_record record = stranger_make(50);
+    seeker_open(&other, 60, 0);
+    spotnik_engine_found(other.engine, NULL, &of);
+    record.member.port = spotnik_engine_credentials(other.engine)->self.port;
+    record.founding = record.root = 0xa0;
+    record.generation = 1;
+    genesis_put(&record);
+    record_put(&record);
+    seek(&newcomer, 1, STALE_NS + MARGIN_NS);
+    assert_int_equal(newcomer.rc, 0);
+    assert_true(newcomer.found);
+    assert_true(newcomer.took_ns >= STALE_NS);
+    seeker_close(&newcomer);
+    seeker_close(&other);
 }
 
 /* A process that hangs before it ever asked to be let in holds up nobody. */
@@ -478,6 +500,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(another_job_at_an_address_is_not_joined, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(an_echo_of_a_member_is_nobody, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make,

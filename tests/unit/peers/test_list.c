@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: in a list of addresses an answer counts where it was asked, and a process once; a part of
- * the list founds nothing unless the user has said so. */
+ * the list founds nothing unless the user has said so; and two jobs of one name are told apart. */
 #include "meeting.h"
 
 #include <arpa/inet.h>
@@ -177,6 +177,71 @@ static void a_member_that_is_not_listed_is_found(void **state)
     seeker_close(&member);
 }
 
+/* The only member of a job of this name. */
+static void job_start(struct seeker *member, uint64_t number, uint64_t founding)
+{
+    struct spotnik_founding of = { .id = founding, .root = founding, .born_ms = 1 };
+    seeker_open(member, number, 0);
+    spotnik_engine_found(member->engine, NULL, &of);
+}
+
+/* Which of the two is meant nobody can know. */
+static void a_newcomer_between_two_jobs_is_refused(void **state)
+{
+    (void)state;
+    struct seeker one, other, newcomer;
+    char list[128];
+    job_start(&one, 1, 0xa0);
+    job_start(&other, 2, 0xb0);
+    seeker_open(&newcomer, 3, 0);
+    snprintf(list, sizeof list, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&newcomer),
+             port_of(&one), port_of(&other));
+    assert_int_equal(spotnik_peers_new(list, newcomer.engine, &newcomer.peers), 0);
+    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 10 * SECOND, NULL, NULL,
+                                        &newcomer.found, &newcomer.sponsor),
+                     SPOTNIK_ERR_LINEAGE);
+    assert_non_null(strstr(spotnik_last_error(), "00000000000000a0 (founded "));
+    assert_non_null(strstr(spotnik_last_error(), "00000000000000b0 (founded "));
+    assert_non_null(strstr(spotnik_last_error(), "1 member, step 0"));
+    seeker_close(&newcomer);
+    seeker_close(&one);
+    seeker_close(&other);
+}
+
+/* Members of two jobs that meet make no link, both go on, and each tells of it once. */
+static void two_jobs_that_meet_go_on(void **state)
+{
+    (void)state;
+    struct seeker one, other;
+    char text[400] = "";
+    job_start(&one, 1, 0xa0);
+    job_start(&other, 2, 0xb0);
+    const struct spotnik_member *there = &spotnik_engine_credentials(other.engine)->self;
+    for (int i = 0; i < 3; i++) {
+        struct spotnik_credentials self = *spotnik_engine_credentials(one.engine);
+        struct spotnik_answer answer;
+        spotnik_engine_presence(one.engine, &self.presence);
+        assert_int_equal(spotnik_net_ask(&self, there->address, there->port, 10 * SECOND, &answer,
+                                         NULL),
+                         0);
+        assert_true(spotnik_engine_is_foreign(one.engine, &answer));
+        spotnik_engine_greet(one.engine, there);
+    }
+    assert_int_equal(spotnik_engine_lineage_told(one.engine, text, sizeof text), 1);
+    assert_non_null(strstr(text, "00000000000000b0 (founded "));
+    assert_non_null(strstr(text, "Both go on"));
+    assert_int_equal(spotnik_engine_lineage_told(other.engine, text, sizeof text), 1);
+    assert_non_null(strstr(text, "00000000000000a0 (founded "));
+    struct seeker *of[] = { &one, &other };
+    for (int i = 0; i < 2; i++) {
+        spotnik_step step;
+        assert_int_equal(spotnik_engine_step_begin(of[i]->engine, &step), 0);
+        assert_int_equal(spotnik_engine_step_commit(of[i]->engine), 0);
+        assert_int_equal(step.size, 1);
+        seeker_close(of[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +249,8 @@ int main(void)
         cmocka_unit_test(an_answer_counts_where_it_was_asked),
         cmocka_unit_test(a_part_of_the_list_founds_nothing),
         cmocka_unit_test(a_member_that_is_not_listed_is_found),
+        cmocka_unit_test(a_newcomer_between_two_jobs_is_refused),
+        cmocka_unit_test(two_jobs_that_meet_go_on),
     };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);

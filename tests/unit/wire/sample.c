@@ -73,12 +73,9 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->share_count = below(prng, MEMBERS_MAX + 1);
     proposal->flat = proposal->share_count % 2;
     proposal->founding = (struct spotnik_founding){ .id = 0 };
-    proposal->chain = 0;
-    if (spotnik_prng_chance(prng, 2, 3)) {
+    if (spotnik_prng_chance(prng, 2, 3))
         proposal->founding = (struct spotnik_founding){ 1 + below(prng, 9), spotnik_prng_next(prng),
                                                         spotnik_prng_next(prng), below(prng, 9) };
-        proposal->chain = spotnik_prng_next(prng);
-    }
     proposal->entry_count =
         spotnik_prng_chance(prng, 1, 10) ? proposal->entry_max : below(prng, MEMBERS_MAX + 1);
     sample_ledger(prng, &proposal->ledger);
@@ -100,8 +97,7 @@ static void sample_brief(struct spotnik_prng *prng, struct spotnik_proposal *pro
     struct spotnik_brief *brief = &proposal->brief;
     uint32_t strangers = 0;
 
-    *brief = (struct spotnik_brief){ .base_chain = spotnik_prng_next(prng),
-                                     .run_count = 1 + below(prng, 6) };
+    *brief = (struct spotnik_brief){ .run_count = 1 + below(prng, 6) };
     proposal->packed = true;
     proposal->entry_count = 0;
     for (uint32_t i = 0; i < brief->run_count; i++) {
@@ -293,8 +289,7 @@ static uint32_t brief_entries(const struct spotnik_proposal *proposal)
 
 static bool brief_equal(const struct spotnik_proposal *a, const struct spotnik_proposal *b)
 {
-    if (a->packed != b->packed || a->brief.run_count != b->brief.run_count
-        || (a->packed && a->brief.base_chain != b->brief.base_chain))
+    if (a->packed != b->packed || a->brief.run_count != b->brief.run_count)
         return false;
     for (uint32_t i = 0; i < a->brief.run_count; i++)
         if (!run_equal(&a->brief.run[i], &b->brief.run[i]))
@@ -317,7 +312,7 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
             || !spotnik_sample_member_equal(&x->member, &y->member))
             return false;
     }
-    return spotnik_ledger_equal(&a->ledger, &b->ledger) && a->chain == b->chain
+    return spotnik_ledger_equal(&a->ledger, &b->ledger)
            && memcmp(&a->founding, &b->founding, sizeof a->founding) == 0;
 }
 

@@ -34,10 +34,8 @@ static struct spotnik_handshake side(struct spotnik_prng *prng)
                                                  .root = spotnik_prng_next(prng),
                                                  .born_ms = spotnik_prng_next(prng),
                                                  .generation = 2 },
-                                   .epoch = spotnik_prng_next(prng),
-                                   .chain = spotnik_prng_next(prng),
                                    .step = spotnik_prng_next(prng),
-                                   .parked = true };
+                                   .size = 3 };
 
     memset(handshake.key, 0x11, sizeof handshake.key);
     memset(handshake.job, 0x22, sizeof handshake.job);
@@ -87,7 +85,7 @@ static void holders_of_one_key_admit_each_other(void **state)
     assert_true(spotnik_sample_member_equal(&pair.client.peer, &pair.server.self));
     assert_int_equal(pair.client.peer_presence.founding.id, pair.server.presence.founding.id);
     assert_int_equal(pair.server.peer_presence.step, pair.client.presence.step);
-    assert_true(pair.server.peer_presence.parked);
+    assert_int_equal(pair.server.peer_presence.size, 3);
     spotnik_handshake_keys(&pair.client, send[0], receive[0]);
     spotnik_handshake_keys(&pair.server, send[1], receive[1]);
     assert_memory_equal(send[0], receive[1], SPOTNIK_KEY_BYTES);
@@ -102,7 +100,7 @@ static void lies_as_documented(void **state)
     (void)state;
     struct pair pair = pair_new(1);
     static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1',
-                                          1,   0,   1,   3,   176, 0,   0,   0 };
+                                          1,   0,   1,   3,   160, 0,   0,   0 };
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
@@ -113,11 +111,11 @@ static void lies_as_documented(void **state)
     assert_memory_equal(pair.hello + 88, pair.client.self.address, 16);
     assert_int_equal(pair.hello[104] | pair.hello[105] << 8, pair.client.self.port);
     assert_memory_equal(pair.hello + 112, &pair.client.presence.founding, 32);
-    assert_memory_equal(pair.hello + 144, &pair.client.presence.epoch, 24);
-    assert_int_equal(pair.hello[168], 1);
+    assert_memory_equal(pair.hello + 144, &pair.client.presence.step, 8);
+    assert_int_equal(pair.hello[152], 3);
     assert_memory_equal(pair.answer + 32, pair.server.nonce, 32);
     assert_int_equal(pair.answer[10], 2);
-    assert_int_equal(pair.answer[12], 208);
+    assert_int_equal(pair.answer[12], 192);
     assert_int_equal(pair.proof[10], 3);
     assert_int_equal(pair.proof[12], 48);
 }
@@ -127,16 +125,16 @@ static void macs_cover_what_is_documented(void **state)
 {
     (void)state;
     struct pair pair = pair_new(1);
-    uint8_t text[16 + 176 + 208], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES],
+    uint8_t text[16 + 160 + 192], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES],
         receive[SPOTNIK_KEY_BYTES];
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
-    memcpy(text + 16, pair.hello, 176);
-    memcpy(text + 192, pair.answer, 208);
+    memcpy(text + 16, pair.hello, 160);
+    memcpy(text + 176, pair.answer, 192);
     memcpy(text, "spotnik answer 1", 16);
-    spotnik_toy_mac(NULL, pair.client.key, text, 16 + 176 + 176, mac);
-    assert_memory_equal(mac, pair.answer + 176, sizeof mac);
+    spotnik_toy_mac(NULL, pair.client.key, text, 16 + 160 + 160, mac);
+    assert_memory_equal(mac, pair.answer + 160, sizeof mac);
     memcpy(text, "spotnik proof  1", 16);
     spotnik_toy_mac(NULL, pair.client.key, text, sizeof text, mac);
     assert_memory_equal(mac, pair.proof + 16, sizeof mac);
@@ -340,7 +338,7 @@ static void messages_out_of_order_are_refused(void **state)
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
     const uint8_t *messages[] = { pair.hello, pair.answer, pair.proof };
-    static const size_t sizes[] = { 176, 208, 48 };
+    static const size_t sizes[] = { 160, 192, 48 };
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t awaited = 0; awaited < 3; awaited++) {
             int rc = spotnik_handshake_preamble(&pair.server, messages[i],

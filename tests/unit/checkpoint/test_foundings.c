@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: of two lineages that write into one directory neither prunes what the other wrote; a job
- * of one that is begun again prunes what its earlier lives wrote; what yielded is kept, and not
- * resumed before it is chosen; and a directory that everybody may write to is warned of. */
+/* Claim: of two jobs that write into one directory neither prunes what the other wrote; a job of
+ * one that is begun again prunes what its earlier lives wrote; and a directory that everybody may
+ * write to is warned of. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +96,7 @@ static uint32_t entries(void)
     return count;
 }
 
-static void another_lineage_is_left_alone(void **state)
+static void another_job_is_left_alone(void **state)
 {
     char manifest[600];
 
@@ -107,25 +107,6 @@ static void another_lineage_is_left_alone(void **state)
     assert_true(first != second);
     assert_int_equal(access(manifest, F_OK), 0);
     assert_int_equal(entries(), 2);
-}
-
-static void what_yielded_is_kept_and_not_resumed(void **state)
-{
-    spotnik_step step;
-
-    (void)state;
-    uint64_t founding = train(4);
-    assert_int_equal(spotnik_shelf_yield(dir, founding), 0);
-    assert_int_equal(spotnik_shelf_prune(dir, 0xcc, spotnik_shelf_root(dir, founding), 0), 0);
-    spotnik_job *job = join(6);
-    assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_CHECKPOINT);
-    assert_non_null(strstr(spotnik_last_error(), "choose"));
-    spotnik_abandon(job);
-    assert_int_equal(spotnik_shelf_choose(dir, founding), 0);
-    job = join(6);
-    assert_int_equal(spotnik_step_begin(job, &step), 0);
-    assert_int_equal(step.number, 5);
-    spotnik_abandon(job);
 }
 
 static void a_directory_of_all_is_warned_of(void **state)
@@ -143,8 +124,7 @@ static void a_directory_of_all_is_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(another_lineage_is_left_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_yielded_is_kept_and_not_resumed, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_job_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, setup, teardown),
     };
 
