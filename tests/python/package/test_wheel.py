@@ -62,6 +62,7 @@ def test_one_wheel_for_every_python(wheel: Path) -> None:
         metadata = next(archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     assert any(name.endswith(".libs/libspotnik.so.0.1.0") for name in names)
     assert any(name.endswith(".data/scripts/spotnik") for name in names)
+    assert not any(name.endswith((".data/scripts/spotnik-sim", ".data/scripts/spotnik-replay")) for name in names)
     assert any(name.endswith("spotnik/py.typed") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.endswith((".h", ".a", ".1"))]
     assert not [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
@@ -88,6 +89,22 @@ def test_under_spotnik_run(fresh: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("] 3 steps of ") == 3, done.stdout
+
+
+COMMANDS = "run status top report trace checkpoint key doctor bench plan prices profile fleet bag notice slurm"
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
+def test_every_command(fresh: Path, tmp_path: Path, command: str) -> None:
+    done = subprocess.run(
+        [str(fresh / "spotnik"), command, "--help"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean_environment(PATH="/usr/bin:/bin"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"usage: spotnik {command}" in done.stdout.replace("Usage", "usage"), done.stdout
 
 
 def test_a_library_that_is_not_there(fresh: Path, tmp_path: Path) -> None:
