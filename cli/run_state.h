@@ -26,10 +26,10 @@ struct run {
     size_t churn_at;
     struct run_notice ear;
     bool coming_back; /* start workers again as soon as those that left are gone */
-    bool finished;    /* the job is done: nobody is replaced any more */
-    /* another founding has the name of a worker's job, or its place: nobody is replaced any more */
+    bool finished;    /* the job is done: no worker is replaced any more */
+    /* another founding has the name of a worker's job, or its place: no worker is replaced */
     bool refused;
-    bool crashing;       /* workers fail one after the other: nobody is replaced any more */
+    bool crashing;       /* workers fail one after the other: no worker is replaced any more */
     bool stuck;          /* we ended the workers: no member can come that would let them go on */
     uint64_t most_step;  /* the last step that any worker has told of */
     bool ended;          /* a worker has ended with status 0 ... */
