@@ -39,17 +39,39 @@ static struct paths paths_of(const struct spotnik_view *view, const struct spotn
     return paths;
 }
 
+/* Only this host holds the result of the settled step; or only it holds the state, if no host has
+ * the result. The laggards wait for it: without it the next view cannot go on. */
+static bool is_only_holder(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                           const struct spotnik_token *token, uint64_t host)
+{
+    uint32_t state[2] = { 0 }, result[2] = { 0 }; /* elsewhere, here */
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        const struct spotnik_entry *entry = &proposal->entry[i];
+        uint32_t rank = spotnik_view_rank_near(view, entry->member.id, i);
+        if (!(entry->flags & SPOTNIK_ENTRY_MEMBER) || (entry->flags & SPOTNIK_ENTRY_LAGGARD))
+            continue;
+        SPOTNIK_ASSERT(rank != SPOTNIK_NO_RANK);
+        state[entry->member.host == host]++;
+        result[entry->member.host == host] += !token->report[rank].bare;
+    }
+    const uint32_t *held = result[0] + result[1] > 0 ? result : state;
+    return held[0] == 0 && held[1] > 0;
+}
+
 /* A host as it is weighed against another. */
 struct side {
     uint64_t host;
+    bool needed;
     uint32_t paths, members;
     struct spotnik_id first;
 };
 
 static struct side side_of(const struct paths *paths, const struct spotnik_proposal *proposal,
+                           const struct spotnik_view *view, const struct spotnik_token *token,
                            uint64_t host)
 {
-    struct side side = { .host = host };
+    struct side side = { .host = host, .needed = is_only_holder(proposal, view, token, host) };
 
     for (uint32_t i = 0; i < paths->count; i++)
         side.paths += paths->host[i][0] == host || paths->host[i][1] == host;
@@ -65,6 +87,8 @@ static struct side side_of(const struct paths *paths, const struct spotnik_propo
 
 static bool goes_before(const struct side *a, const struct side *b)
 {
+    if (a->needed != b->needed)
+        return b->needed;
     if (a->paths != b->paths)
         return a->paths > b->paths;
     if (a->members != b->members)
@@ -96,9 +120,9 @@ void spotnik_paths_leave_out(struct spotnik_proposal *proposal, const struct spo
     struct paths paths = paths_of(view, token);
 
     while (paths.count > 0) {
-        struct side goes = side_of(&paths, proposal, paths.host[0][0]);
+        struct side goes = side_of(&paths, proposal, view, token, paths.host[0][0]);
         for (uint32_t i = 0; i < 2 * paths.count; i++) {
-            struct side side = side_of(&paths, proposal, paths.host[i / 2][i % 2]);
+            struct side side = side_of(&paths, proposal, view, token, paths.host[i / 2][i % 2]);
             if (goes_before(&side, &goes))
                 goes = side;
         }

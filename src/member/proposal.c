@@ -86,8 +86,10 @@ static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotni
     }
     if (laggard ? result_stays || (state_stays && !result_leaves) : state_stays || !anybody_stays)
         return;
-    for (uint32_t i = 0; i < proposal->entry_count; i++)
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
         proposal->entry[i].flags |= SPOTNIK_ENTRY_MEMBER;
+        proposal->entry[i].flags &= ~(uint32_t)SPOTNIK_ENTRY_CUT;
+    }
 }
 
 static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_token *token,

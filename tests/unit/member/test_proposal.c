@@ -85,6 +85,7 @@ enum {
     V = SPOTNIK_ENTRY_VOTER,
     L = SPOTNIK_ENTRY_LAGGARD,
     J = SPOTNIK_ENTRY_JOINER,
+    C = SPOTNIK_ENTRY_CUT,
     NONE = (int)SPOTNIK_NO_SHARE,
 };
 
@@ -414,6 +415,53 @@ static void test_again(void **state)
     assert_int_equal(accepted->entry[0].flags, M | V);
 }
 
+/* Member 1 of `size` hosts does not reach `to`, and `to` does not reach member 1. */
+static void cut_path(uint32_t to)
+{
+    for (uint32_t i = 0; i < scene.view.size; i++)
+        scene.view_entry[i].member.host = i + 1;
+    scene.report[0].cut = UINT64_C(1) << (to - 1);
+    scene.report[to - 1].cut = 1;
+}
+
+/* Claim: of two hosts that do not reach each other the only holder of the settled step stays,
+ * though its id is the larger one; else the laggard would wait for ever for its result. Where
+ * another holds it, too, the larger id goes. A holder that leaves hands over first: no one is left
+ * out for the path in that view. */
+static void test_path_of_a_holder(void **state)
+{
+    (void)state;
+    set(2);
+    cut_path(2);
+    scene.report[0].committed = 9;
+    make();
+    assert_entry(1, V | L | C, SPOTNIK_NO_SHARE);
+    assert_entry(2, M | V, 0);
+
+    set(3);
+    cut_path(2);
+    scene.report[0].committed = 9;
+    make();
+    assert_entry(1, M | V | L, 0);
+    assert_entry(2, V | C, SPOTNIK_NO_SHARE);
+    assert_entry(3, M | V, 1);
+
+    scene.report[2].committed = 9;
+    make();
+    assert_entry(1, V | L | C, SPOTNIK_NO_SHARE);
+    assert_entry(2, M | V, 0);
+    assert_entry(3, M | V | L, 1);
+
+    set(3);
+    cut_path(2);
+    scene.report[0].committed = scene.report[1].committed = 9;
+    scene.report[2].leaving = 1;
+    make();
+    assert_entry(1, M | V | L, 0);
+    assert_entry(2, M | V | L, 1);
+    assert_entry(3, M | V, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_shares_kept_by_rank),
         cmocka_unit_test(test_shares_fresh),
         cmocka_unit_test(test_again),
+        cmocka_unit_test(test_path_of_a_holder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
