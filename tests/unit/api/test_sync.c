@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -264,5 +265,6 @@ int main(void)
         cmocka_unit_test(test_goes_on_from_what_was_agreed),
     };
 
+    setenv("SPOTNIK_STALE_MS", "400", 1); /* as long waits each that goes on in a used folder */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
