@@ -19,8 +19,8 @@ calls=$4
 counts=$5
 shift 5
 
-# What the compiler itself may call for: block moves, and the guard of the stack.
-allowed='memcpy|memmove|memset|memcmp|bcmp|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|spotnik_assert_fail'
+# What the compiler itself may call for: block moves, also with their bounds checked, and the guard of the stack.
+allowed='__(memcpy|memmove|memset)_chk|memcpy|memmove|memset|memcmp|bcmp|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|spotnik_assert_fail'
 
 # foreign ARCHIVE...: undefined symbols that are neither allowed nor defined by one of these archives.
 foreign()
