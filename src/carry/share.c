@@ -39,8 +39,8 @@ static const struct spotnik_flat_limits limits = {
 static socklen_t name_of(const struct spotnik_carriage *carriage, struct spotnik_id id,
                          struct sockaddr_un *ret)
 {
-    uint8_t mac[SPOTNIK_AUTH_BYTES] = { 0 }, text[24] = "spotnik\0";
-    memcpy(text + 8, &id, sizeof id);
+    uint8_t mac[SPOTNIK_AUTH_BYTES] = { 0 }, text[32] = "spotnik share  1";
+    memcpy(text + 16, &id, sizeof id);
     if (!spotnik_auth_once(carriage->credentials->key, text, sizeof text, mac))
         spotnik_auth_random(mac, sizeof mac); /* nobody finds us, and that is all */
     *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };

@@ -69,8 +69,7 @@ static enum spotnik_reading genesis_read(struct spotnik_peers *peers, uint64_t g
     enum spotnik_reading reading =
         spotnik_record_read(&credentials, peers->spec.directory, name, ret, &print, NULL);
     explicit_bzero(&credentials, sizeof credentials);
-    bool copied = reading == SPOTNIK_READING_RECORD && ret->generation != generation;
-    return copied ? SPOTNIK_READING_TORN : reading;
+    return reading;
 }
 
 void spotnik_genesis_take_back(struct spotnik_peers *peers, const struct spotnik_founding *founding)

@@ -19,7 +19,7 @@ static const char *reading_text(const struct spotnik_sighting *entry)
 {
     switch (entry->reading) {
     case SPOTNIK_READING_TORN:
-        return "is no whole record";
+        return "is no whole record, or the copy of another";
     case SPOTNIK_READING_KEY:
         return "is signed with another job key";
     case SPOTNIK_READING_JOB:

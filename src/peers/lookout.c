@@ -161,9 +161,6 @@ static void contents_read(struct spotnik_lookout *watch, const struct spotnik_cr
         watch->genesis.reading = SPOTNIK_READING_ABSENT;
     spotnik_genesis_name(watch->generation, watch->genesis.name);
     read_again(&watch->genesis, self, directory, spent_ns);
-    if (watch->genesis.reading == SPOTNIK_READING_RECORD
-        && watch->genesis.record.generation != watch->generation)
-        watch->genesis.reading = SPOTNIK_READING_TORN; /* a copy under another number */
 }
 
 int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self,

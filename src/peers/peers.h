@@ -37,11 +37,7 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
  * PEERS (it is not, and must be). */
 int spotnik_peers_renew(struct spotnik_peers *peers);
 
-/* The random number of our lineage's founding; drawn by _find() when it founds in a directory. 0:
- * none yet. */
-uint64_t spotnik_peers_founding(struct spotnik_peers *peers);
-
-/* All of it, as _find() or a new founding from memory has made it; without a directory only after
+/* Our lineage, as _find() or a new founding from memory has made it; without a directory only after
  * the latter. id 0: none. */
 struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers);
 

@@ -16,6 +16,7 @@
 #include "link/address.h"
 #include "link/auth.h"
 
+#define LABEL "spotnik record 1\n" /* no other MAC under the job key begins so (link/auth.h) */
 #define MAC_LINE_BYTES (4 + 2 * SPOTNIK_AUTH_BYTES + 1) /* "mac ", hex, newline */
 
 static const char *const standing_names[] = { "seeking", "entered", "parked" };
@@ -36,12 +37,13 @@ void spotnik_record_name(struct spotnik_id id, char name[64])
 
 typedef unsigned long long number;
 
-static int who_format(const struct spotnik_credentials *self, const struct spotnik_member *member,
-                      char *text, size_t size)
+static int who_format(const struct spotnik_credentials *self, const char *name,
+                      const struct spotnik_member *member, char *text, size_t size)
 {
     char job[33], address[SPOTNIK_ADDRESS_TEXT];
     hex_write(job, self->job, 16);
-    return snprintf(text, size, "spotnik 1\njob %s\nid %016llx %016llx\nhost %016llx\naddress %s\n",
+    return snprintf(text, size,
+                    LABEL "file %s\njob %s\nid %016llx %016llx\nhost %016llx\naddress %s\n", name,
                     job, (number)member->id.high, (number)member->id.low, (number)member->host,
                     spotnik_address_format(address, member->address, member->port));
 }
@@ -58,12 +60,12 @@ static int how_format(const struct spotnik_record *record, char *text, size_t si
                     (number)record->counter, (number)record->root, (number)record->born_ms);
 }
 
-size_t spotnik_record_format(const struct spotnik_credentials *self,
+size_t spotnik_record_format(const struct spotnik_credentials *self, const char *name,
                              const struct spotnik_record *record, char text[SPOTNIK_RECORD_BYTES])
 {
     char hex[2 * SPOTNIK_AUTH_BYTES + 1];
     uint8_t mac[SPOTNIK_AUTH_BYTES];
-    size_t size = (size_t)who_format(self, &record->member, text, SPOTNIK_RECORD_BYTES);
+    size_t size = (size_t)who_format(self, name, &record->member, text, SPOTNIK_RECORD_BYTES);
     size += (size_t)how_format(record, text + size, SPOTNIK_RECORD_BYTES - size);
     if (size + MAC_LINE_BYTES >= SPOTNIK_RECORD_BYTES
         || !spotnik_auth_once(self->key, text, size, mac))
@@ -72,14 +74,25 @@ size_t spotnik_record_format(const struct spotnik_credentials *self,
     return size + (size_t)snprintf(text + size, SPOTNIK_RECORD_BYTES - size, "mac %s\n", hex);
 }
 
-/* Returns where the next line begins, NULL: these are not the lines. */
+/* Returns where the next line begins, NULL: this is no record, or that of another file. */
+static const char *name_parse(const char *text, const char *name)
+{
+    static const char head[] = LABEL "file ";
+    size_t length = strlen(name);
+    if (strncmp(text, head, sizeof head - 1) != 0)
+        return NULL;
+    text += sizeof head - 1;
+    return strncmp(text, name, length) == 0 && text[length] == '\n' ? text + length + 1 : NULL;
+}
+
+/* As name_parse() */
 static const char *who_parse(const char *text, char job[33], struct spotnik_member *member)
 {
     number high, low, host;
     char address[SPOTNIK_ADDRESS_TEXT];
     int length = 0;
-    if (sscanf(text, "spotnik 1\njob %32s\nid %16llx %16llx\nhost %16llx\naddress %63s%n", job,
-               &high, &low, &host, address, &length)
+    if (sscanf(text, "job %32s\nid %16llx %16llx\nhost %16llx\naddress %63s%n", job, &high, &low,
+               &host, address, &length)
             != 5
         || text[length] != '\n')
         return NULL;
@@ -127,8 +140,8 @@ static bool how_parse(const char *text, struct spotnik_record *record)
     return standing_parse(word, &record->standing);
 }
 
-enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text,
-                                          size_t size, struct spotnik_record *ret)
+enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *name,
+                                          const char *text, size_t size, struct spotnik_record *ret)
 {
     char copy[SPOTNIK_RECORD_BYTES + 1], job[33], own_job[33], hex[2 * SPOTNIK_AUTH_BYTES + 1];
     uint8_t mac[SPOTNIK_AUTH_BYTES];
@@ -137,8 +150,8 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
         return SPOTNIK_READING_TORN;
     memcpy(copy, text, size);
     copy[size] = '\0';
-    const char *mac_line = copy + size - MAC_LINE_BYTES,
-               *rest = who_parse(copy, job, &record.member);
+    const char *mac_line = copy + size - MAC_LINE_BYTES, *rest = name_parse(copy, name);
+    rest = rest != NULL ? who_parse(rest, job, &record.member) : NULL;
     if (rest == NULL || strncmp(mac_line, "mac ", 4) != 0 || copy[size - 1] != '\n'
         || !how_parse(rest, &record))
         return SPOTNIK_READING_TORN;
@@ -162,7 +175,7 @@ int spotnik_record_write(const struct spotnik_credentials *self,
                          const char *name, bool exclusive)
 {
     char text[SPOTNIK_RECORD_BYTES];
-    size_t size = spotnik_record_format(self, record, text);
+    size_t size = spotnik_record_format(self, name, record, text);
     return size > 0 ? spotnik_file_put(directory, name, self->self.id.low, text, size, exclusive)
                     : -EIO;
 }
@@ -197,7 +210,7 @@ enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
         error = errno;
     }
     if (error == 0)
-        reading = spotnik_record_parse(self, text, (size_t)size, ret);
+        reading = spotnik_record_parse(self, name, text, (size_t)size, ret);
     else if (error == ENOENT)
         reading = SPOTNIK_READING_ABSENT;
     *ret_print = print_make(text, size, &facts, reading == SPOTNIK_READING_RECORD);

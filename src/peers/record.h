@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small files in a peers directory, signed with the job key. They say which process this is,
- * where it listens and how it stands in the job. Text, so that a person can read them. */
+ * where it listens and how it stands in the job. Text, so that a person can read them. The name of
+ * the file says what the record is for, and is signed with it: under another name a copy is torn.
+ */
 #ifndef SPOTNIK_PEERS_RECORD_H
 #define SPOTNIK_PEERS_RECORD_H
 
@@ -11,7 +13,7 @@
 #include "engine/engine.h"
 #include "peers/process.h"
 
-#define SPOTNIK_RECORD_BYTES 512
+#define SPOTNIK_RECORD_BYTES 576
 
 /* How far the process has come. Each state is in the directory before the process acts on it. */
 enum spotnik_standing {
@@ -34,19 +36,20 @@ struct spotnik_record {
 enum spotnik_reading {
     SPOTNIK_READING_RECORD,
     SPOTNIK_READING_ABSENT,
-    SPOTNIK_READING_TORN,       /* no record, or a part of one */
+    SPOTNIK_READING_TORN,       /* no record, a part of one, or the copy of another file's */
     SPOTNIK_READING_KEY,        /* signed with another key */
     SPOTNIK_READING_JOB,        /* of another job */
     SPOTNIK_READING_UNREADABLE, /* *ret_error is the errno; EINVAL: it is no regular file */
 };
 
-/* The text of a record; returns its length, 0 when OpenSSL fails. */
-size_t spotnik_record_format(const struct spotnik_credentials *self,
+/* The text of the record in the file `name`; returns its length, 0 when OpenSSL fails. */
+size_t spotnik_record_format(const struct spotnik_credentials *self, const char *name,
                              const struct spotnik_record *record, char text[SPOTNIK_RECORD_BYTES]);
 
 /* RECORD, TORN, KEY or JOB. */
-enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text,
-                                          size_t size, struct spotnik_record *ret);
+enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *name,
+                                          const char *text, size_t size,
+                                          struct spotnik_record *ret);
 
 /* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is
  * one. 0 or -errno. */

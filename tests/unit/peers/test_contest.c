@@ -58,15 +58,14 @@ static void under_a_higher_number(void **state)
 static void a_number_that_nobody_would_read_founds_nothing(void **state)
 {
     (void)state;
-    struct spotnik_record copy = stranger_make(50);
-    struct spotnik_engine_config config;
+    struct spotnik_record first = stranger_make(50);
     struct seeker newcomer;
-    copy.founding = copy.root = 88;
-    copy.generation = 1;
-    cluster_config(&config, 1);
-    assert_int_equal(spotnik_record_write(&config.credentials, &copy, directory,
-                                          "genesis-999999999999999999", true),
-                     0);
+    char path[256], copy[256];
+    first.founding = first.root = 88;
+    genesis_put(&first);
+    path_make(path, "genesis-1");
+    path_make(copy, "genesis-999999999999999999");
+    assert_int_equal(rename(path, copy), 0);
     seek(&newcomer, 1, 60 * SECOND);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
     assert_non_null(strstr(spotnik_last_error(), "/genesis-999999999999999999 has the last"));

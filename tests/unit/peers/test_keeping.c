@@ -75,6 +75,24 @@ static void a_founding_of_another_root_ends_us(void **state)
     seeker_close(&member);
 }
 
+/* A writer of the folder without the key cannot end a job with the word of another file. */
+static void a_copy_says_of_no_job_that_it_is_over(void **state)
+{
+    (void)state;
+    struct seeker member;
+    char from[256], to[256], name[64];
+    founder_start(&member, 1);
+    snprintf(name, sizeof name, SPOTNIK_OVER_NAME, (unsigned long long)member.peers->ours.id);
+    path_make(from, "genesis-1");
+    path_make(to, name);
+    assert_int_equal(link(from, to), 0);
+    assert_false(spotnik_peers_is_over(member.peers));
+    unlink(to);
+    spotnik_peers_over_set(member.peers, false);
+    assert_true(spotnik_peers_is_over(member.peers));
+    seeker_close(&member);
+}
+
 /* ---- commits ---- */
 
 static uint64_t boot_ns(void)
@@ -203,6 +221,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_founding_of_another_root_ends_us, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_copy_says_of_no_job_that_it_is_over, directory_make,
                                         directory_clear),
         cmocka_unit_test(one_that_was_stopped_looks_first),
         cmocka_unit_test(one_that_was_parked_for_long_looks_first),

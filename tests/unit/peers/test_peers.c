@@ -24,6 +24,7 @@
 #include "peers/spec.h"
 
 #define SECOND UINT64_C(1000000000)
+#define NAME "member-ffffffffffffffffffffffffffffffff" /* the longest */
 #define SEEKERS 4
 
 struct seeker {
@@ -164,25 +165,48 @@ static void records_are_signed(void **state)
                                      .standing = SPOTNIK_STANDING_ENTERED };
     struct spotnik_record read;
     memset(record.member.address, 0xff, sizeof record.member.address); /* the longest text */
-    size_t size = spotnik_record_format(&config.credentials, &record, text);
+    size_t size = spotnik_record_format(&config.credentials, NAME, &record, text);
     assert_in_range(size, 1, SPOTNIK_RECORD_BYTES);
-    assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &read),
+    assert_int_equal(spotnik_record_parse(&config.credentials, NAME, text, size, &read),
                      SPOTNIK_READING_RECORD);
     assert_memory_equal(&read, &record, sizeof read);
     for (size_t i = 0; i < size; i++) {
         text[i] ^= 1;
-        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, size, &read),
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, NAME, text, size, &read),
                              SPOTNIK_READING_RECORD);
         text[i] ^= 1;
-        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, i, &read),
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, NAME, text, i, &read),
                              SPOTNIK_READING_RECORD);
     }
     struct spotnik_credentials other = config.credentials;
     other.key[3] ^= 1;
-    assert_int_equal(spotnik_record_parse(&other, text, size, &read), SPOTNIK_READING_KEY);
+    assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_KEY);
     other = config.credentials;
     other.job[3] ^= 1;
-    assert_int_equal(spotnik_record_parse(&other, text, size, &read), SPOTNIK_READING_JOB);
+    assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_JOB);
+}
+
+/* Its name says what a record is for: the same bytes are none in another file. */
+static void a_record_counts_under_its_own_name_alone(void **state)
+{
+    (void)state;
+    struct spotnik_engine_config config;
+    char text[SPOTNIK_RECORD_BYTES];
+    static const char *const others[] = { "",           "over-1",    "genesis-",
+                                          "genesis-11", "genesis-2", "member-1" };
+    cluster_config(&config, 1);
+    struct spotnik_record record = { .member = { .id = cluster_id(3), .port = 1 } }, read;
+    size_t size = spotnik_record_format(&config.credentials, "genesis-1", &record, text);
+    assert_int_equal(spotnik_record_parse(&config.credentials, "genesis-1", text, size, &read),
+                     SPOTNIK_READING_RECORD);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(spotnik_record_parse(&config.credentials, others[i], text, size, &read),
+                         SPOTNIK_READING_TORN);
+    char *digit = strstr(text, "genesis-1");
+    assert_non_null(digit);
+    digit[8] = '2';
+    assert_int_equal(spotnik_record_parse(&config.credentials, "genesis-2", text, size, &read),
+                     SPOTNIK_READING_KEY);
 }
 
 /* Four seekers, who end without a word. Their records stay. */
@@ -479,6 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs_are_read),
         cmocka_unit_test(records_are_signed),
+        cmocka_unit_test(a_record_counts_under_its_own_name_alone),
         cmocka_unit_test_setup_teardown(directory_has_one_founder, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_joins_existing, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make,
