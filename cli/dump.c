@@ -2,6 +2,7 @@
 #include "dump.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,16 +22,17 @@ static bool is_there(const char *path)
 static bool ask_member(const struct spotnik_credentials *credentials,
                        const struct spotnik_member *member)
 {
-    char line[4096], where[SPOTNIK_ADDRESS_TEXT];
-    int rc = spotnik_net_dump(credentials, member->address, member->port, 2 * SPOTNIK_S, line,
-                              sizeof line);
-
+    char *line = NULL, where[SPOTNIK_ADDRESS_TEXT];
+    size_t size;
+    int rc = spotnik_net_question(credentials, member->address, member->port, SPOTNIK_PURPOSE_DUMP,
+                                  2 * SPOTNIK_S, &line, &size);
     bool wrote = !rc && line[0] == '/';
     const char *note = wrote && !is_there(line) ? "   (not seen from here: it is on that member's "
                                                   "host, or the folder cannot be written)"
                                                 : "";
     printf("%s %s%s\n", spotnik_address_format(where, member->address, member->port),
            rc ? spotnik_last_error() : line, note);
+    free(line);
     return wrote;
 }
 

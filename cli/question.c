@@ -14,8 +14,6 @@
 #include "peers/peers.h"
 #include "printable.h"
 
-#define TEXT_MAX (1 << 20)
-
 static const char *said(const char *option, const char *variable, const char *otherwise)
 {
     const char *value = option ? option : getenv(variable);
@@ -46,32 +44,16 @@ bool question_members(const struct job_at *at, const struct spotnik_credentials 
     return spotnik_peers_list(at->peers, credentials, ret, QUESTION_MEMBERS_MAX, ret_count) == 0;
 }
 
-static char *read_all(int fd)
-{
-    char *text = malloc(TEXT_MAX + 1);
-    size_t used = 0;
-    ssize_t got;
-
-    while (text && used < TEXT_MAX && (got = read(fd, text + used, TEXT_MAX - used)) > 0)
-        used += (size_t)got;
-    if (text)
-        text[used] = 0;
-    return text;
-}
-
 json_t *question_ask(const struct spotnik_credentials *credentials,
                      const struct spotnik_member *member, uint64_t timeout_ns)
 {
-    struct spotnik_member peer;
-    json_error_t error;
-    int fd;
+    char *text;
+    size_t size;
 
-    if (spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
-                         timeout_ns, &fd, &peer))
+    if (spotnik_net_question(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
+                             timeout_ns, &text, &size))
         return NULL;
-    char *text = read_all(fd);
-    close(fd);
-    json_t *answer = text ? json_loads(text, 0, &error) : NULL;
+    json_t *answer = json_loadb(text, size, 0, NULL);
     free(text);
     json_make_printable(answer);
     return answer;

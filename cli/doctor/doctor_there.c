@@ -79,20 +79,15 @@ static void say_why(const struct visit *visit, int rc, bool refused)
 /* Does a doctor answer there? A member of a job must not be asked what it does not understand. */
 static bool is_doctor(const struct visit *visit, const struct spotnik_member *at)
 {
-    struct spotnik_member peer;
-    char text[4096];
-    ssize_t got;
-    size_t used = 0;
-    int fd;
+    char *text;
+    size_t size;
 
-    if (spotnik_net_dial(&visit->doctor->credentials, at->address, at->port, SPOTNIK_PURPOSE_STATUS,
-                         DOOR_NS, &fd, &peer))
+    if (spotnik_net_question(&visit->doctor->credentials, at->address, at->port,
+                             SPOTNIK_PURPOSE_STATUS, DOOR_NS, &text, &size))
         return false;
-    while (used < sizeof(text) - 1 && (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
-        used += (size_t)got;
-    text[used] = 0;
-    close(fd);
-    return strstr(text, "\"doctor\":true") != NULL;
+    bool doctor = strstr(text, "\"doctor\":true") != NULL;
+    free(text);
+    return doctor;
 }
 
 static bool enter(struct visit *visit)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,14 +13,18 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "link/address.h"
+#include "link/auth.h"
 #include "link/dial.h"
 #include "link/shake.h"
 #include "link/socket.h"
+
+#define QUESTION_BYTES (1u << 20) /* no answer is longer */
 
 /* What is said and heard in an introduction beside what credentials say. */
 struct manner {
     enum spotnik_purpose purpose;
     struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
+    uint8_t *ret_key;                      /* of what it will say; may be NULL */
 };
 
 /* Until when, and what ends it before. */
@@ -93,6 +98,11 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
     struct spotnik_shake shake;
     spotnik_shake_init_client(&shake, credentials, manner->purpose);
     int rc = shake_wait(&shake, name, fd, patience);
+    if (rc == 0 && manner->ret_key != NULL) {
+        uint8_t send_key[SPOTNIK_KEY_BYTES];
+        spotnik_handshake_keys(&shake.wire, send_key, manner->ret_key);
+        explicit_bzero(send_key, sizeof send_key);
+    }
     spotnik_shake_done(&shake);
     if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket blocking: %m");
@@ -152,21 +162,85 @@ int spotnik_net_reach(const struct spotnik_credentials *credentials,
     return 0;
 }
 
-static int answer_read(int fd, const struct patience *patience, struct spotnik_answer *ret_answer)
+/* Until they close, or there would be more than QUESTION_BYTES. NULL: no end came. */
+static char *all_read(int fd, const struct patience *patience, size_t *ret_size)
 {
-    uint8_t bytes[SPOTNIK_ANSWER_BYTES];
-    size_t have = 0;
-    while (have < sizeof bytes) {
-        if (ready_wait(fd, POLLIN, patience) != 0)
-            return SPOTNIK_ERR_PEERS;
-        ssize_t got = recv(fd, bytes + have, sizeof bytes - have, MSG_DONTWAIT);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (got <= 0)
-            return SPOTNIK_ERR_PEERS;
-        have += (size_t)got;
+    size_t have = 0, room = 4096;
+    char *text = malloc(room);
+    while (text != NULL && have < QUESTION_BYTES && ready_wait(fd, POLLIN, patience) == 0) {
+        char *grown = have == room ? realloc(text, room *= 4) : text;
+        ssize_t got = grown != NULL ? recv(fd, grown + have, room - have, MSG_DONTWAIT) : -1;
+        text = grown != NULL ? grown : text;
+        if (got == 0) {
+            *ret_size = have;
+            return text;
+        }
+        if (grown == NULL || (got < 0 && errno != EINTR && errno != EAGAIN))
+            break;
+        have += got > 0 ? (size_t)got : 0;
     }
-    return spotnik_answer_decode(bytes, ret_answer) ? 0 : SPOTNIK_ERR_PEERS;
+    free(text);
+    return NULL;
+}
+
+/* What ends in the MAC of all before it; a NUL takes its place. */
+static bool seal_take(const uint8_t key[SPOTNIK_KEY_BYTES], char *text, size_t *size)
+{
+    uint8_t mac[SPOTNIK_AUTH_BYTES];
+    if (*size < sizeof mac)
+        return false;
+    *size -= sizeof mac;
+    bool good = spotnik_auth_once(key, text, *size, mac)
+                && spotnik_auth_equal(mac, (const uint8_t *)text + *size, sizeof mac);
+    text[*size] = '\0';
+    return good;
+}
+
+static int reply_read(int fd, const char *name, const uint8_t key[SPOTNIK_KEY_BYTES],
+                      const struct patience *patience, char **ret_text, size_t *ret_size)
+{
+    size_t size;
+    char *text = all_read(fd, patience, &size);
+    if (text != NULL && seal_take(key, text, &size)) {
+        *ret_text = text;
+        *ret_size = size;
+        return 0;
+    }
+    bool cut = text == NULL;
+    free(text);
+    return spotnik_error_return(
+        SPOTNIK_ERR_PEERS,
+        cut ? "%s gives no answer"
+            : "the answer of %s was cut short or altered on its way; ask again, and look for a "
+              "proxy in between",
+        name);
+}
+
+int spotnik_net_question(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                         uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns,
+                         char **ret_text, size_t *ret_size)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    uint8_t key[SPOTNIK_KEY_BYTES];
+    const struct manner manner = { .purpose = purpose, .ret_key = key };
+    struct spotnik_member peer;
+    char name[SPOTNIK_ADDRESS_TEXT];
+    int fd, rc = dial(credentials, address, port, &manner, &patience, &fd, &peer, NULL);
+    if (rc != 0)
+        return rc;
+    patience.until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
+    rc = reply_read(fd, spotnik_address_format(name, address, port), key, &patience, ret_text,
+                    ret_size);
+    explicit_bzero(key, sizeof key);
+    close(fd);
+    return rc;
+}
+
+static bool answer_take(const char *text, size_t size, const struct spotnik_member *peer,
+                        struct spotnik_answer *ret)
+{
+    return size == SPOTNIK_ANSWER_BYTES && spotnik_answer_decode((const uint8_t *)text, ret)
+           && spotnik_id_equal(ret->self.id, peer->id);
 }
 
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
@@ -176,55 +250,23 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     struct spotnik_member peer;
     struct spotnik_presence presence;
-    char name[SPOTNIK_ADDRESS_TEXT];
+    uint8_t key[SPOTNIK_KEY_BYTES];
+    const struct manner manner = { SPOTNIK_PURPOSE_PEERS, &presence, key };
+    char name[SPOTNIK_ADDRESS_TEXT], *text = NULL;
+    size_t size = 0;
     int fd;
     if (ret_refused != NULL)
         *ret_refused = false;
-    int rc = dial(credentials, address, port,
-                  &(struct manner){ .purpose = SPOTNIK_PURPOSE_PEERS, .ret_presence = &presence },
-                  &patience, &fd, &peer, ret_refused);
+    int rc = dial(credentials, address, port, &manner, &patience, &fd, &peer, ret_refused);
     if (rc != 0)
         return rc;
-    rc = answer_read(fd, &patience, ret_answer);
+    spotnik_address_format(name, address, port);
+    rc = reply_read(fd, name, key, &patience, &text, &size);
+    explicit_bzero(key, sizeof key);
     close(fd);
+    if (rc == 0 && !answer_take(text, size, &peer, ret_answer))
+        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s gives no answer", name);
     ret_answer->presence = presence;
-    if (rc == 0 && !spotnik_id_equal(ret_answer->self.id, peer.id))
-        rc = SPOTNIK_ERR_PEERS;
-    if (rc != 0)
-        spotnik_error_set("%s gives no answer", spotnik_address_format(name, address, port));
+    free(text);
     return rc;
-}
-
-/* Until they close. */
-static void line_read(int fd, const struct patience *patience, char *line, size_t size)
-{
-    size_t have = 0;
-    while (have + 1 < size && ready_wait(fd, POLLIN, patience) == 0) {
-        ssize_t got = recv(fd, line + have, size - 1 - have, MSG_DONTWAIT);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (got <= 0)
-            break;
-        have += (size_t)got;
-    }
-    line[have] = '\0';
-}
-
-int spotnik_net_dump(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                     uint16_t port, uint64_t timeout_ns, char *ret_line, size_t size)
-{
-    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    char address_text[SPOTNIK_ADDRESS_TEXT];
-    struct spotnik_member peer;
-    int fd;
-    int rc = dial(credentials, address, port, &(struct manner){ .purpose = SPOTNIK_PURPOSE_DUMP },
-                  &patience, &fd, &peer, NULL);
-    if (rc != 0)
-        return rc;
-    line_read(fd, &patience, ret_line, size);
-    close(fd);
-    return ret_line[0] != '\0'
-               ? 0
-               : spotnik_error_return(SPOTNIK_ERR_PEERS, "%s gives no answer",
-                                      spotnik_address_format(address_text, address, port));
 }

@@ -31,9 +31,12 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
                     uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
                     bool *ret_refused);
 
-/* [any] Have the process that listens there write a dump of its flight recorder; its answer is one
- * line. Blocking; errors as spotnik_net_dial(). */
-int spotnik_net_dump(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                     uint16_t port, uint64_t timeout_ns, char *ret_line, size_t size);
+/* [any] What the process that listens there says to STATUS or DUMP, whole and as it said it: a MAC
+ * under the keys of this connection is checked and taken off. *ret_text ends with a NUL behind
+ * *ret_size bytes; free() it. Blocking: timeout_ns for the way, as much for the answer; errors
+ * as spotnik_net_dial(). */
+int spotnik_net_question(const struct spotnik_credentials *credentials, const uint8_t address[16],
+                         uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns,
+                         char **ret_text, size_t *ret_size);
 
 #endif

@@ -5,13 +5,34 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "link/auth.h"
 #include "link/inside.h"
 
 #define STATUS_BYTES (256u * 1024)
+
+void spotnik_opening_reply_make(struct spotnik_links *links, struct spotnik_opening *opening,
+                                const void *bytes, size_t size)
+{
+    uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
+    char *reply = bytes != NULL ? malloc(size + SPOTNIK_AUTH_BYTES) : NULL;
+    spotnik_handshake_keys(&opening->shake.wire, send_key, receive_key);
+    if (reply != NULL)
+        memcpy(reply, bytes, size);
+    if (reply != NULL && spotnik_auth_once(send_key, reply, size, (uint8_t *)reply + size)) {
+        opening->reply = reply;
+        opening->reply_size = size + SPOTNIK_AUTH_BYTES;
+    } else {
+        free(reply);
+        spotnik_opening_close(links, opening);
+    }
+    explicit_bzero(send_key, sizeof send_key);
+    explicit_bzero(receive_key, sizeof receive_key);
+}
 
 void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *opening)
 {
@@ -52,13 +73,11 @@ static void status_serve(struct spotnik_links *links, struct spotnik_opening *op
     size_t size = text != NULL ? links->hooks.status(links->hooks.context, text, STATUS_BYTES) : 0;
     spotnik_loop_lock(links->loop);
     opening->wants_hook = false;
-    opening->reply = text;
-    opening->reply_size = size < STATUS_BYTES ? size : STATUS_BYTES;
-    if (text == NULL)
-        spotnik_opening_close(links, opening);
-    else
+    spotnik_opening_reply_make(links, opening, text, size < STATUS_BYTES ? size : STATUS_BYTES);
+    if (opening->reply != NULL)
         spotnik_opening_reply(links, opening);
     spotnik_loop_unlock(links->loop);
+    free(text);
 }
 
 static struct spotnik_opening *next_guest(struct spotnik_links *links)

@@ -47,7 +47,7 @@ struct spotnik_opening {
     /* BACK, WIDEN: of the connection that we answer, or widen */
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_shake shake;
-    char *reply; /* STATUS, PEERS: what is still to be written */
+    char *reply; /* STATUS, PEERS, DUMP: what is still to be written */
     size_t reply_at, reply_size;
 };
 
@@ -146,6 +146,10 @@ struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int f
 void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening);
 /* guests.c: send what is left of its reply, as far as the socket takes it; closed at the end. */
 void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *opening);
+/* The bytes, and a MAC under the key of this connection that lets the asker see that they are ours,
+ * and all of them. Without memory the connection ends. */
+void spotnik_opening_reply_make(struct spotnik_links *links, struct spotnik_opening *opening,
+                                const void *bytes, size_t size);
 void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_opening_beside(struct spotnik_links *links, const struct spotnik_member *peer);

@@ -304,23 +304,16 @@ static void peers_reply(struct spotnik_links *links, struct spotnik_opening *ope
 {
     struct spotnik_answer answer;
     links->hooks.answer(links->hooks.context, &opening->shake.wire.peer, &answer);
-    opening->reply = malloc(SPOTNIK_ANSWER_BYTES);
-    if (opening->reply == NULL) {
-        spotnik_opening_close(links, opening);
-        return;
-    }
-    spotnik_answer_encode(&answer, (uint8_t *)opening->reply);
-    opening->reply_size = SPOTNIK_ANSWER_BYTES;
+    uint8_t bytes[SPOTNIK_ANSWER_BYTES];
+    spotnik_answer_encode(&answer, bytes);
+    spotnik_opening_reply_make(links, opening, bytes, sizeof bytes);
 }
 
 static void dump_reply(struct spotnik_links *links, struct spotnik_opening *opening)
 {
     char line[4096];
     links->hooks.dump(links->hooks.context, line, sizeof line);
-    opening->reply = strdup(line);
-    opening->reply_size = opening->reply != NULL ? strlen(opening->reply) : 0;
-    if (opening->reply == NULL)
-        spotnik_opening_close(links, opening);
+    spotnik_opening_reply_make(links, opening, line, strlen(line));
 }
 
 static void adopt(struct spotnik_links *links, struct spotnik_opening *opening)

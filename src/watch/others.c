@@ -20,7 +20,6 @@
 /* so long after the last question the page counts as looked at */
 #define WATCHED_NS (5 * SPOTNIK_S)
 #define ASKED_A_TURN 32
-#define ANSWER_MAX (256u * 1024)
 
 static uint64_t whole(const json_t *object, const char *name)
 {
@@ -165,29 +164,16 @@ static void adopt(struct spotnik_watch *watch, struct other *other, const json_t
     json_array_foreach(json_object_get(answer, "events"), index, event) adopt_event(watch, event);
 }
 
-static json_t *read_answer(int fd)
-{
-    char *text = malloc(ANSWER_MAX);
-    size_t used = 0;
-    ssize_t got;
-
-    while (text && used < ANSWER_MAX && (got = read(fd, text + used, ANSWER_MAX - used)) > 0)
-        used += (size_t)got;
-    json_t *answer = text ? json_loadb(text, used, 0, NULL) : NULL;
-    free(text);
-    return answer;
-}
-
 static json_t *question(struct spotnik_watch *watch, const struct spotnik_member *member)
 {
-    struct spotnik_member peer;
-    int fd;
+    char *text;
+    size_t size;
 
-    if (spotnik_net_dial(&watch->credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
-                         ASK_TIMEOUT_NS, &fd, &peer))
+    if (spotnik_net_question(&watch->credentials, member->address, member->port,
+                             SPOTNIK_PURPOSE_STATUS, ASK_TIMEOUT_NS, &text, &size))
         return NULL;
-    json_t *answer = read_answer(fd);
-    close(fd);
+    json_t *answer = json_loadb(text, size, 0, NULL);
+    free(text);
     return answer;
 }
 

@@ -66,9 +66,8 @@ static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_me
                 int out)
 {
     struct spotnik_credentials credentials;
-    struct spotnik_member peer;
-    char path[128], piece[4096];
-    ssize_t got;
+    char path[128], *text;
+    size_t size;
     int fd;
 
     if (cluster->netns[place]) {
@@ -78,13 +77,10 @@ static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_me
             _exit(1);
     }
     probe_credentials(cluster, &credentials);
-    if (spotnik_net_dial(&credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
-                         ASK_NS, &fd, &peer))
+    if (spotnik_net_question(&credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
+                             ASK_NS, &text, &size))
         _exit(1);
-    while ((got = read(fd, piece, sizeof piece)) > 0)
-        if (write(out, piece, (size_t)got) != got)
-            _exit(1);
-    _exit(got == 0 ? 0 : 1);
+    _exit(write(out, text, size) != (ssize_t)size);
 }
 
 bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
