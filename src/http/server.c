@@ -203,9 +203,12 @@ static void choose(struct spotnik_http *http, struct MHD_Connection *connection,
 static void headers_add(const struct spotnik_http_library *lib, struct MHD_Response *response,
                         const struct spotnik_http_reply *reply)
 {
-    static const char policy[] =
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src *; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    char policy[300];
+
+    snprintf(policy, sizeof policy,
+             "default-src 'none'; style-src 'unsafe-inline'; script-src %s; connect-src 'self'; "
+             "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+             reply->script ? reply->script : "'none'");
 
     lib->MHD_add_response_header(response, "Content-Type", reply->type);
     lib->MHD_add_response_header(response, "Cache-Control", "no-store");

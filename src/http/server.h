@@ -25,7 +25,8 @@ struct spotnik_http_reply {
     const char *type; /* static */
     char *body;       /* malloc; the server frees it */
     size_t size;
-    bool stream; /* no body: what spotnik_http_push() brings, until either side ends it */
+    const char *script; /* static: the one that may run, as CSP names it; NULL: none */
+    bool stream;        /* no body: what spotnik_http_push() brings, until either side ends it */
 };
 
 struct spotnik_http_config {

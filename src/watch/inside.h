@@ -39,6 +39,7 @@ struct point {
 struct other {
     struct spotnik_member member;
     char http[SPOTNIK_HTTP_ADDRESS_MAX]; /* "": it serves none, or we do not know */
+    bool http_at_member;                 /* that is at its address in the view */
     bool known, in_view, parked, joining;
     uint64_t asked_ns, answered_ns, born_ns, gone_ns;
     /* share: of the next step, where shares follow speed; 0: they are even */

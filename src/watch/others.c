@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/time.h"
+#include "link/address.h"
+#include "link/dial.h"
 #include "watch/inside.h"
 
 #define TURN_NS SPOTNIK_S
@@ -20,6 +22,7 @@
 /* so long after the last question the page counts as looked at */
 #define WATCHED_NS (5 * SPOTNIK_S)
 #define ASKED_A_TURN 32
+#define DATE_MAX 1e11 /* seconds that every reader can make a date of */
 
 static uint64_t whole(const json_t *object, const char *name)
 {
@@ -125,10 +128,31 @@ static struct other *choose(struct spotnik_watch *watch, uint64_t now_ns)
 
 /* ---- answers ---- */
 
-static void adopt_event(struct spotnik_watch *watch, const json_t *event)
+/* What another member tells of an event, field by field: nothing else of it goes on to readers.
+ * NULL: it is no event. */
+static json_t *event_take(const json_t *event)
 {
+    static const char names[] = "abcdefghijklmnopqrstuvwxyz_", digits[] = "0123456789",
+                      hex[] = "0123456789abcdef";
+    const char *id = words(event, "id"), *name = words(event, "event"),
+               *member = words(event, "member");
+    double date = real(event, "t");
+
+    if (*id != 'S' || strlen(id) != 4 || id[1 + strspn(id + 1, digits)] || !*name
+        || name[strspn(name, names)] || member[strspn(member, hex)]
+        || !(date > 0 && date < DATE_MAX))
+        return NULL;
+    return json_pack("{s:f, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "t", date, "id", id, "event", name,
+                     "member", member, "step", (json_int_t)whole(event, "step"), "epoch",
+                     (json_int_t)whole(event, "epoch"), "size", (json_int_t)whole(event, "size"),
+                     "text", words(event, "text"));
+}
+
+static void adopt_event(struct spotnik_watch *watch, const json_t *told)
+{
+    json_t *event = event_take(told);
+    char key[80], *line = event ? json_dumps(event, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     const char *id = words(event, "id");
-    char key[80], *line = json_dumps(event, JSON_COMPACT | JSON_ENSURE_ASCII);
 
     if (!strncmp(id, "S11", 3))
         snprintf(key, sizeof key, "%.8s %" PRIu64, id, whole(event, "epoch"));
@@ -137,6 +161,32 @@ static void adopt_event(struct spotnik_watch *watch, const json_t *event)
     if (!line || strlen(line) >= EVENT_MAX
         || !spotnik_watch_event_add(watch, real(event, "t"), key, line))
         free(line);
+    json_decref(event);
+}
+
+static bool is_on_loopback(const struct spotnik_watch *watch)
+{
+    uint8_t address[16];
+    uint16_t port;
+
+    return watch->http && !spotnik_address_parse(spotnik_http_where(watch->http), address, &port)
+           && spotnik_address_is_loopback(address);
+}
+
+/* Where its page is, as it says: browsers and Prometheus go there. So it must be the address by
+ * which it stands in the view, or loopback where ours is there, too. */
+static void http_take(const struct spotnik_watch *watch, struct other *other, const char *said)
+{
+    uint8_t address[16];
+    uint16_t port = 0;
+
+    other->http[0] = '\0';
+    if (said[strspn(said, "0123456789abcdefABCDEF.:[]")] /* a name would be looked up */
+        || spotnik_address_parse(said, address, &port) || !port)
+        return;
+    other->http_at_member = !memcmp(address, other->member.address, sizeof address);
+    if (other->http_at_member || (spotnik_address_is_loopback(address) && is_on_loopback(watch)))
+        spotnik_address_format(other->http, address, port);
 }
 
 static void adopt(struct spotnik_watch *watch, struct other *other, const json_t *answer,
@@ -145,7 +195,7 @@ static void adopt(struct spotnik_watch *watch, struct other *other, const json_t
     const json_t *pace = json_object_get(answer, "pace"), *event;
     size_t index;
 
-    snprintf(other->http, sizeof other->http, "%s", words(answer, "http"));
+    http_take(watch, other, words(answer, "http"));
     /* else its watcher had no time: ask again */
     other->known = json_is_array(json_object_get(answer, "events"));
     other->answered_ns = now_ns;

@@ -7,5 +7,6 @@
 
 extern const unsigned char spotnik_page[];
 extern const size_t spotnik_page_size;
+extern const char spotnik_page_script[]; /* 'sha256-...' of its script */
 
 #endif

@@ -32,6 +32,7 @@ static bool get_page(struct spotnik_http_reply *ret)
 
     if (copy)
         memcpy(copy, spotnik_page, spotnik_page_size);
+    ret->script = spotnik_page_script;
     return give(ret, 200, "text/html; charset=utf-8", copy, spotnik_page_size);
 }
 

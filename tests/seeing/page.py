@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims, in a real Chromium while workers are killed: the page shows ring, figures, curves, events and the last recovery;
-the console has no errors but those of a member that is gone; when the member that tells is killed, the page goes to another
-one by itself; it fits a telephone; texts have contrast, pictures and fields have names, all can be reached by keyboard.
+the console has no errors but those of a member that is gone; when the member that tells is killed, the page leads to another
+one; it fits a telephone; texts have contrast, pictures and fields have names, all can be reached by keyboard.
 
     page.py SPOTNIK CHARLM [FOLDER for screenshots]
 """
@@ -91,6 +91,32 @@ def looks(tab: chromium.Browser, folder: str) -> None:
     tab.look(1280, 900, "light")
 
 
+# A story with what a lying member could say; where it says it is, and what the page makes of that.
+LIE = """(() => { const s = structuredClone(story), bad = '<img src=x onerror="window.bitten = 1">', other = s.others.find((o) => o.in_view);
+  token = "secret"; Object.assign(other, { http: HTTP, http_at_member: AT });
+  for (const event of [{ t: s.date, id: bad, event: bad, step: bad, text: bad }, { t: 1e300, id: "S1", event: "lost", step: 1, text: "" },
+    { t: s.date, id: "S1", event: "constructor", step: 1, text: "" }]) s.events.push(event);
+  const true_story = story; show(s); const links = [...document.querySelectorAll("#members a")].map((a) => a.href); token = ""; show(true_story);
+  return { bitten: window.bitten === 1 || !!document.querySelector("main img"), links }; })()"""
+
+
+def lies(tab: chromium.Browser) -> None:
+    for http, at, token in (("10.9.8.7:9640", "true", True), ("10.9.8.7:9640", "false", False)):
+        seen = tab.run(LIE.replace("HTTP", f"'{http}'").replace("AT }", at + " }"))
+        assert not seen["bitten"], "a member's words became part of the page"
+        assert any(http in link and ("secret" in link) == token for link in seen["links"]), seen
+    seen = tab.run(LIE.replace("HTTP", "'evil.example/x\"><b>'").replace("AT }", "true }"))
+    assert not any("evil" in link for link in seen["links"]), seen
+    refused = tab.run("new Promise((done) => { window.bite = () => done('it ran'); addEventListener('securitypolicyviolation', "
+                      "(e) => e.effectiveDirective.startsWith('script-src') && done('')); "
+                      "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.bite()\">'); })")
+    assert not refused, f"a script that is not the page's: {refused}"
+    assert tab.run("fetch('http://127.0.0.2:1/').then(() => '', (error) => String(error))"), "the page reaches elsewhere"
+    assert any("Content Security Policy" in line for line in tab.console), tab.console
+    tab.console.clear()
+    print("a lying member: its words are words, its page gets no token, and no foreign script runs")
+
+
 def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
     with Job(spotnik, ["-n", "2:4", "--respawn"], [charlm, "--quiet", "--steps", "1000000", "--batch", "64"],
              {"SPOTNIK_EVENTS": "events", "SPOTNIK_PRICE": "0.25", "SPOTNIK_BUDGET": "5", "SPOTNIK_CHECKPOINT": "checkpoints", "SPOTNIK_CHECKPOINT_S": "1"}) as job, chromium.Browser(program) as tab:
@@ -115,13 +141,17 @@ def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
         looks(tab, folder)
         print("ring, curves, events, last recovery: shown; contrast, names, keyboard: well")
 
+        lies(tab)
+
         before = tab.run("location.host")
         os.kill(told, signal.SIGKILL)
+        tab.until("!!document.querySelector('#banner a')")
+        tab.run("document.querySelector('#banner a').click()")
         tab.until(f"location.host !== '{before}' && typeof story === 'object' && story && story.status.size >= 3")
         assert tab.run("story.events.some((e) => e.id === 'S112')"), "the past came along"
         others = [line for line in tab.console if before not in line and "ERR_" not in line]
         assert not others, others
-        print(f"the member that told was killed: the page went from {before} to {tab.run('location.host')} by itself")
+        print(f"the member that told was killed: the page led from {before} to {tab.run('location.host')}")
 
 
 def main() -> None:

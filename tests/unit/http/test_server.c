@@ -70,10 +70,42 @@ static void slow_ones_keep_nobody_out(void **state)
     spotnik_http_free(http);
 }
 
+static bool get_page(void *context, const char *path, bool open, struct spotnik_http_reply *ret)
+{
+    (void)context, (void)path, (void)open;
+    *ret = (struct spotnik_http_reply){
+        .status = 200, .type = "text/html", .body = strdup("<p>"), .size = 3, .script = "'sha256-x'"
+    };
+    return true;
+}
+
+/* What may run is named by its hash, and what runs reaches this server alone. */
+static void one_script_may_run(void **state)
+{
+    struct spotnik_http_config config = { .where = "127.0.0.1:0", .get = get_page };
+    struct spotnik_http *http;
+    char text[2048] = "";
+
+    (void)state;
+    if (spotnik_http_new(&config, &http) != 0)
+        skip();
+    int fd = say(spotnik_http_port(http), "GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    for (size_t have = 0; have < sizeof text - 1;) {
+        ssize_t got = recv(fd, text + have, sizeof text - 1 - have, 0);
+        if (got <= 0)
+            break;
+        have += (size_t)got;
+    }
+    assert_non_null(strstr(text, "script-src 'sha256-x'; connect-src 'self';"));
+    close(fd);
+    spotnik_http_free(http);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_ones_keep_nobody_out),
+        cmocka_unit_test(one_script_may_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
