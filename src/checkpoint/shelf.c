@@ -32,7 +32,7 @@ static int directory_sync(const char *path)
 
 static int directory_make(const char *path, const char *parent)
 {
-    if (mkdir(path, 0777) == 0)
+    if (mkdir(path, 0700) == 0)
         return directory_sync(parent);
     return errno == EEXIST ? 0 : SPOTNIK_ERR_SYSTEM;
 }
@@ -169,7 +169,7 @@ void spotnik_shelf_set_aside(const char *dir, const char *entry)
 /* An empty file. Another member may have made it before: that is success, too. */
 static int empty_make(const char *path, const char *dir, bool *ret_made)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
     *ret_made = fd >= 0;
     if (fd >= 0)

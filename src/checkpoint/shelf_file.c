@@ -35,7 +35,7 @@ int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, c
     snprintf(file->temporary + length, sizeof file->temporary - (size_t)length, "/.tmp-%016llx",
              (unsigned long long)writer);
     unlink(file->temporary); /* of an attempt of ours that failed */
-    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return file->fd < 0 ? fail(file, "create a file in") : 0;
 }
 

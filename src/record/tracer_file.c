@@ -204,10 +204,10 @@ static int file_open(struct spotnik_trace_file *file, const char *dir,
 {
     char path[4096];
 
-    mkdir(dir, 0777);
+    mkdir(dir, 0700);
     snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace", dir, self->id.high >> 32,
              (long)getpid());
-    file->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    file->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file->file >= 0 && head_write(file, self, epoch_us) == 0)
         return 0;
     return spotnik_error_return(SPOTNIK_ERR_SYSTEM,

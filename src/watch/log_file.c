@@ -16,14 +16,14 @@ int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd)
 {
     char path[4096];
 
-    if (mkdir(dir, 0777) && errno != EEXIST)
+    if (mkdir(dir, 0700) && errno != EEXIST)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "cannot make the folder of the event log, %.2000s: %m", dir);
     int length = snprintf(path, sizeof path, "%s/%s.jsonl", dir, member);
     if (length < 0 || (size_t)length >= sizeof path)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "the path of the event log is too long: %.200s...", dir);
-    *ret_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    *ret_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*ret_fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the event log %.2000s: %m",
                                     path);

@@ -117,6 +117,29 @@ static void a_folder_that_was_removed_is_made_again(void **state)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
+/* The model is in them. */
+static void only_their_user_reads_checkpoints(void **state)
+{
+    char folder[128], path[256];
+    struct stat facts;
+    mode_t mask = umask(0);
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/folder", directory);
+    assert_int_equal(spotnik_shelf_open(folder), 0);
+    assert_int_equal(spotnik_shelf_entry_make(folder, ENTRY), 0);
+    assert_int_equal(spotnik_shelf_put(folder, ENTRY, "part", 1, "weights", 7), 0);
+    umask(mask);
+    assert_int_equal(stat(folder, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+    snprintf(path, sizeof path, "%s/" ENTRY, folder);
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+    strcat(path, "/part");
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+}
+
 /* One whose manifest cannot be looked at (another user's, a server that does not answer) is not one
  * that was never completed: no job goes on from an older one, nor begins anew, and nothing is
  * pruned. */
@@ -150,6 +173,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(writing_follows_no_link, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(only_their_user_reads_checkpoints, directory_make,
+                                        directory_clear),
         cmocka_unit_test_setup_teardown(a_fifo_is_no_manifest, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(an_unreadable_one_is_not_incomplete, directory_make,
                                         directory_clear),

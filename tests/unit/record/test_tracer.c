@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -195,9 +196,29 @@ static void test_a_full_disk_is_told_and_spoils_nothing(void **state)
     assert_in_range(told.lost, 1, 100);
 }
 
+static void test_others_read_no_trace(void **state)
+{
+    struct spotnik_trace_file *file;
+    struct stat facts;
+    char path[512];
+    mode_t mask = umask(0);
+
+    (void)state;
+    assert_int_equal(rmdir(dir), 0); /* it is made again */
+    assert_int_equal(spotnik_trace_file_new(dir, &self, 0, &file), 0);
+    umask(mask);
+    spotnik_trace_file_free(file);
+    fclose(file_open(path, sizeof path));
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    assert_int_equal(stat(dir, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_others_read_no_trace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_is_dropped_unsaid, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_disk_is_told_and_spoils_nothing, set_up,
                                         tear_down),

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -57,10 +59,37 @@ static void one_line_a_minute(void **state)
         free(watch.event[i].line);
 }
 
+/* The event log says where everything is, and may lie in a folder of many. */
+static void others_read_no_log_and_lead_it_nowhere(void **state)
+{
+    char dir[64] = "/tmp/spotnik-log-XXXXXX", log[96], path[128];
+    struct stat facts;
+    int fd;
+    mode_t mask = umask(0);
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(log, sizeof log, "%s/log", dir);
+    assert_int_equal(spotnik_watch_log_open(log, "member", &fd), 0);
+    umask(mask);
+    assert_int_equal(fstat(fd, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    assert_int_equal(stat(log, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+    close(fd);
+    snprintf(path, sizeof path, "%s/linked.jsonl", log);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(spotnik_watch_log_open(log, "linked", &fd), SPOTNIK_ERR_SYSTEM);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/member.jsonl", log);
+    assert_true(unlink(path) == 0 && rmdir(log) == 0 && rmdir(dir) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_line_a_minute),
+        cmocka_unit_test(others_read_no_log_and_lead_it_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
