@@ -3,6 +3,7 @@
  * whole jobs: only a job for each node loses one node at a time. Decides what the batch script
  * says; what happens when an element comes or goes is the library's business. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -144,6 +145,21 @@ static bool make(const char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST || complain("cannot make", path);
 }
 
+/* It goes into lines of #SBATCH, which know no quotes, and into the script as it is. */
+static bool is_path(const char *path)
+{
+    for (const char *c = path; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f || strchr("'\"`\\%$!&;|<>()*?#", *c)) {
+            fprintf(stderr,
+                    "spotnik slurm submit: %s has a character that Slurm or the shell reads in "
+                    "another way; name a folder without blanks, quotes and the like with "
+                    "--folder\n",
+                    path);
+            return false;
+        }
+    return true;
+}
+
 static bool make_folder(struct request *request)
 {
     char path[PATH_MAX + 32];
@@ -151,8 +167,8 @@ static bool make_folder(struct request *request)
 
     if (!make(folder) || !realpath(folder, request->dir))
         return request->dir[0] || complain("cannot use", folder);
-    if (strpbrk(request->dir, "'\\\"% \n"))
-        return errno = EINVAL, complain("quotes, blanks, backslashes and % in", request->dir);
+    if (!is_path(request->dir))
+        return false;
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof(path), "%s/%s", request->dir, i ? "peers" : "checkpoints");
         if (!make(path))
@@ -239,7 +255,8 @@ static void write_body(FILE *file, const struct request *request, const char *sp
 static bool write_script(const struct request *request, const char *path)
 {
     char spotnik[PATH_MAX];
-    FILE *file = fopen(path, "we");
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
 
     if (!file)
         return complain("cannot write", path);

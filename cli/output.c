@@ -48,7 +48,7 @@ bool output_open(const struct output *output, uint32_t worker, int *ret_write, i
         errno = ENAMETOOLONG;
         return false;
     }
-    *ret_write = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    *ret_write = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     *ret_read = *ret_write < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (*ret_read >= 0 && lseek(*ret_read, 0, SEEK_END) >= 0)
         return true;

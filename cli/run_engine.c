@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <netdb.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -362,8 +363,9 @@ static bool hosts_write(const char *command, const char *path)
     char line[512], word[512], temporary[300];
     uint32_t count = 0;
 
-    snprintf(temporary, sizeof(temporary), "%s.new", path);
-    FILE *pipe = popen(command, "re"), *file = fopen(temporary, "we");
+    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC); /* others may write there, and plant links */
+    FILE *pipe = popen(command, "re"), *file = fd < 0 ? NULL : fdopen(fd, "w");
     while (pipe && file && fgets(line, sizeof(line), pipe)) {
         count += sscanf(line, " %511s", word) == 1 && word[0] != '#';
         fputs(line, file);
@@ -373,7 +375,8 @@ static bool hosts_write(const char *command, const char *path)
         fine = false;
     if (fine && rename(temporary, path) == 0)
         return true;
-    unlink(temporary);
+    if (fd >= 0)
+        unlink(temporary);
     return false;
 }
 
@@ -457,7 +460,7 @@ static bool find_exec(const char *command, const char *bind, struct run_engine *
     const char *base = word_of("TMPDIR");
 
     snprintf(path, sizeof(path), "%.150s/spotnik-hosts-XXXXXX", base ? base : "/tmp");
-    int fd = mkstemp(path);
+    int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
         return complain("cannot make %s: %s", path, strerror(errno));
     close(fd);

@@ -19,7 +19,7 @@
 
 static void output_open(const char *log)
 {
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600),
         null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0
         || dup2(fd, STDERR_FILENO) < 0)

@@ -21,7 +21,8 @@ bool doctor_probe_write(const char *folder, const char *name, const char *text)
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     snprintf(temporary, sizeof(temporary), "%s/.%s.new", folder, name);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    unlink(temporary); /* of a doctor that was ended */
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool fine = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && fsync(fd) == 0;
 
     if (fd >= 0 && close(fd) != 0)

@@ -314,6 +314,10 @@ int main(int argc, char **argv)
                 fleet.folder, strerror(errno));
         return 2;
     }
+    if (strpbrk(folder, "'\n")) { /* it is told to sbatch and sky by a shell */
+        fprintf(stderr, "spotnik fleet: %s: name a folder without quotes in its path\n", folder);
+        return 2;
+    }
     fleet.folder = folder;
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);

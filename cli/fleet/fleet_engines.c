@@ -69,7 +69,7 @@ static bool slurm_list(const struct fleet *fleet)
         int comment = 0;
         if (sscanf(line, " %39s %39s %n", id, state, &comment) != 2
             || strncmp(line + comment, "spotnik:", 8) || strcmp(line + comment + 8, fleet->folder)
-            || !strcmp(state, "COMPLETING"))
+            || !strcmp(state, "COMPLETING") || id[strspn(id, "0123456789_+")])
             continue;
         element[elements].running = !strcmp(state, "RUNNING");
         memcpy(element[elements++].id, id, sizeof(id));

@@ -5,7 +5,8 @@ only when, its parallelism is not what the plan wants, and the fleet ends when a
 asked for one job of one machine for each that is missing, and those that wait are cancelled before those that run; a command
 is told the number each time; an engine that fails, or talks nonsense, changes nothing; a plan that is
 missing, damaged or says that there is none leaves the one before; a command is told the kinds of machines, tells which are there, and a
-new plan is told both; how sure the plan is, is said; wrong command lines are refused.
+new plan is told both; how sure the plan is, is said; words of other users and of paths are never run, and files are not written
+through planted links; wrong command lines are refused.
 
     fakes.py SPOTNIK"""
 
@@ -195,6 +196,56 @@ def kinds(folder):
     print("kinds: told to the engine and to the new plan; how sure the plan is, is said")
 
 
+SQUEUE = """#!/bin/sh
+[ "${0##*/}" = squeue ] && cat "$FAKE/queue" || echo "${0##*/} $*" >> "$FAKE/calls"
+"""
+
+
+def slurm(folder):
+    """Other users' jobs are in the queue, too, and so are their words; a path is one word of a shell, or none."""
+    for name in ("squeue", "scancel"):
+        write(f"{folder}/bin/{name}", SQUEUE)
+        os.chmod(f"{folder}/bin/{name}", 0o755)
+    write(f"{folder}/job.sbatch", "")
+    theirs = f"0';touch${{IFS}}$FAKE/bitten;' RUNNING spotnik:{folder}\n"
+    write(f"{folder}/queue", f"7_0 RUNNING spotnik:{folder}\n{theirs}7_1 PENDING spotnik:{folder}\n")
+    fleet(folder, "--engine", "slurm", "-n", "1")
+    if calls(folder) != ["scancel 7_1"] or os.path.exists(f"{folder}/bitten"):
+        fail(f"a word of the queue was run: {os.listdir(folder)}")
+    for path in ("a$(touch bitten)", "a`touch bitten`", "a'b", 'a"b', "a b", "a\\b", "a\tb", "a;b"):
+        command = [SPOTNIK, "slurm", "submit", "-n", "2", "--write", "--folder", path, "--", "true"]
+        said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+        if said.returncode != 1 or "name a folder" not in said.stderr or os.path.exists(f"{folder}/{path}/job.sbatch"):
+            fail(f"a script was written in {path!r}: {said}")
+    os.mkdir(f"{folder}/it's")
+    if fleet(f"{folder}/it's", "--engine", "slurm", "-n", "1").returncode != 2:
+        fail("a folder with a quote was taken")
+    print("slurm: no word of another user is run, nor what stands in a path")
+
+
+PLANT = """for file in "$TMPDIR"/spotnik-hosts-*; do ln -s "$FAKE/victim" "$file.new"; done
+while [ "$(wc -l < "$FAKE/calls")" -lt 2 ]; do sleep 0.1; done
+"""
+
+
+def hosts(folder):
+    """A command that prints hosts is asked again every five seconds, and what it says goes into a file in TMPDIR, where
+    others may write: not through a link that they planted."""
+    shared, key = f"{folder}/shared", f"{folder}/key"
+    os.mkdir(shared)
+    write(f"{folder}/hosts", 'echo run >> "$FAKE/calls"; echo 127.0.0.1:21999\n')
+    write(f"{folder}/victim", "untouched")
+    subprocess.run([SPOTNIK, "key", key], check=True)
+    run = [SPOTNIK, "run", "-n", "1", "--peers", f"exec:sh {folder}/hosts", "--key-file", key, "--", "sh", "-c", PLANT]
+    env = {**os.environ, "TMPDIR": shared, "FAKE": folder}
+    ended = subprocess.run(run, env=env, capture_output=True, text=True, timeout=50)
+    with open(f"{folder}/victim") as file:
+        if ended.returncode or file.read() != "untouched":
+            fail(f"hosts went through a planted link, or the run failed: {ended}")
+    calls(folder)
+    print("hosts: written through no link")
+
+
 def refused(folder):
     for words in (
         (),
@@ -216,4 +267,6 @@ with tempfile.TemporaryDirectory(prefix="spotnik-fleet-") as scratch:
     skypilot(scratch)
     command(scratch)
     kinds(scratch)
+    slurm(scratch)
+    hosts(scratch)
     refused(scratch)
