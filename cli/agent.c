@@ -315,6 +315,12 @@ static bool has_left(const struct agent *agent, const struct agent_worker *worke
     return __atomic_load_n(&agent->slots->slot[worker - agent->worker].left, __ATOMIC_ACQUIRE);
 }
 
+bool agent_is_late(const struct agent *agent, const struct agent_worker *worker)
+{
+    return __atomic_load_n(&agent->slots->slot[worker - agent->worker].done, __ATOMIC_ACQUIRE)
+           == SPOTNIK_SLOT_LATE;
+}
+
 static enum agent_end judge_signal(int number, bool left, char *text, size_t size)
 {
     const char *name = sigabbrev_np(number);
@@ -331,6 +337,10 @@ static enum agent_end judge(struct agent *agent, const struct agent_worker *work
     if (WIFSIGNALED(status))
         return judge_signal(WTERMSIG(status), has_left(agent, worker), text, size);
     int code = WEXITSTATUS(status);
+    if (agent_is_late(agent, worker)) {
+        snprintf(text, size, "came when the job was done");
+        return AGENT_DONE;
+    }
     if (code != 0 && code != 75 && worker->leaving && has_left(agent, worker)) {
         snprintf(text, size, "left, and ended with exit status %d", code);
         return AGENT_INTERRUPTED;

@@ -65,6 +65,9 @@ void agent_signal(const struct agent_worker *worker, int number);
 /* Ask for a planned leave: through the slot if the worker has joined a job, else by SIGTERM. */
 void agent_leave(struct agent *agent, struct agent_worker *worker);
 
+/* The job was done before this worker came: whatever its status, it is no failure. */
+bool agent_is_late(const struct agent *agent, const struct agent_worker *worker);
+
 /* Read what has come and pass on whole lines, each tagged "[w3] " where it is shown. */
 void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
 

@@ -440,6 +440,8 @@ static bool set_environment(struct request *request)
         return false;
     }
     setenv("SPOTNIK_KEY_FILE", request->key_file, 1);
+    request->run.done_folder =
+        !strncmp(request->peers, "file:", 5) ? request->peers + 5 : getenv("SPOTNIK_CHECKPOINT");
     return true;
 }
 

@@ -27,6 +27,8 @@ struct run_options {
     uint64_t seed; /* which workers --kill-every chooses */
     struct run_notice_options notice;
     struct output output; /* where the lines of workers go */
+    /* of the peers or of the checkpoints: the end of the job is on record here; NULL: nowhere */
+    const char *done_folder;
     /* with bind_port: where the worker in place 0 listens; the next ones behind it */
     const char *bind;
     uint16_t bind_port; /* 0: SPOTNIK_BIND as it is */

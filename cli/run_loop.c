@@ -277,6 +277,11 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
     run_look(run, now_ns()); /* it may have gone further than it had when we looked last */
     if (end == AGENT_DONE)
         run_ended(run, worker);
+    if (end == AGENT_DONE)
+        run_done_write(run, worker);
+    if (end == AGENT_DONE && agent_is_late(&run->agent, worker))
+        run_say(run, "w%u %s: nothing is left to do here (to train on, remove %s/done)", number,
+                text, run->options->done_folder ? run->options->done_folder : "");
     if (!late && run->ended)
         finish(run);
     run->agent.told &= run->finished; /* it has left, and the others train on */
@@ -407,6 +412,10 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     read_files(run);
     run_look(run, now_ns());
     look_at_waiting(run);
+    if (run_done_appears(run, now_ns())) {
+        run->finished = true;
+        send_late_ones_home(run);
+    }
     take_signals(run);
     heed_notices(run);
     come_back(run);
@@ -493,6 +502,7 @@ int run_loop(const struct run_options *options)
     if (!run_notice_start(&run.ear, &options->notice))
         run_say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave",
                 strerror(errno));
+    run_done_begin(&run);
     run.agent.torchrun = options->torchrun;
     run.agent.slots->start = options->start;
     if (options->churn.event_count)

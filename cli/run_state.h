@@ -19,6 +19,7 @@ struct run {
     uint64_t begun_ns, kill_ns, patience_ns;
     uint32_t failures; /* in a row, of workers that never committed a step */
     uint32_t respawns;
+    uint64_t looked_done_ns;  /* when we looked last for the end of the job on record */
     uint64_t told_waiting_ns; /* when we told last that a member waits */
     uint64_t told_step;       /* of the last change of strategy we have told of */
     /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
@@ -29,9 +30,11 @@ struct run {
     bool finished;    /* the job is done: no worker is replaced any more */
     /* another founding has the name of a worker's job, or its place: no worker is replaced */
     bool refused;
-    bool crashing;       /* workers fail one after the other: no worker is replaced any more */
-    bool stuck;          /* we ended the workers: no member can come that would let them go on */
-    uint64_t most_step;  /* the last step that any worker has told of */
+    bool crashing;      /* workers fail one after the other: no worker is replaced any more */
+    bool stuck;         /* we ended the workers: no member can come that would let them go on */
+    uint64_t most_step; /* the last step that any worker has told of */
+    /* the record of an end of the job that was there before us; 0: none */
+    uint64_t done_print;
     bool ended;          /* a worker has ended with status 0 ... */
     uint64_t ended_step; /* ... the latest of them after this step */
     uint32_t ended_number;
@@ -58,6 +61,13 @@ void run_look(struct run *run, uint64_t now_ns);
 /* A worker has ended with status 0, not having left: is the job done, is this one a joiner that had
  * nothing to do? */
 void run_ended(struct run *run, const struct agent_worker *worker);
+
+/* run_done.c. At the start; and while workers wait that have committed no step: does another host
+ * say by now that the job is done? */
+void run_done_begin(struct run *run);
+bool run_done_appears(struct run *run, uint64_t now_ns);
+/* A worker has ended with status 0: put the end of the job on record where it was the job's. */
+void run_done_write(const struct run *run, const struct agent_worker *worker);
 
 /* Is the job done, as far as those that have ended can tell? */
 bool run_is_done(const struct run *run);

@@ -41,11 +41,15 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
         rc = spotnik_peers_new(config->peers, job->engine, &peers);
     peers_set(job, peers);
     if (!rc && config->peers)
+        spotnik_peers_done_at(peers, config->checkpoint_dir, config->steps_max);
+    if (!rc && config->peers)
         rc =
             spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, stop, job, &found, &job->sponsor);
     if (rc == SPOTNIK_ERR_PEERS && spotnik_job_is_noticed(job))
         return spotnik_error_return(SPOTNIK_ERR_LEAVING,
                                     "a notice came while the job was looked for");
+    if (rc == SPOTNIK_ERR_DONE)
+        return spotnik_job_late(job);
     if (rc == SPOTNIK_ERR_LINEAGE)
         spotnik_engine_end(job->engine, rc, spotnik_last_error()); /* the agent is told, too */
     if (rc)
@@ -179,8 +183,12 @@ static void end_if_last(struct spotnik_job *job)
     spotnik_job_status status;
 
     spotnik_engine_status(job->engine, &status);
-    if (job->peers && status.size == 0)
-        spotnik_peers_over_set(job->peers, spotnik_job_is_noticed(job) && !done);
+    if (!job->peers || status.size != 0)
+        return;
+    bool interrupted = spotnik_job_is_noticed(job) && !done;
+    spotnik_peers_over_set(job->peers, interrupted);
+    if (!interrupted)
+        spotnik_engine_tell_last(job->engine);
 }
 
 /* They cannot go on without newcomers, and may have a notice as well. */

@@ -185,6 +185,9 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
 
+/* The search said that the job is done. Returns SPOTNIK_ERR_LEAVING with the same words. */
+int spotnik_job_late(struct spotnik_job *job);
+
 /* The wait after N exclusions in a row, each within a minute of the member's return: 0 s, 1, 2, 4
  * ... 32. */
 uint64_t spotnik_rejoin_pause_ns(uint32_t strikes);

@@ -144,6 +144,17 @@ static int refound(struct spotnik_job *job)
     return 0;
 }
 
+/* As after a notice: a program that has no state must end without the words and files of one that
+ * has. The agent counts it as done. */
+int spotnik_job_late(struct spotnik_job *job)
+{
+    char why[400];
+
+    snprintf(why, sizeof why, "%s", spotnik_last_error());
+    spotnik_engine_tell_over(job->engine, true);
+    return spotnik_error_return(SPOTNIK_ERR_LEAVING, "%s", why);
+}
+
 /* The next member to ask: one of the last view we heard of, each once; then those that the peers
  * name. *ret_found: no member that this process knew of at its start lives, and it may begin the
  * job. */
@@ -197,6 +208,8 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
     bool founds;
     int rc = find(job, timeout_ns, &founds);
 
+    if (rc == SPOTNIK_ERR_DONE)
+        return spotnik_job_late(job);
     if (!rc && founds)
         return found(job);
     if (!rc)

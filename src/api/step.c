@@ -62,7 +62,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         return rc;
     rc = begin(job, ret_step);
     if (rc == SPOTNIK_ERR_DONE)
-        spotnik_engine_tell_over(job->engine);
+        spotnik_engine_tell_over(job->engine, false);
     tidy(job);
     if (rc)
         return rc;

@@ -186,7 +186,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         break;
     case SPOTNIK_ACTION_LEFT:
         engine->left = true;
-        spotnik_death_left(engine->death);
+        spotnik_death_left(engine->death, false);
         break;
     case SPOTNIK_ACTION_FAILED:
         engine->failed = action->error;

@@ -334,9 +334,14 @@ void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uin
     spotnik_death_tell(engine->death, step, what, value, limit);
 }
 
-void spotnik_engine_tell_over(struct spotnik_engine *engine)
+void spotnik_engine_tell_over(struct spotnik_engine *engine, bool late)
 {
-    spotnik_death_over(engine->death);
+    spotnik_death_over(engine->death, late);
+}
+
+void spotnik_engine_tell_last(struct spotnik_engine *engine)
+{
+    spotnik_death_left(engine->death, true);
 }
 
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)

@@ -237,8 +237,10 @@ void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id);
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what,
                                double value, double limit);
 
-/* [any] For that agent: the job is over. */
-void spotnik_engine_tell_over(struct spotnik_engine *engine);
+/* [any] For that agent: the job is over; late: it was before we came. */
+void spotnik_engine_tell_over(struct spotnik_engine *engine, bool late);
+/* All have left in good order, this member with the last of them. */
+void spotnik_engine_tell_last(struct spotnik_engine *engine);
 
 /* [any] Members that the next step needs: members_min, or for the first one the agent's number. */
 uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);

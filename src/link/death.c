@@ -415,16 +415,16 @@ void spotnik_death_rank(struct spotnik_death *death, uint32_t rank)
                          __ATOMIC_RELEASE);
 }
 
-void spotnik_death_over(struct spotnik_death *death)
+void spotnik_death_over(struct spotnik_death *death, bool late)
 {
     if (death != NULL && death->own != NULL)
-        __atomic_store_n(&death->own->done, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&death->own->done, late ? SPOTNIK_SLOT_LATE : 1, __ATOMIC_RELEASE);
 }
 
-void spotnik_death_left(struct spotnik_death *death)
+void spotnik_death_left(struct spotnik_death *death, bool last)
 {
     if (death != NULL && death->own != NULL)
-        __atomic_store_n(&death->own->left, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&death->own->left, last ? SPOTNIK_SLOT_LAST : 1, __ATOMIC_RELEASE);
 }
 
 void spotnik_death_refused(struct spotnik_death *death)

@@ -22,6 +22,8 @@
 
 #define SPOTNIK_SLOTS_MAGIC UINT32_C(0x746f6c73)
 #define SPOTNIK_SLOTS_VERSION 2
+#define SPOTNIK_SLOT_LATE 2
+#define SPOTNIK_SLOT_LAST 2
 
 /* One member. Fields are accessed with __atomic builtins only: other processes read and write
  * them. */
@@ -39,12 +41,15 @@ struct spotnik_slot {
     uint64_t committed;
     /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
     uint32_t size, needed;
-    uint32_t done; /* 1: the job has told this member that it is over */
+    /* 1: the job has told this member that it is over; _LATE: it was, before this member came */
+    uint32_t done;
     /* 1: another founding has its job's name, or its place: start no worker instead */
     uint32_t refused;
     /* its rank in the step it has begun last, plus 1; 0: it has begun none */
     uint32_t place;
-    uint32_t left; /* 1: the view without this member is committed, at its own wish */
+    /* 1: the view without this member is committed, at its own wish; _LAST: nobody is in it, and
+     * nobody was told to go */
+    uint32_t left;
     uint8_t spare[32];
 };
 

@@ -388,7 +388,10 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search)
     }
     if (search->watch.generation == 0 && !search->heir)
         heir_try(search);
-    return spotnik_directory_judge(search) ? found(search) : SPOTNIK_PEERS_AGAIN;
+    if (!spotnik_directory_judge(search))
+        return SPOTNIK_PEERS_AGAIN;
+    search->error = spotnik_peers_done_check(search);
+    return search->error != 0 ? SPOTNIK_PEERS_ERROR : found(search);
 }
 
 /* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be

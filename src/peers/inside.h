@@ -69,6 +69,8 @@ struct spotnik_peers {
     struct spotnik_engine *engine;
     struct spotnik_peers_spec spec;
     struct spotnik_peers_times times;
+    char done_folder[PATH_MAX]; /* list: where the end of the job is on record; "": nowhere */
+    uint64_t steps_max;         /* the program's; 0: it does not say */
     struct spotnik_process process;
     bool witness; /* the operator vouches for rename() in this directory */
     pthread_t witness_thread;
@@ -181,6 +183,10 @@ bool spotnik_directory_judge(struct spotnik_peers_search *search);
 /* Found the next generation. 0; -EEXIST: another process did; -EAGAIN: somebody turned out to be
  * alive; -ERANGE: there is no number left; or minus an errno. Blocking. */
 int spotnik_directory_found(struct spotnik_peers_search *search, uint64_t step);
+
+/* done.c: nobody is in the job. SPOTNIK_ERR_DONE: its end is on record, and our program wants no
+ * further step. 0: go on. */
+int spotnik_peers_done_check(const struct spotnik_peers_search *search);
 
 /* parked.c: look where new members look, and go on alone when nobody else can be alive.
  * Blocking. */

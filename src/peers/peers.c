@@ -235,7 +235,8 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns,
         if (round != SPOTNIK_PEERS_AGAIN)
             return 0;
         if (is_late(search, until_ns) || (stop != NULL && stop(context)))
-            return nobody(search);
+            return search->may_found && spotnik_peers_done_check(search) != 0 ? SPOTNIK_ERR_DONE
+                                                                              : nobody(search);
         pthread_mutex_lock(&peers->lock);
         if (!peers->stopping)
             spotnik_peers_wait(peers, spotnik_peers_clock_ns() + SPOTNIK_PEERS_AGAIN_NS);

@@ -27,7 +27,7 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine,
  * member in a view. `may_found` false: only look (a member that was in the job already never founds
  * it again). Blocking, at most timeout_ns; `stop`, if not NULL, is asked now and then and ends the
  * search. Errors: PEERS (no member answered in time: the detail lists those asked and their
- * answers), KEY, JOB, VERSION, SYSTEM. */
+ * answers), DONE (none did, and the end of the job is on record), KEY, JOB, VERSION, SYSTEM. */
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);
@@ -72,6 +72,17 @@ void spotnik_peers_over_set(struct spotnik_peers *peers, bool interrupted);
 
 /* Has it been said that the work is done? */
 bool spotnik_peers_is_over(struct spotnik_peers *peers);
+
+/* The end of the job on record (done.c), in the peers directory or, with a list, in `folder` (NULL:
+ * nowhere). The agent writes it: 0 or minus an errno. *ret_print differs whenever it was written
+ * anew. */
+int spotnik_peers_done_write(const char *folder, const struct spotnik_credentials *self,
+                             uint64_t step);
+bool spotnik_peers_done_read(const char *folder, const struct spotnik_credentials *self,
+                             uint64_t *ret_step, uint64_t *ret_print);
+/* Before _find(): where the record of a list is, and how many steps our program wants; 0: it does
+ * not say. */
+void spotnik_peers_done_at(struct spotnik_peers *peers, const char *folder, uint64_t steps_max);
 
 /* What is wrong with the directory just now (full, vanished), what we wait for, or what could be
  * better; "" when there is nothing to say. Training does not depend on it. */

@@ -358,7 +358,7 @@ static int train(struct worker *worker, uint64_t *ret_step)
         if (apply(worker, &step))
             return SPOTNIK_ERR_STATE;
         if (!step.replay && ++own == worker->quits)
-            spotnik_notice(worker->job);
+            break;
     }
     if (rc == SPOTNIK_ERR_DONE && spotnik_state_loads(worker->job) != loads) {
         /* others made the last steps, and left us their result */

@@ -264,7 +264,7 @@ static void off_without_table(void **state)
     spotnik_death_watch(death, &victim_id, 1);
     assert_false(spotnik_death_take(death, &peer, &epoch));
     assert_false(spotnik_death_leave_requested(death));
-    spotnik_death_left(death);
+    spotnik_death_left(death, false);
     spotnik_death_unsign(death);
     spotnik_death_free(death);
 }
@@ -336,13 +336,13 @@ static void the_agent_is_told(void **state)
     assert_int_equal(own->committed, 7);
     assert_true(own->size == 2 && own->needed == 3 && own->done == 0);
     spotnik_death_waits(death, 3, 0);
-    spotnik_death_over(death);
+    spotnik_death_over(death, false);
     assert_true(own->needed == 0 && own->done == 1 && own->left == 0);
-    spotnik_death_left(death);
+    spotnik_death_left(death, false);
     assert_int_equal(own->left, 1);
     spotnik_death_renew(death, watcher_id); /* it joins again */
     assert_int_equal(own->left, 0);
-    spotnik_death_left(death);
+    spotnik_death_left(death, true);
     assert_int_equal(spotnik_death_start(death), 3);
     spotnik_death_gathered(death, 2);
     assert_int_equal(spotnik_death_start(death), 3);

@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A worker that comes when the training is over. Claims: it makes no step, waits for nobody, says that the job is done, and its run ends
+# with 0:
+#   1. in a peers folder, where members end by themselves (no number of steps is given): one that starts afterwards, and one that waits
+#      for others while the programs of the last members end;
+#   2. with a list of hosts, where the checkpoint folder has the record;
+#   3. more steps than were made, or the record removed: the job goes on. Where all were killed, or told to go, there is no record.
+#
+#     run_late.sh SPOTNIK WORKER
+set -u
+spotnik=$1
+worker=$2
+dir=$(mktemp -d)
+trap 'kill ${runs:-} 2>/dev/null; rm -rf "$dir"' EXIT
+export dir worker SPOTNIK_STALE_MS=2000
+
+fail() {
+    echo "FAILED: $1"
+    tail -n 8 "$dir"/*.out 2>/dev/null
+    exit 1
+}
+
+# agent NAME COMMAND...: a host of the job, in the background
+agent() {
+    name=$1
+    shift
+    timeout 100 "$spotnik" run -n 1 --min 2 --key-file "$dir/key" "$@" >"$dir/$name.out" 2>&1 &
+    runs="${runs:-} $!"
+    eval "$name=$!"
+}
+
+# ends NAME STATUS
+ends() {
+    eval "wait \$$1"
+    status=$?
+    [ $status = "$2" ] || fail "$1 ended with $status, not $2"
+}
+
+said() {
+    grep -q -e "$2" "$dir/$1.out" || fail "$1 did not say: $2"
+}
+
+wait_for() {
+    timeout 60 sh -c 'until $0; do sleep 0.1; done' "$1" || fail "waited for: $1"
+}
+
+"$spotnik" key "$dir/key" >/dev/null || fail "spotnik key"
+mkdir "$dir/peers" "$dir/checkpoints"
+touch "$dir/peers/fresh"
+peers="--peers file:$dir/peers"
+
+# 1. Members have left, and their programs still have something to do: a newcomer founds the job, and waits for a second one.
+agent a $peers -- sh -c '"$worker" -u 1000 -q 30; until [ -e "$dir/go" ]; do sleep 0.1; done'
+agent b $peers -- sh -c '"$worker" -u 1000 -q 30; until [ -e "$dir/go" ]; do sleep 0.1; done'
+wait_for "grep -q leaving $dir/a.out"
+wait_for "grep -q leaving $dir/b.out"
+agent c $peers -- sh -c 'exec "$worker" -u 1000 -q 30'
+wait_for "test -e $dir/peers/genesis-2"
+touch "$dir/go"
+ends a 0
+ends b 0
+ends c 0
+said c 'the job is done, after step [0-9]*; the workers here came too late for a step'
+agent d $peers -- sh -c 'exec "$worker" -u 1000 -q 30'
+ends d 0
+said d 'w0 came when the job was done: nothing is left to do here'
+grep -q ' commit ' "$dir/c.out" "$dir/d.out" && fail "a step was made after the end"
+[ ! -e "$dir/peers/genesis-3" ] || fail "the job was founded after its end"
+echo "a folder: two that come too late say that the job is done, and end with 0"
+
+# 3. More steps than were made.
+agent e $peers -- "$worker" -u 1000 -s 60
+agent f $peers -- "$worker" -u 1000 -s 60
+ends e 0
+ends f 0
+said e '\] done 60 '
+rm "$dir/peers/done"
+agent g $peers -- "$worker" -u 1000 -s 100000
+agent h $peers -- "$worker" -u 1000 -s 100000
+wait_for "grep -q commit $dir/g.out"
+kill -TERM $g $h
+ends g 75
+ends h 75
+[ ! -e "$dir/peers/done" ] || fail "a job that was told to go is on record as done"
+echo "more steps, or no record: it goes on"
+
+# 2. A list.
+list="--peers 127.0.0.1:21391,127.0.0.1:21392"
+export SPOTNIK_CHECKPOINT="$dir/checkpoints"
+agent i $list --bind 127.0.0.1:21391 -- "$worker" -u 1000 -q 30
+agent j $list --bind 127.0.0.1:21392 -- "$worker" -u 1000 -q 30
+ends i 0
+ends j 0
+agent k $list --bind 127.0.0.1:21392 --respawn -- "$worker" -u 1000 -q 30
+ends k 0
+said k 'w0 came when the job was done'
+grep -q ' 1 workers started' "$dir/k.out" || fail "the late one was started again"
+echo "a list: the late one says that the job is done, and ends with 0"
