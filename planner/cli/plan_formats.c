@@ -60,53 +60,84 @@ static void command_fill(const struct spotnik_plan_context *x, char *filled, siz
         snprintf(filled + used, size - used, "%s", from);
 }
 
-static void run_line(const struct spotnik_plan_context *x, const char *peers, unsigned most,
-                     char *line, size_t size)
+/* One worker for each GPU of a machine. */
+static unsigned workers_of(const struct spotnik_offer *offer)
 {
-    char command[sizeof(x->command)];
+    return offer->accelerators > 1 ? (unsigned)ceil(offer->accelerators) : 1;
+}
+
+/* What all systems say of a plan, in a comment: no line of it ends early, whatever its names are. */
+static void put_head(const struct spotnik_plan_context *x, FILE *out)
+{
+    fputs("# ", out);
+    put_string(x->profile->name, out);
+    fprintf(out, ", batch %.0f: planned by spotnik, at prices of ", chosen(x)->batch);
+    put_string(x->catalog->source, out);
+    fputc('\n', out);
+}
+
+/* One of the machines that SkyPilot may take. */
+static void sky_machine(const struct spotnik_group *g, FILE *out)
+{
+    char infra[96];
+    const char *place = *g->offer->zone ? g->offer->zone : NULL;
+    const char *cloud = strcmp(g->offer->cloud, "other") ? g->offer->cloud : "*";
+
+    snprintf(infra, sizeof(infra), "%s%s%s%s%s", *cloud ? cloud : "aws",
+             *g->offer->region ? "/" : "", g->offer->region, place ? "/" : "", place ? place : "");
+    fputs("    - infra: ", out);
+    put_string(infra, out);
+    fputs("\n      instance_type: ", out);
+    put_string(g->offer->instance, out);
+    fprintf(out, "\n      use_spot: %s\n", g->spot ? "true" : "false");
+    if (!strcmp(g->offer->cloud, "gcp")
+        && *g->offer->accelerator) { /* the machine does not say what it holds */
+        fputs("      accelerators: {", out);
+        put_string(g->offer->accelerator, out);
+        fprintf(out, ": %.0f}\n", g->offer->accelerators);
+    }
+}
+
+/* SkyPilot says how many GPUs the machines have that it has found. */
+static void sky_run(const struct spotnik_plan_context *x, unsigned machines, FILE *out)
+{
+    char command[sizeof(x->command)], script[sizeof(x->command) + 600];
 
     command_fill(x, command, sizeof(command));
-    snprintf(line, size, "spotnik run --peers %s -n %u:%u -- %s", peers, least_of(most), most,
-             command);
+    snprintf(script, sizeof(script),
+             "umask 077 && printf '%%s\\n' \"$SPOTNIK_KEY\" > ~/job.key\n"
+             "export SPOTNIK_CHECKPOINT=/checkpoints/$SKYPILOT_TASK_ID\n"
+             "gpus=${SKYPILOT_NUM_GPUS_PER_NODE:-0}; workers=$((gpus > 1 ? gpus : 1))\n"
+             "spotnik run -n $workers --respawn --min $((%u * workers)) --peers skypilot "
+             "--key-file ~/job.key -- %s\n",
+             least_of(machines), command);
+    fputs("run: ", out);
+    put_string(script, out);
+    fputc('\n', out);
 }
 
 int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_fleet *fleet = chosen(x);
-    char name[41], line[4400], infra[96];
+    char name[41];
 
     if (!fleet)
         return -1;
     clean_name(x->profile->name, name);
-    unsigned machines = spotnik_fleet_machines(fleet);
+    put_head(x, out);
     fprintf(out,
-            "# %s, batch %.0f: planned by spotnik\n# prices: %s\nname: %s\nnum_nodes: "
-            "%u\nresources:\n  any_of:\n",
-            x->profile->name, fleet->batch, x->catalog->source, name, machines);
-    for (size_t i = 0; i < fleet->group_count; i++) {
-        const struct spotnik_group *g = &fleet->groups[i];
-        const char *place = *g->offer->zone ? g->offer->zone : NULL;
-        const char *cloud = strcmp(g->offer->cloud, "other") ? g->offer->cloud : "*";
-        snprintf(infra, sizeof(infra), "%s%s%s%s%s", *cloud ? cloud : "aws",
-                 *g->offer->region ? "/" : "", g->offer->region, place ? "/" : "",
-                 place ? place : "");
-        fputs("    - infra: ", out);
-        put_string(infra, out);
-        fputs("\n      instance_type: ", out);
-        put_string(g->offer->instance, out);
-        fprintf(out, "\n      use_spot: %s\n", g->spot ? "true" : "false");
-        if (!strcmp(g->offer->cloud, "gcp")
-            && *g->offer->accelerator) { /* the machine does not say what it holds */
-            fputs("      accelerators: {", out);
-            put_string(g->offer->accelerator, out);
-            fprintf(out, ": %.0f}\n", g->offer->accelerators);
-        }
-    }
-    fputs("  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\nrun: ",
-          out);
-    run_line(x, "skypilot", machines, line, sizeof(line));
-    put_string(line, out);
-    fputc('\n', out);
+            "# spotnik key job.key; sky jobs launch --secret SPOTNIK_KEY=\"$(cat job.key)\" FILE\n"
+            "name: %s\nnum_nodes: %u\nresources:\n  any_of:\n",
+            name, spotnik_fleet_machines(fleet));
+    for (size_t i = 0; i < fleet->group_count; i++)
+        sky_machine(&fleet->groups[i], out);
+    fprintf(out,
+            "  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\n"
+            "secrets:\n  SPOTNIK_KEY: null\n"
+            "file_mounts:\n  /checkpoints:\n    name: %s-checkpoints  # a bucket of yours\n"
+            "    mode: MOUNT_CACHED\nsetup: pip install spotnik\n",
+            name);
+    sky_run(x, spotnik_fleet_machines(fleet), out);
     return 0;
 }
 
@@ -168,21 +199,73 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
     return rc;
 }
 
-static void kubernetes_job(const struct spotnik_plan_context *x, const struct spotnik_group *g,
-                           const char *name, size_t index, unsigned total, FILE *out)
+/* The text of a container's command: Kubernetes puts variables in for "$(NAME)", not for "$$(NAME)". */
+static void put_words(const char *text, FILE *out)
 {
-    char peers[64], command[sizeof(x->command)];
+    char words[2 * sizeof(((struct spotnik_plan_context *)0)->command)];
+    size_t used = 0;
 
-    snprintf(peers, sizeof(peers), "dns://%s", name);
+    for (; *text && used + 3 < sizeof(words); text++) {
+        if (text[0] == '$' && text[1] == '(')
+            words[used++] = '$';
+        words[used++] = *text;
+    }
+    words[used] = '\0';
+    put_string(words, out);
+}
+
+/* "train-0-[0-3].train,train-1-[0-1].train": the pods of each group, which begin the job. */
+static void put_peers(const struct spotnik_fleet *fleet, const char *name, FILE *out)
+{
+    fputs("\"dns://", out);
+    for (size_t i = 0; i < fleet->group_count; i++)
+        fprintf(out, "%s%s-%zu-[0-%u].%s", i ? "," : "", name, i, fleet->groups[i].machines - 1,
+                name);
+    fputc('"', out);
+}
+
+static unsigned workers_in(const struct spotnik_fleet *fleet)
+{
+    unsigned workers = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        workers += workers_of(fleet->groups[i].offer) * fleet->groups[i].machines;
+    return workers;
+}
+
+static void kubernetes_container(const struct spotnik_plan_context *x,
+                                 const struct spotnik_group *g, const char *name, FILE *out)
+{
+    char command[sizeof(x->command)];
+
     fprintf(out,
-            "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n  "
-            "completions: %u\n"
-            "  parallelism: %u\n  completionMode: Indexed\n  backoffLimit: 1000000\n  template:\n  "
-            "  metadata:\n"
-            "      labels: {app: %s}\n    spec:\n      subdomain: %s\n      restartPolicy: Never\n"
-            "      terminationGracePeriodSeconds: 25\n      nodeSelector:\n        "
-            "node.kubernetes.io/instance-type: ",
-            name, index, g->machines, g->machines, name, name);
+            "      containers:\n      - name: worker\n        image: registry.example/train:1  "
+            "# yours, with spotnik in it\n"
+            "        command: [\"spotnik\", \"run\", \"-n\", \"%u\", \"--respawn\", \"--min\", "
+            "\"%u\", \"--peers\", ",
+            workers_of(g->offer), least_of(workers_in(chosen(x))));
+    put_peers(chosen(x), name, out);
+    fputs(", \"--key-file\", \"/etc/spotnik/key\", \"--\", \"sh\", \"-c\", ", out);
+    command_fill(x, command, sizeof(command));
+    put_words(command, out);
+    fputs("]\n        env:\n        - name: POD_IP\n          valueFrom:\n            fieldRef:\n"
+          "              fieldPath: status.podIP\n        - name: SPOTNIK_CHECKPOINT\n"
+          "          value: /data/checkpoints\n        ports:\n        - containerPort: 21210\n",
+          out);
+    if (g->offer->accelerators > 0)
+        fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n",
+                ceil(g->offer->accelerators));
+    fputs("        volumeMounts:\n        - {name: key, mountPath: /etc/spotnik, readOnly: true}\n"
+          "        - {name: data, mountPath: /data}\n"
+          "      volumes:\n"
+          "      - {name: key, secret: {secretName: train-key, defaultMode: 0400}}\n"
+          "      - {name: data, persistentVolumeClaim: {claimName: train-data}}\n",
+          out);
+}
+
+static void kubernetes_nodes(const struct spotnik_group *g, FILE *out)
+{
+    fputs("      nodeSelector:\n        node.kubernetes.io/instance-type: ", out);
     put_string(g->offer->instance, out);
     fprintf(out, "\n        karpenter.sh/capacity-type: %s\n", g->spot ? "spot" : "on-demand");
     if (*g->offer->zone) {
@@ -190,18 +273,31 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
         put_string(g->offer->zone, out);
         fputc('\n', out);
     }
-    fputs("      containers:\n      - name: worker\n        image: "
-          "\"registry.example/train:latest\"\n"
-          "        command: [\"spotnik\", \"run\", \"--peers\", ",
-          out);
-    put_string(peers, out);
-    fprintf(out, ", \"-n\", \"%u:%u\", \"--\", \"sh\", \"-c\", ", least_of(total), total);
-    command_fill(x, command, sizeof(command));
-    put_string(command, out);
-    fputs("]\n", out);
-    if (g->offer->accelerators > 0)
-        fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n",
-                ceil(g->offer->accelerators));
+    if (g->spot)
+        fputs("      tolerations:\n"
+              "      - {key: cloud.google.com/gke-spot, operator: Exists}\n"
+              "      - {key: kubernetes.azure.com/scalesetpriority, operator: Exists}\n",
+              out);
+}
+
+static void kubernetes_job(const struct spotnik_plan_context *x, size_t index, const char *name,
+                           FILE *out)
+{
+    const struct spotnik_group *g = &chosen(x)->groups[index];
+
+    fprintf(out,
+            "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n"
+            "  completions: %u\n  parallelism: %u\n  completionMode: Indexed\n"
+            "  backoffLimit: 1000000\n  successPolicy:\n    rules:\n    - succeededCount: %u\n"
+            "  podFailurePolicy:\n    rules:\n    - action: Ignore\n      onPodConditions:\n"
+            "      - {type: DisruptionTarget, status: \"True\"}\n    - action: Ignore\n"
+            "      onExitCodes: {containerName: worker, operator: In, values: [75]}\n"
+            "  template:\n    metadata:\n      labels: {app: %s}\n    spec:\n      subdomain: %s\n"
+            "      restartPolicy: Never\n      terminationGracePeriodSeconds: 25\n"
+            "      automountServiceAccountToken: false\n",
+            name, index, g->machines, g->machines, least_of(g->machines), name, name);
+    kubernetes_nodes(g, out);
+    kubernetes_container(x, g, name, out);
 }
 
 int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *out)
@@ -212,38 +308,45 @@ int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *ou
     if (!fleet)
         return -1;
     clean_name(x->profile->name, name);
+    put_head(x, out);
     fprintf(out,
+            "# spotnik key job.key; kubectl create secret generic train-key --from-file=key=job.key"
+            "\n# train-data: a claim that all pods can mount (ReadWriteMany)\n"
             "apiVersion: v1\nkind: Service\nmetadata:\n  name: %s\nspec:\n  clusterIP: None\n"
             "  publishNotReadyAddresses: true\n  selector: {app: %s}\n",
             name, name);
     for (size_t i = 0; i < fleet->group_count; i++)
-        kubernetes_job(x, &fleet->groups[i], name, i, spotnik_fleet_machines(fleet), out);
+        kubernetes_job(x, i, name, out);
     return 0;
 }
 
 int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_fleet *fleet = chosen(x);
-    char name[41], line[4400];
+    char name[41], command[sizeof(x->command)];
 
     if (!fleet)
         return -1;
-    clean_name(x->profile->name, name);
+    const struct spotnik_offer *offer = fleet->groups[0].offer;
     unsigned machines = spotnik_fleet_machines(fleet);
-    fprintf(out,
-            "#!/bin/bash\n#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n",
-            name, machines);
-    if (fleet->groups[0].offer->accelerators > 0)
-        fprintf(out, "#SBATCH --gres=gpu:%.0f\n", ceil(fleet->groups[0].offer->accelerators));
+    clean_name(x->profile->name, name);
+    command_fill(x, command, sizeof(command));
+    fputs("#!/bin/bash\n", out);
+    put_head(x, out);
+    fprintf(out, "#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n", name,
+            machines);
+    if (offer->accelerators > 0)
+        fprintf(out, "#SBATCH --gres=gpu:%.0f\n", ceil(offer->accelerators));
     if (isfinite(x->wish->deadline_s))
         fprintf(out, "#SBATCH --time=%.0f\n", ceil(x->wish->deadline_s / 60));
-    fputs("#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n#SBATCH "
-          "--open-mode=append\n",
-          out);
-    run_line(x, "slurm", machines, line, sizeof(line));
     fprintf(out,
-            "# planned for %s, batch %.0f\nsrun --no-kill --kill-on-bad-exit=0 %s\nrc=$?\n"
-            "[ $rc -eq 75 ] && scontrol requeue \"$SLURM_JOB_ID\"\nexit $rc\n",
-            fleet->groups[0].offer->instance, fleet->batch, line);
+            "#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n"
+            "#SBATCH --open-mode=append\n"
+            "[ -e job.key ] || spotnik key job.key || exit 1  # in a folder that all nodes see\n"
+            "export SPOTNIK_CHECKPOINT=$PWD/checkpoints; mkdir -p checkpoints\n"
+            "srun --no-kill --kill-on-bad-exit=0 \\\n"
+            "    spotnik run -n %u --respawn --min %u --peers slurm --key-file job.key -- %s\n"
+            "rc=$?\n[ $rc -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $rc\n",
+            workers_of(offer), least_of(machines) * workers_of(offer), command);
     return 0;
 }

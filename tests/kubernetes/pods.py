@@ -8,7 +8,7 @@ and made anew go on at the very next step.
 
 Pods run the container's command, environment and paths as the manifest has them: the secret is mounted at /etc/spotnik, the claim at
 /data, and `python train.py` is a worker of the tests. Those of jobset.yaml and trainer-runtime.yaml meet, too, and leave when they
-are deleted. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
+are deleted; so do those of a file that `spotnik plan` has written. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
 
     pods.py SPOTNIK WORKER SIM FOLDER"""
 
@@ -47,12 +47,15 @@ class Manifest:
     """What a container of it runs, and in which environment."""
 
     def __init__(self, name):
-        with open(f"{FOLDER}/{name}") as file:
+        with open(os.path.join(FOLDER, name)) as file:
             text = file.read()
-        self.name, self.jobset = name, "train"
+        self.name, self.jobset, self.service = name, "train", "train"
         self.words = self.list_of(text, "command") + (self.list_of(text, "args") if "$(JOBSET)" in text else [])
         self.env = dict(re.findall(r"^ *- name: (\w+)\n *value: (\S+)$", text, re.M))
         self.host = "train-node-0-{}" if "replicatedJobs" in text else "train-{}"
+        if "planned by spotnik" in text:
+            self.service = re.findall(r"^ *subdomain: (\S+)$", text, re.M)[0]
+            self.host = f"{self.service}-0-{{}}"
         self.folder = "".join(re.findall(r"^ *workingDir: (\S+)$", text, re.M)) or "/"
 
     def list_of(self, text, field):
@@ -248,7 +251,8 @@ class Cluster:
                 if pod.address:
                     for address in (pod.address, second_address(pod.address)):
                         host = self.manifest.host.format(pod.index)
-                        file.write(f"{address} {host}.train {host}.train.default.svc.cluster.local\n")
+                        name = f"{host}.{self.manifest.service}"
+                        file.write(f"{address} {name} {name}.default.svc.cluster.local\n")
         os.rename(f"{self.folder}/hosts.new", f"{self.folder}/hosts")
         if self.server:
             self.server.send_signal(signal.SIGHUP)
@@ -395,6 +399,15 @@ def hosts_file(cluster, key, way):
     print(f"{way}: three hosts met, the fourth was added to the file and joined")
 
 
+def planned(folder):
+    """What `spotnik plan` writes: its name."""
+    plan = ["plan", "--prices", "builtin", "--type", "p3.2xlarge", "--machines", "4", "--only", "spot", "--target", "epochs=4"]
+    path = f"{folder}/planned.yaml"
+    with open(path, "w") as file:
+        subprocess.run([SPOTNIK, *plan, "--deadline", "12h", "-o", "kubernetes", "--", "python", "train.py"], check=True, stdout=file)
+    return path
+
+
 def others(name):
     """The pods of another manifest meet, and are deleted."""
     with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, "REFUSED", name) as cluster:
@@ -438,8 +451,9 @@ def bag():
 
 
 def main():
-    for name in ("jobset.yaml", "trainer-runtime.yaml"):
-        others(name)
+    with tempfile.TemporaryDirectory(prefix="spotnik-plan-") as folder:
+        for name in (planned(folder), "jobset.yaml", "trainer-runtime.yaml"):
+            others(name)
     bag()
     files_before = os.listdir("/tmp")
     for missing in ("REFUSED", "NXDOMAIN"):

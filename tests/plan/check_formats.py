@@ -2,18 +2,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the planner's output files against the systems' own schemas or parsers, as far as they are installed:
 EC2 Fleet against botocore's service model, Kubernetes against its JSON schema (kubernetes-validate), SkyPilot against
-its own task schema (skypilot), Slurm against bash. Usage: check_formats.py SPOTNIK. Exit 77: nothing to check with."""
+its own task schema (skypilot), Slurm against bash. Names with quotes and line ends stay what they are. What SkyPilot is to run is run, as on
+two nodes of two GPUs: four workers meet (tests/slurm/planned.py and tests/kubernetes/pods.py start the others).
+Usage: check_formats.py SPOTNIK WORKER. Exit 77: nothing to check with."""
 import json
+import os
 import subprocess
 import sys
+import tempfile
 
 checked = []
 
 
-def plan(fmt):
-    command = [sys.argv[1], "plan", "--deadline", "6h", "--budget", "400", "--target", "epochs=90", "-o", fmt,
-               "--", "python", "train.py", "--name", "it's \"quoted\": #1"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+NAME = "it's \"quoted\": #1\n$(touch planted)\n#SBATCH --nodes=99"
+PROFILE = {"name": NAME, "devices": {"V100": {"samples_per_s": 300}}, "batches": [1024], "samples_per_epoch": 1e6, "gradient_mb": 10}
+
+
+def plan(fmt, *run):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(PROFILE, file)
+        file.flush()
+        command = [sys.argv[1], "plan", "--prices", "builtin", "--type", "p3.2xlarge", "--machines", "2", "--deadline", "6h", "--target", "epochs=9",
+                   "--profile", file.name, "-o", fmt, "--", *(run or ("python", "train.py", "--name", NAME))]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def started():
+    """SkyPilot's variables, and what its task runs."""
+    word = os.path.abspath(sys.argv[2])
+    script = json.loads(plan("skypilot", word, "-u", "5000", "-b", "96", "-s", "150").splitlines()[-1].removeprefix("run: "))
+    with tempfile.TemporaryDirectory(prefix="spotnik-plan-") as folder:
+        os.symlink(os.path.abspath(sys.argv[1]), f"{folder}/spotnik")
+        key = subprocess.run([sys.argv[1], "key"], check=True, capture_output=True, text=True).stdout.strip()
+        nodes = []
+        for rank in range(2):
+            os.mkdir(f"{folder}/{rank}")
+            env = {**os.environ, "HOME": f"{folder}/{rank}", "PATH": f"{folder}:{os.environ['PATH']}", "SPOTNIK_KEY": key,
+                   "SKYPILOT_TASK_ID": f"plan-{os.getpid()}", "SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3", "SKYPILOT_NODE_RANK": str(rank),
+                   "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NUM_GPUS_PER_NODE": "2"}
+            nodes.append(subprocess.Popen(["bash", "-c", script.replace("/checkpoints/", f"{folder}/checkpoints-")], env=env, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        said = [node.communicate(timeout=60)[0] for node in nodes]
+        assert [node.returncode for node in nodes] == [0, 0] and sum(text.count("] done 150 ") for text in said) == 4, said
+        assert " 4 0 " in said[0], said[0]
+        assert os.listdir(f"{folder}/checkpoints-plan-{os.getpid()}"), "no checkpoint"
 
 
 def ec2_fleet():
@@ -44,10 +76,15 @@ def skypilot():
 
 
 def slurm():
-    subprocess.run(["bash", "-n"], input=plan("slurm"), text=True, check=True)
+    text = plan("slurm")
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    head = text.split("\n[ -e")[0].splitlines()
+    assert not any("99" in line for line in head if line.startswith("#SBATCH")), text
+    said = subprocess.run(["bash", "-c", "srun() { printf '%s\\0' \"$@\"; }; spotnik() { :; }; " + text], capture_output=True, text=True)
+    assert said.stdout.split("\0")[-2] == NAME and not os.path.exists("planted"), said
 
 
-for check in (ec2_fleet, kubernetes, skypilot, slurm):
+for check in (ec2_fleet, kubernetes, skypilot, slurm, started):
     try:
         check()
         checked.append(check.__name__)
