@@ -21,16 +21,20 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-bool agent_init(struct agent *agent, char **command, uint32_t places, const struct output *output)
+bool agent_init(struct agent *agent, char **command, uint32_t places, uint64_t grace_ns,
+                const struct output *output)
 {
-    *agent =
-        (struct agent){ .command = command, .places = places, .slots_fd = -1, .output = *output };
+    *agent = (struct agent){
+        .command = command, .places = places, .slots_fd = -1, .output = *output, .pid = getpid()
+    };
     agent->worker = calloc(places, sizeof(*agent->worker));
-    return agent->worker && spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
+    return agent->worker && agent_guard_start(&agent->guard, places, grace_ns)
+           && spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
 }
 
 void agent_done(struct agent *agent)
 {
+    agent_guard_end(&agent->guard);
     spotnik_slots_unmap(agent->slots);
     if (agent->slots_fd >= 0)
         close(agent->slots_fd);
@@ -94,6 +98,8 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
      * end */
     signal(SIGUSR1, SIG_IGN);
     setpgid(0, 0);
+    if (!agent_guard_bind(agent->pid))
+        _exit(75);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     fcntl(agent->slots_fd, F_SETFD, 0);
@@ -124,8 +130,8 @@ static void close_pair(int pair[2])
     close(pair[1]);
 }
 
-/* With --log-dir a worker writes its file itself, and the agent reads along: the worker outlives
- * its agent. `ends`: what the worker gets as its standard streams. */
+/* With --log-dir a worker writes its file itself, and the agent reads along: what it printed is
+ * there, however the agent ends. `ends`: what the worker gets as its standard streams. */
 static bool open_file(const struct agent *agent, struct agent_worker *worker, int ends[2])
 {
     int read_fd;
@@ -191,6 +197,8 @@ struct agent_worker *agent_start(struct agent *agent)
         worker->pid = 0;
         return NULL;
     }
+    setpgid(worker->pid, worker->pid); /* in both: the guard may need its group at once */
+    agent_guard_set(&agent->guard, (uint32_t)(worker - agent->worker), worker->pid);
     agent->started++;
     return worker;
 }
@@ -372,6 +380,7 @@ enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, in
         output_tail_show(&agent->output, worker->number, &worker->tail);
     agent->told |= end == AGENT_DONE && is_senior(agent, worker);
     agent->ended[end]++;
+    agent_guard_set(&agent->guard, (uint32_t)(worker - agent->worker), 0);
     worker->pid = 0;
     return end;
 }

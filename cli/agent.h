@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent: starts workers on this host, passes on what they print, reaps them. Members do not
- * need it to stay in the job. What to start and to kill, and when, is decided by cmd_run.c. */
+/* The agent: starts workers on this host, passes on what they print, reaps them; they end
+ * with it (agent_guard.h). What to start and to kill, and when, is decided by cmd_run.c. */
 #ifndef SPOTNIK_CLI_AGENT_H
 #define SPOTNIK_CLI_AGENT_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent_guard.h"
 #include "link/slots.h"
 #include "output.h"
 
@@ -40,6 +41,8 @@ struct agent {
     struct agent_worker *worker;
     struct spotnik_slots *slots;
     int slots_fd;
+    struct agent_guard guard;
+    pid_t pid;          /* ours */
     const char *bind;   /* with bind_port: SPOTNIK_BIND of place 0 */
     uint16_t bind_port; /* 0: that of the environment */
     bool torchrun;      /* workers get torchrun's variables */
@@ -51,7 +54,8 @@ struct agent {
 };
 
 /* What `output` names belongs to the caller. */
-bool agent_init(struct agent *agent, char **command, uint32_t places, const struct output *output);
+bool agent_init(struct agent *agent, char **command, uint32_t places, uint64_t grace_ns,
+                const struct output *output);
 void agent_done(struct agent *agent);
 uint32_t agent_running(const struct agent *agent);
 

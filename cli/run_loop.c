@@ -463,6 +463,10 @@ static bool watch_signals(struct run *run)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN) /* nohup: it trains on without its terminal */
+        signal(SIGHUP, SIG_IGN);
+    else
+        sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1); /* sbatch --signal=USR1@60 and its like */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -491,7 +495,7 @@ int run_loop(const struct run_options *options)
 
     run.kill_ns = SPOTNIK_NEVER;
     spotnik_prng_seed(&run.prng, options->seed);
-    if (!agent_init(&run.agent, options->command, options->max, &options->output)
+    if (!agent_init(&run.agent, options->command, options->max, options->grace_ns, &options->output)
         || !watch_signals(&run)) {
         fprintf(stderr, "spotnik run: cannot start: %s\n", strerror(errno));
         agent_done(&run.agent);

@@ -66,7 +66,7 @@ static unsigned workers_of(const struct spotnik_offer *offer)
     return offer->accelerators > 1 ? (unsigned)ceil(offer->accelerators) : 1;
 }
 
-/* What all systems say of a plan, in a comment: no line of it ends early, whatever its names are. */
+/* What all systems say of a plan, in a comment: no line of it ends early, whatever the names. */
 static void put_head(const struct spotnik_plan_context *x, FILE *out)
 {
     fputs("# ", out);

@@ -53,17 +53,6 @@ status_is 75 $? "run after SIGTERM"
 [ "$(grep -c '^\[w[0-9]*\] leaving ' "$dir/out")" = 3 ] || fail "not all workers left in good order"
 echo "SIGTERM: three planned leaves, exit status 75"
 
-# Members do not need the agent: it is killed (and leaves its folder behind), and they go on to the end of the job.
-begin env TMPDIR="$dir" "$spotnik" run -n 3 --log-dir "$dir/logs" -- "$worker" -s 500 -u 1000
-wait_for 'commit 50 '
-kill -KILL $run
-wait $run 2>/dev/null
-for number in 0 1 2; do
-    timeout 60 sh -c 'until grep -q "^done 500 " "$0"; do sleep 0.05; done' "$dir/logs/w$number.log" || fail "w$number did not end"
-done
-[ "$(sed -n 's/^done //p' "$dir"/logs/w*.log | sort -u | wc -l)" = 1 ] || fail "ends differ after the agent was killed"
-echo "agent killed: three members go on to the end"
-
 # What a worker leaves behind learns that nobody reads its output any more, while the agent and another worker live on.
 timeout 60 "$spotnik" run -n 2 -- sh -c 'trap "" PIPE TERM
     [ "$SPOTNIK_SLOT" = 1 ] || { (while echo x 2>/dev/null; do :; done; : >"$0") & exit 0; }
