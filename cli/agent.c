@@ -183,7 +183,10 @@ struct agent_worker *agent_start(struct agent *agent)
 
     if (!worker)
         return NULL;
-    *worker = (struct agent_worker){ .number = agent->started, .started_ns = now_ns() };
+    *worker = (struct agent_worker){ .number = agent->started,
+                                     .started_ns = now_ns(),
+                                     .failures = worker->failures,
+                                     .last_failure = worker->last_failure };
     if (!(agent->output.log_dir ? open_file(agent, worker, ends) : open_pipes(worker, ends)))
         return NULL;
     spotnik_slots_assign(agent->slots, (uint32_t)(worker - agent->worker));
@@ -367,6 +370,21 @@ static enum agent_end judge(struct agent *agent, const struct agent_worker *work
     return AGENT_FAILED;
 }
 
+/* A machine that is short of memory, or a person, kills with SIGKILL: that is no error of the
+ * program. */
+static void count_failure(struct agent_worker *worker, enum agent_end end, int status)
+{
+    bool is_error = end == AGENT_FAILED || (end == AGENT_LOST && WTERMSIG(status) != SIGKILL),
+         soon = now_ns() - worker->started_ns < AGENT_SOON_NS;
+
+    if (end == AGENT_LOST && !is_error)
+        return;
+    worker->failures = !is_error || !soon               ? 0
+                       : worker->last_failure == status ? worker->failures + 1
+                                                        : 1;
+    worker->last_failure = status;
+}
+
 enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status,
                             char *text, size_t size)
 {
@@ -376,7 +394,8 @@ enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, in
     agent_read(agent, worker, &worker->err);
     pipe_end(agent, worker, &worker->out); /* a grandchild may hold the other end */
     pipe_end(agent, worker, &worker->err);
-    if ((end == AGENT_FAILED || end == AGENT_LOST) && !worker->killed)
+    count_failure(worker, end, status);
+    if ((end == AGENT_FAILED || end == AGENT_LOST) && !worker->killed && worker->failures <= 1)
         output_tail_show(&agent->output, worker->number, &worker->tail);
     agent->told |= end == AGENT_DONE && is_senior(agent, worker);
     agent->ended[end]++;

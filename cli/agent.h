@@ -13,6 +13,7 @@
 #include "output.h"
 
 #define AGENT_LINE 4096
+#define AGENT_SOON_NS UINT64_C(600000000000) /* a worker that failed later made progress */
 
 /* What a worker prints, cut into lines: a pipe, or the file that it writes with --log-dir. */
 struct agent_pipe {
@@ -30,6 +31,9 @@ struct agent_worker {
     uint32_t number; /* w<number>: counts starts, never used twice */
     uint32_t node;   /* of the trace, when one is replayed */
     uint64_t started_ns;
+    /* of this place: failures in a row with the same end, each soon after its start */
+    uint32_t failures;
+    int last_failure;           /* its wait status */
     bool leaving, killed;       /* asked to leave; killed by us */
     struct agent_pipe out, err; /* err: not with a file */
     struct output_tail tail;    /* the last of its errors that were not shown */

@@ -36,6 +36,12 @@ static const char help[] =
     "      --respawn           start a new worker for every one that is lost or fails; not for one "
     "that ends with 0, and\n"
     "                          no more after three in a row that never committed a step\n"
+    "      --max-failures N    with --respawn: no more after N in a row that ended with the same "
+    "error "
+    "within 10 minutes of\n"
+    "                          their start, in one worker's place; the error is shown once         "
+    " "
+    "         [10]\n"
     "      --kill-every TIME   SIGKILL a random member every TIME (5s, 500ms) from the first "
     "committed step on, never\n"
     "                          below MIN; workers that have not committed a step yet are spared "
@@ -134,12 +140,14 @@ enum {
     OPTION_TORCHRUN,
     OPTION_DONE,
     OPTION_OUTPUT,
-    OPTION_LOG_DIR
+    OPTION_LOG_DIR,
+    OPTION_FAILURES
 };
 
 static const struct option names[] = {
     { "workers", required_argument, NULL, 'n' },
     { "respawn", no_argument, NULL, OPTION_RESPAWN },
+    { "max-failures", required_argument, NULL, OPTION_FAILURES },
     { "kill-every", required_argument, NULL, OPTION_KILL },
     { "churn", required_argument, NULL, OPTION_CHURN },
     { "speedup", required_argument, NULL, OPTION_SPEEDUP },
@@ -217,6 +225,8 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_RESPAWN:
         ret->run.respawn = true;
         return true;
+    case OPTION_FAILURES:
+        return option_span(value, &ret->run.failures_max, &ret->run.failures_max);
     case OPTION_KILL:
         return option_duration(value, &ret->run.kill_every_ns);
     case OPTION_GRACE:
@@ -450,6 +460,7 @@ int spotnik_cmd_run(int argc, char **argv)
     struct request request = { .run = { .min = 1,
                                         .max = 1,
                                         .speedup = 1,
+                                        .failures_max = 10,
                                         .grace_ns = 10 * SPOTNIK_S,
                                         .notice = { .patience_ns = 60 * SPOTNIK_S },
                                         .seed = (uint64_t)time(NULL) } };

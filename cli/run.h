@@ -11,8 +11,9 @@
 #include "run_notice.h"
 
 struct run_options {
-    uint32_t min, max; /* steps wait for `min`; never more than `max` workers at once */
-    uint32_t start;    /* members that the first step waits for; 0: `min` */
+    uint32_t min, max;     /* steps wait for `min`; never more than `max` workers at once */
+    uint32_t start;        /* members that the first step waits for; 0: `min` */
+    uint32_t failures_max; /* in a row, of the workers of one place: no more are started */
     bool respawn, quiet;
     /* our own lines as JSON objects, and the job's status once a second */
     bool json;

@@ -231,7 +231,8 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
     return !committed && !worker->killed && (end == AGENT_FAILED || end == AGENT_LOST);
 }
 
-static bool replace(struct run *run, enum agent_end end, bool stillborn)
+static bool replace(struct run *run, enum agent_end end, const struct agent_worker *worker,
+                    bool stillborn)
 {
     if (!run->options->respawn || run->finished || run->refused || run->stage || run->ear.away
         || end == AGENT_DONE || end == AGENT_INTERRUPTED)
@@ -243,6 +244,14 @@ static bool replace(struct run *run, enum agent_end end, bool stillborn)
                 "%u workers in a row ended before their first step was committed: not replacing "
                 "any more; see what they said",
                 FAILURES_MAX);
+    }
+    if (!run->crashing && worker->failures >= run->options->failures_max) {
+        run->crashing = true;
+        run_say(
+            run,
+            "w%u is the last of %u in a row that ended so within 10 minutes of their start: not "
+            "replacing any more (--max-failures); see what the first of them said",
+            worker->number, worker->failures);
     }
     return !run->crashing;
 }
@@ -285,7 +294,7 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
     if (!late && run->ended)
         finish(run);
     run->agent.told &= run->finished; /* it has left, and the others train on */
-    struct agent_worker *next = replace(run, end, stillborn) ? start(run) : NULL;
+    struct agent_worker *next = replace(run, end, worker, stillborn) ? start(run) : NULL;
     if (next) {
         run->respawns++;
         run_say(run, "w%u %s; w%u starts", number, text, next->number);

@@ -134,6 +134,22 @@ for number in $(sed -n 's/^spotnik: killing w//p' "$dir/err"); do
 done
 echo "kills: $(grep -c 'killing w' "$dir/err"), members only"
 
+# A program that fails after a few commits, each time.
+timeout 60 "$spotnik" run -n 1 --respawn --max-failures 4 --output senior -- sh -c '"$worker" -u 1000 -q 5; echo the reason >&2; exit 3' \
+    >"$dir/out" 2>"$dir/err"
+status_is 3 $? "run of a program that fails again and again"
+said 'w3 is the last of 4 in a row that ended so'
+said ' 4 workers started'
+# The errors of a worker that is not the senior are shown when it fails: once, where it fails again and again.
+begin "$spotnik" run -n 2 --respawn --max-failures 3 --output senior -- sh -c \
+    '[ "$SPOTNIK_WORKER" = 0 ] && exec "$worker" -u 1000; "$worker" -u 1000 -q 5; echo "the reason" >&2; exit 3'
+wait_for err 'w3 is the last of 3 in a row'
+kill -TERM $run
+wait $run
+status_is 3 $? "run of a program that fails again and again beside another"
+[ "$(grep -c 'the reason$' "$dir/out" "$dir/err" | grep -c ":1$")" = 1 ] || fail "the error was not shown once"
+echo "a program that fails after a few commits: so many times, not for ever"
+
 # A program that takes its time to fail.
 "$spotnik" run -n 1 --respawn -- sh -c 'sleep 2.5; exit 9' >"$dir/out" 2>"$dir/err"
 status_is 9 $? "run of a program that cannot start"
