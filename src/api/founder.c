@@ -5,6 +5,7 @@
 
 #include "api/job.h"
 #include "base/error.h"
+#include "base/time.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
 
@@ -119,9 +120,26 @@ int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed)
     return *ret_resumed ? resume(job) : 0;
 }
 
+/* Workers of a job that has just been ended may take this long to leave. */
+#define HOLD_NS (15 * SPOTNIK_S)
+
+int spotnik_job_hold(struct spotnik_job *job, bool founds)
+{
+    struct spotnik_founding past = spotnik_engine_past(job->engine);
+    uint64_t ours = job->registry.founding, root = past.id == ours && past.root ? past.root : ours;
+
+    return !job->checkpoint || job->checkpoint_hold > 0
+               ? 0
+               : spotnik_shelf_hold(job->checkpoint_dir, job->name, root, founds ? HOLD_NS : 0,
+                                    &job->checkpoint_hold);
+}
+
 int spotnik_job_seal(struct spotnik_job *job)
 {
-    int rc = job->checkpoint && job->founder ? resume(job) : 0;
+    int rc = job->founder ? spotnik_job_hold(job, true) : 0; /* before it loads what others write */
+
+    if (!rc && job->checkpoint && job->founder)
+        rc = resume(job);
 
     if (rc)
         return rc;

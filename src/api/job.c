@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/job.h"
 #include "api/key.h"
@@ -90,6 +91,8 @@ static void job_free(struct spotnik_job *job, bool goodbye)
         spotnik_exchange_stop(job->exchange);
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
     spotnik_checkpoint_free(checkpoint); /* it asks the engine, and the peers */
+    if (job->checkpoint_hold > 0)
+        close(job->checkpoint_hold);
     spotnik_peers_free(peers);
     spotnik_engine_free(job->engine, goodbye);
     spotnik_job_watch_free(job);

@@ -61,10 +61,11 @@ struct spotnik_job {
     struct spotnik_exchange *exchange;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
-    char advice[256];  /* what should be better about it; "": nothing; under rate.lock */
-    char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
-    uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
-    bool was_in;       /* has been let in, or has founded */
+    int checkpoint_hold; /* the lock of those that write to it; 0 or less: not held */
+    char advice[256];    /* what should be better about it; "": nothing; under rate.lock */
+    char pausing[160];   /* why it waits before it joins again; "": it does not; under rate.lock */
+    uint32_t strikes;    /* exclusions in a row, each soon after the return from the one before */
+    bool was_in;         /* has been let in, or has founded */
     /* the state of others may be in the registered memory: this process founds nothing */
     bool has_copied;
     uint64_t returned_ns;          /* when it was let in again last; 0: never */
@@ -184,6 +185,10 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
+
+/* From now on this member writes to the folder of checkpoints. Errors: CHECKPOINT (a founder: a
+ * living job of another root does). */
+int spotnik_job_hold(struct spotnik_job *job, bool founds);
 
 /* The search said that the job is done. Returns SPOTNIK_ERR_LEAVING with the same words. */
 int spotnik_job_late(struct spotnik_job *job);

@@ -323,6 +323,7 @@ int spotnik_job_rejoin(struct spotnik_job *job)
             job->outside = false;
             job->returned_ns = job->was_in ? spotnik_clock_ns() : 0;
             job->was_in = true;
+            (void)spotnik_job_hold(job, false); /* the founder has it, or could not have it */
         }
         if (rc != SPOTNIK_ERR_PEERS)
             return rc;

@@ -89,6 +89,13 @@ void spotnik_shelf_root_set(const char *dir, uint64_t founding, uint64_t root);
 uint64_t spotnik_shelf_root(const char *dir, uint64_t founding); /* 0: not known */
 bool spotnik_shelf_is_of(const char *dir, uint64_t founding, uint64_t root);
 
+/* From now on this process is one of those that write to `dir`, until it closes *ret_fd (-1: the
+ * file system has no such file). `root`: the first founding that its job goes back to. Where
+ * members of a job of another root live it waits for their end. Errors: CHECKPOINT (they still
+ * live; the detail names both jobs). Blocking. */
+int spotnik_shelf_hold(const char *dir, const char *job, uint64_t root, uint64_t patience_ns,
+                       int *ret_fd);
+
 /* Out of the way, but not deleted: a checkpoint that was found damaged. */
 void spotnik_shelf_set_aside(const char *dir, const char *entry);
 

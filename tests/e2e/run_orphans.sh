@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Workers whose agent ends. Claims: where `spotnik run` is killed, all its workers leave in good order, also those that a shell has started;
-# one that does not listen is killed after --grace; the end of a terminal (SIGHUP) is a request to leave, and under nohup it is none.
+# one that does not listen is killed after --grace; the end of a terminal (SIGHUP) is a request to leave, and under nohup it is none. A job that
+# begins in the checkpoint folder of a living one is refused with both names; one that begins while its workers leave goes on behind them.
 #
 #     run_orphans.sh SPOTNIK WORKER
 set -u
@@ -22,6 +23,7 @@ wait_for() {
 }
 
 begin() {
+    : >"$dir/out" # or the last command's lines are taken for this one's
     "$@" >"$dir/out" 2>"$dir/err" &
     run=$!
 }
@@ -49,6 +51,23 @@ for number in 0 1; do
     grep -q '^leaving [0-9]' "$dir/logs/w$number.log" || fail "w$number did not leave in good order"
 done
 echo "the agent was killed: its workers left, and the one that did not was killed"
+
+# The same folder of checkpoints: the next start waits for them, and goes on behind them; beside a living job none begins.
+export SPOTNIK_CHECKPOINT="$dir/checkpoints" SPOTNIK_CHECKPOINT_S=1
+begin env TMPDIR="$dir" SPOTNIK_JOB=one "$spotnik" run -n 1 --log-dir "$dir/first" -- "$worker" -u 100000
+wait_for "grep -q commit.3 $dir/first/w0.log"
+SPOTNIK_JOB=two "$spotnik" run -n 1 -- "$worker" -u 1000 -s 10 >"$dir/second" 2>&1 && fail "a second job began in the folder of a living one"
+grep -q 'a living job writes to the checkpoint directory .*: one, founded as .*; this one is two, founded as' "$dir/second" || fail "$(cat "$dir/second")"
+kill -KILL $run
+wait $run 2>/dev/null
+begin env SPOTNIK_JOB=one "$spotnik" run -n 1 -- "$worker" -u 1000 -s 1000
+wait $run
+[ $? = 0 ] || fail "the next start did not go on: $(tail -n 3 "$dir/out" "$dir/err")"
+last=$(sed -n 's/^leaving \([0-9]*\) .*/\1/p' "$dir/first/w0.log")
+first=$(sed -n 's/^\[w0\] commit \([0-9]*\) .*/\1/p' "$dir/out" | head -n 1)
+[ "$first" = $((last + 1)) ] || fail "the first left after step $last, and the next began with $first"
+unset SPOTNIK_CHECKPOINT
+echo "a folder of checkpoints: refused while a job lives, and taken on at step $first when it has left"
 
 begin "$spotnik" run -n 1 -- "$worker" -u 1000
 wait_for "grep -q commit $dir/out"
