@@ -172,7 +172,6 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .minority_wait_ns = config->minority_wait_ns,
         .transport = getenv("SPOTNIK_TRANSPORT"),
         .lanes = getenv("SPOTNIK_LANES"),
-        .congestion = getenv("SPOTNIK_CONGESTION"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),
         .stall_ns = STALL_NS,
         .trace = trace && *trace ? trace : NULL,

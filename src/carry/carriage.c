@@ -14,17 +14,9 @@
 
 /* ---- life ---- */
 
-static int config_read(struct spotnik_carriage *carriage,
-                       const struct spotnik_carriage_config *config)
-{
-    int rc = spotnik_widen_parse(config->lanes, &carriage->width);
-    return rc != 0 ? rc : spotnik_congestion_parse(config->congestion, carriage->congestion);
-}
-
 int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
                          const struct spotnik_limits *limits, struct spotnik_stand *stand,
-                         const struct spotnik_carriage_hooks *hooks,
-                         const struct spotnik_carriage_config *config,
+                         const struct spotnik_carriage_hooks *hooks, const char *lanes,
                          struct spotnik_carriage **ret)
 {
     struct spotnik_carriage *carriage = calloc(1, sizeof *carriage);
@@ -38,7 +30,7 @@ int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credent
     carriage->stand = stand;
     carriage->hooks = *hooks;
     spotnik_lanes_init(carriage);
-    int rc = config_read(carriage, config);
+    int rc = spotnik_widen_parse(lanes, &carriage->width);
     if (rc != 0)
         spotnik_carriage_free(carriage);
     else

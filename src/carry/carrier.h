@@ -36,11 +36,6 @@ struct spotnik_carriage_hooks {
     void (*act)(void *context); /* do what the core wants done by now */
 };
 
-/* As the environment gives them; borrowed for the call. */
-struct spotnik_carriage_config {
-    const char *lanes, *congestion;
-};
-
 /* A result, as it lies in memory. */
 struct spotnik_bucket_result {
     const void *data; /* NULL: bucket not used in the step */
@@ -64,11 +59,11 @@ struct spotnik_carriage_counts {
 
 /* ---- life: carriage.c ---- */
 
-/* All but `config` and `hooks` stay the caller's. */
+/* All but `hooks` stay the caller's. `lanes`: as the environment gives it (widen.c); borrowed for
+ * the call. */
 int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
                          const struct spotnik_limits *limits, struct spotnik_stand *stand,
-                         const struct spotnik_carriage_hooks *hooks,
-                         const struct spotnik_carriage_config *config,
+                         const struct spotnik_carriage_hooks *hooks, const char *lanes,
                          struct spotnik_carriage **ret);
 /* With the loop open, and our name known. `transport`: "auto" (also NULL), "shm", "tcp". */
 int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links,

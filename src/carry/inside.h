@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "carry/carrier.h"
-#include "carry/congestion.h"
 #include "carry/early.h"
 #include "record/recorder.h"
 #include "wire/data.h"
@@ -142,9 +141,8 @@ struct spotnik_carriage {
     struct spotnik_carriage_counts counts;
     struct spotnik_stream *streams;
     struct spotnik_lane lane[SPOTNIK_LANES];
-    uint32_t lane_count;                      /* one past the last that was ever used */
-    uint32_t width;                           /* connections of each lane; 0: the default */
-    char congestion[SPOTNIK_CONGESTION_NAME]; /* "": the system's */
+    uint32_t lane_count; /* one past the last that was ever used */
+    uint32_t width;      /* connections of each lane; 0: the default */
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];

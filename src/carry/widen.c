@@ -71,7 +71,6 @@ void spotnik_widen_begin(struct spotnik_carriage *carriage, struct spotnik_lane 
 {
     lane->width = width_of(carriage, lane);
     lane->sent = 0;
-    spotnik_congestion_set(lane->first.socket.fd, carriage->congestion);
 }
 
 void spotnik_widen_end(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
@@ -160,7 +159,6 @@ void spotnik_widen_adopt(struct spotnik_carriage *carriage, struct spotnik_openi
     }
     track->socket.writable = true;
     lane->more_up++;
-    spotnik_congestion_set(fd, carriage->congestion);
     unsent_limit(lane);
 }
 

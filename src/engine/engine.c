@@ -163,11 +163,10 @@ static int carriage_get(struct spotnik_engine *engine)
 {
     struct spotnik_engine_config *own = &engine->config;
     const struct spotnik_carriage_hooks hooks = { .context = engine, .act = act };
-    const struct spotnik_carriage_config config = { .lanes = own->lanes,
-                                                    .congestion = own->congestion };
-    own->lanes = own->congestion = NULL;
+    const char *lanes = own->lanes;
+    own->lanes = NULL;
     return spotnik_carriage_new(&engine->loop, &own->credentials, &own->limits, &engine->stand,
-                                &hooks, &config, &engine->carriage);
+                                &hooks, lanes, &engine->carriage);
 }
 
 int spotnik_engine_new(const struct spotnik_engine_config *config,

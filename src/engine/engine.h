@@ -76,7 +76,6 @@ struct spotnik_engine_config {
     /* connections that carry data to one member: "1" to "8"; NULL: the default (carry/widen.c);
      * borrowed as well */
     const char *lanes;
-    const char *congestion; /* carry/congestion.h; borrowed as well */
     /* the folder for dumps of the flight recorder (recorder.h); "off": record nothing; NULL: dump
      * only on request; borrowed as well */
     const char *dumps;
