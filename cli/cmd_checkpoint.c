@@ -23,7 +23,11 @@ static const char help[] =
     "\"incomplete\" "
     "ones were cut off\n"
     "            by a loss or are being written; no job uses them, and they go when newer ones are "
-    "complete\n"
+    "complete.\n"
+    "            minority-step-... were written by members that were cut off and stopped "
+    "(SPOTNIK_ON_MINORITY);\n"
+    "            a job takes one only with spotnik run --from, and they stay until you delete "
+    "them\n"
     "  verify    read all of each complete checkpoint, or of those named, and compare lengths, "
     "layout and "
     "hashes.\n"
@@ -105,20 +109,33 @@ static int list_one(const char *dir, const struct spotnik_shelf_entry *entry)
     return rc && entry->written_s ? 1 : 0;
 }
 
+static int list_all(const char *dir, const struct spotnik_shelf_list *found)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < found->count; i++)
+        rc |= list_one(dir, &found->entry[i]);
+    return rc;
+}
+
 static int list(const char *dir)
 {
-    struct spotnik_shelf_list found;
-    int rc = spotnik_shelf_list(dir, &found);
+    struct spotnik_shelf_list found, minority;
 
-    if (rc)
+    if (spotnik_shelf_list(dir, &found))
         return complain();
-    if (!found.count)
+    if (spotnik_shelf_list_minority(dir, &minority)) {
+        spotnik_shelf_list_done(&found);
+        return complain();
+    }
+    if (!found.count && !minority.count)
         fprintf(stderr, "spotnik checkpoint: there is no checkpoint in %s\n", dir);
     else
         printf("%12s %7s %12s  %-32s  %s\n", "step", "members", "size", "samples consumed", "name");
-    for (uint32_t i = 0; i < found.count; i++)
-        rc |= list_one(dir, &found.entry[i]);
+    int rc = list_all(dir, &found) | list_all(dir, &minority);
+
     spotnik_shelf_list_done(&found);
+    spotnik_shelf_list_done(&minority);
     return rc;
 }
 

@@ -17,6 +17,7 @@
 
 #include "api/key.h"
 #include "base/time.h"
+#include "checkpoint/resume.h"
 #include "commands.h"
 #include "options.h"
 #include "peers/peers.h"
@@ -57,6 +58,11 @@ static const char help[] =
     "slurm:step, skypilot,\n"
     "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see "
     "docs/guide    [what the engine says; a folder for this run]\n"
+    "      --from PATH         begin from this checkpoint: such as a minority's, where the others "
+    "are gone for good. "
+    "Refused\n"
+    "                          where the job lives, or has a later one [the newest in "
+    "SPOTNIK_CHECKPOINT]\n"
     "      --min N             steps wait until the job has N members on all hosts together        "
     "[MIN]\n"
     "      --key-file FILE     the job key; see spotnik key                        [a key made for "
@@ -135,6 +141,7 @@ enum {
     OPTION_ON_NOTICE,
     OPTION_NOTICE_PATIENCE,
     OPTION_MIN,
+    OPTION_FROM,
     OPTION_HTTP,
     OPTION_JSON,
     OPTION_TORCHRUN,
@@ -164,6 +171,7 @@ static const struct option names[] = {
     { "notice", required_argument, NULL, OPTION_NOTICE },
     { "on-notice", required_argument, NULL, OPTION_ON_NOTICE },
     { "min", required_argument, NULL, OPTION_MIN },
+    { "from", required_argument, NULL, OPTION_FROM },
     { "done", required_argument, NULL, OPTION_DONE },
     { "notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE },
     { "output", required_argument, NULL, OPTION_OUTPUT },
@@ -176,7 +184,7 @@ static const struct option names[] = {
 
 struct request {
     struct run_options run;
-    const char *peers, *key_file, *churn_file, *done_file;
+    const char *peers, *key_file, *churn_file, *done_file, *from;
     bool notice_named;
     uint32_t job_min; /* 0: that of this host */
     char *folder;     /* made by us, to be removed; NULL: none */
@@ -261,6 +269,9 @@ static bool take_option(struct request *ret, int option, const char *value)
         return take_notice(&ret->run.notice, value);
     case OPTION_MIN:
         return option_span(value, &ret->job_min, &ret->job_min);
+    case OPTION_FROM:
+        ret->from = value;
+        return *value != 0;
     case OPTION_DONE:
         ret->done_file = value;
         return true;
@@ -418,9 +429,29 @@ static bool find_peers(struct request *request)
     return true;
 }
 
+static bool set_from(const char *from)
+{
+    struct spotnik_manifest *manifest = from ? calloc(1, sizeof(*manifest)) : NULL;
+    char *path = manifest ? realpath(from, NULL) : NULL;
+    bool good = path && !spotnik_checkpoint_manifest_at(path, manifest)
+                && setenv("SPOTNIK_FROM", path, 1) == 0;
+
+    if (from && !good)
+        fprintf(stderr, "spotnik run: --from %s is no checkpoint: %s\n", from,
+                path ? spotnik_last_error() : strerror(errno));
+    if (good)
+        spotnik_manifest_done(manifest);
+    free(manifest);
+    free(path);
+    return good || !from;
+}
+
 static bool set_environment(struct request *request)
 {
     char text[16];
+
+    if (!set_from(request->from))
+        return false;
 
     if (request->run.torchrun)
         set_master();

@@ -35,7 +35,7 @@ void run_say(const struct run *run, const char *format, ...)
 
     if (run->options->quiet)
         return;
-    char text[512];
+    char text[1024];
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
@@ -44,6 +44,8 @@ void run_say(const struct run *run, const char *format, ...)
 
 static struct agent_worker *start(struct run *run)
 {
+    if (run->most_step) /* a replacement joins the job, or goes on from where that was */
+        unsetenv("SPOTNIK_FROM");
     struct agent_worker *worker = agent_start(&run->agent);
     if (!worker)
         run_say(run, "cannot start a worker: %s", strerror(errno));
@@ -283,6 +285,7 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
     enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
+    run_look_at_minority(run, worker);
     run_look(run, now_ns()); /* it may have gone further than it had when we looked last */
     if (end == AGENT_DONE)
         run_ended(run, worker);

@@ -39,6 +39,7 @@ struct run {
     uint64_t ended_step; /* ... the latest of them after this step */
     uint32_t ended_number;
     bool ended_told;
+    uint64_t minority_digest; /* of the last state of a minority that we have told of */
     /* members present and needed while they wait; needed 0: they do not wait */
     uint32_t waits, needed;
     uint64_t waits_ns; /* since when */
@@ -57,6 +58,9 @@ uint32_t run_members(const struct run *run);
 
 /* Read what the members have told: steps, waits, strategies; say what the user should know. */
 void run_look(struct run *run, uint64_t now_ns);
+
+/* A worker has ended: say where it has left its state, if it was cut off and stopped. */
+void run_look_at_minority(struct run *run, const struct agent_worker *worker);
 
 /* A worker has ended with status 0, not having left: is the job done, is this one a joiner that had
  * nothing to do? */

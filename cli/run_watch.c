@@ -2,9 +2,11 @@
 /* What the members tell the agent through the table of slots, and what follows for the run. When is
  * the job done, when do its members wait for others, when can nobody come? */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
+#include "checkpoint/shelf.h"
 #include "run_state.h"
 #include "adapt/policy.h"
 
@@ -134,6 +136,26 @@ void run_look(struct run *run, uint64_t now_ns)
     look_at_steps(run, now_ns);
     look_at_ends(run);
     look_at_waits(run, now_ns);
+}
+
+/* Workers that were cut off together have written one checkpoint. */
+void run_look_at_minority(struct run *run, const struct agent_worker *worker)
+{
+    const struct spotnik_slot *slot = slot_of(run, worker);
+    uint64_t step = __atomic_load_n(&slot->minority_step, __ATOMIC_ACQUIRE),
+             digest = __atomic_load_n(&slot->minority_digest, __ATOMIC_RELAXED);
+    const char *dir = getenv("SPOTNIK_CHECKPOINT");
+    char name[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    if (!step || digest == run->minority_digest)
+        return;
+    run->minority_digest = digest;
+    spotnik_shelf_minority_name(step, digest, name);
+    run_say(
+        run,
+        "w%u was cut off from the majority: its state after step %llu is %s%s%s. Run this again "
+        "to join the others; only if they are gone for good, add --from with that checkpoint",
+        worker->number, (unsigned long long)step, dir ? dir : "", dir ? "/" : "", name);
 }
 
 bool run_is_done(const struct run *run)

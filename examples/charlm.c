@@ -284,16 +284,16 @@ static void write_text(struct trainer *t)
     putchar('\n');
 }
 
-/* Exit status: 0 done, 75 left after a notice (start me again), 76 another founding has the
- * job's name or place, 1 anything else. */
+/* Exit status: 0 done, 75 left after a notice or cut off from the majority (start me again), 76
+ * another founding has the job's name or place, 1 anything else. */
 static int finish(struct trainer *t, int rc)
 {
-    int status = rc == SPOTNIK_ERR_DONE      ? 0
-                 : rc == SPOTNIK_ERR_LEAVING ? 75
-                 : rc == SPOTNIK_ERR_LINEAGE ? 76
-                                             : 1;
+    int status = rc == SPOTNIK_ERR_DONE                                  ? 0
+                 : rc == SPOTNIK_ERR_LEAVING || rc == SPOTNIK_ERR_PARKED ? 75
+                 : rc == SPOTNIK_ERR_LINEAGE                             ? 76
+                                                                         : 1;
 
-    if (status == 1)
+    if (status == 1 || rc == SPOTNIK_ERR_PARKED)
         fprintf(stderr, "charlm: %s (%s)\n", spotnik_strerror(rc), spotnik_last_error());
     if (t->job)
         training_log_end(&t->log, t->job, status);
@@ -391,8 +391,8 @@ static const char help[] =
     "\n"
     "SIGTERM and SIGINT are taken as a revocation notice: finish the step, hand over, exit with "
     "75.\n"
-    "Exit status: 0 done, 75 left after a notice (start it again to rejoin), 76 another "
-    "founding has the job's name or place, 1 error.\n";
+    "Exit status: 0 done, 75 left after a notice, or cut off from the majority (start it again to "
+    "rejoin), 76 another founding has the job's name or place, 1 error.\n";
 
 static uint64_t number(const char *option, const char *text)
 {

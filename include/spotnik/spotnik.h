@@ -78,7 +78,8 @@ enum spotnik_error {
     SPOTNIK_ERR_DIVERGED = -202,
     /** a notice arrived (spotnik_notice): call spotnik_leave() and exit with 75 */
     SPOTNIK_ERR_LEAVING = -300,
-    /** cut off from the majority, and on_minority says to stop waiting */
+    /** cut off from the majority, and on_minority says to stop waiting: exit with 75.
+     * spotnik_last_error() says where the state of this member was written */
     SPOTNIK_ERR_PARKED = -301,
     /** step_commit: the other members went on without this one (it was stopped or cut off): apply
      * nothing, call spotnik_step_begin(), which joins again */
@@ -117,7 +118,8 @@ enum spotnik_op { SPOTNIK_SUM = 1, SPOTNIK_MEAN, SPOTNIK_MIN, SPOTNIK_MAX, SPOTN
 enum spotnik_minority {
     /** keep the state, keep dialling, continue when the network heals (default) */
     SPOTNIK_MINORITY_WAIT = 0,
-    /** step_commit/step_begin return SPOTNIK_ERR_PARKED after minority_wait_ns */
+    /** after minority_wait_ns step_commit/step_begin write the state to a checkpoint of its own in
+     * checkpoint_dir, which no job takes by itself, and return SPOTNIK_ERR_PARKED */
     SPOTNIK_MINORITY_STOP,
 };
 
@@ -164,7 +166,8 @@ typedef struct spotnik_config {
     /** patience of SPOTNIK_MINORITY_STOP, and of a parked member that has a notice. Default 60 s */
     uint64_t minority_wait_ns;
     /** SPOTNIK_CHECKPOINT: directory that all members share; NULL: none. The founder of a job loads
-     * the newest complete checkpoint in it, in its first step_begin */
+     * the newest complete checkpoint in it, in its first step_begin, or the one that SPOTNIK_FROM
+     * names */
     const char *checkpoint_dir;
     /** SPOTNIK_CHECKPOINT_STEPS: steps between two checkpoints. 0: by time. Default 0 */
     uint64_t checkpoint_steps;
@@ -341,8 +344,9 @@ SPOTNIK_API int spotnik_state_blob_get(spotnik_job *job, const char *name, void 
 
 /**
  * Call @p refresh right before the library copies the state for a joiner or a checkpoint. That is
- * inside spotnik_step_begin() or spotnik_leave(), on the caller's thread. Also inside
- * spotnik_state_digest() between two steps. It updates registered memory and blobs, so that a
+ * inside spotnik_step_begin() or spotnik_leave(), on the caller's thread; inside
+ * spotnik_step_commit() before it returns PARKED; and inside spotnik_state_digest() between two
+ * steps. It updates registered memory and blobs, so that a
  * program need not pack its objects after every step. It may call spotnik_state_blob_set() and
  * spotnik_state_blob_get(), nothing else of this library. NULL ends this. Errors: ARGUMENT.
  */

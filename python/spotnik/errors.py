@@ -150,10 +150,25 @@ class LeavingError(SpotnikError, SystemExit):
     number = -300
 
 
-class ParkedError(SpotnikError):
-    """Cut off from the majority for longer than the settings allow."""
+class _StatusError(SpotnikError):
+    """Uncaught, it ends the program with its exit status: a service manager goes by that."""
+
+    exit_status: int
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*words)
+        _end_with_its_status()
+
+
+class ParkedError(_StatusError):
+    """Cut off from the majority for longer than the settings allow: start the program again, it joins the others.
+
+    With ``on_minority="stop"`` and a checkpoint folder the message names the checkpoint that holds this member's
+    state. A program that does not catch it ends with the status 75.
+    """
 
     number = -301
+    exit_status = EXIT_INTERRUPTED
 
 
 class ExcludedError(SpotnikError):
@@ -162,7 +177,7 @@ class ExcludedError(SpotnikError):
     number = -302
 
 
-class LineageError(SpotnikError):
+class LineageError(_StatusError):
     """Another founding has this job's name, or its place: this member must not go on.
 
     A program that does not catch it ends with the status 76, so that nobody starts it again; one that does should end
@@ -171,10 +186,6 @@ class LineageError(SpotnikError):
 
     number = -303
     exit_status = 76
-
-    def __init__(self, *words: object) -> None:
-        super().__init__(*words)
-        _end_with_its_status()
 
 
 class DoneError(SpotnikError):
@@ -191,7 +202,7 @@ def _end_with_its_status() -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
         before(kind, error, trace)
-        if isinstance(error, LineageError):
+        if isinstance(error, _StatusError):
             raise SystemExit(error.exit_status)
 
     hook._is_spotnik = True  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
  * stays what it was when they joined: else a member's record, its checkpoints and its list of hosts
  * would be looked for elsewhere, and others would take the member for dead. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,5 +49,10 @@ int spotnik_config_anchor(spotnik_config *config, struct spotnik_anchored *place
     if (!rc && config->checkpoint_dir)
         rc = anchor("checkpoint_dir", &config->checkpoint_dir, config->checkpoint_dir,
                     place->checkpoint_dir, sizeof place->checkpoint_dir);
-    return rc;
+    place->from = getenv("SPOTNIK_FROM");
+    if (!place->from)
+        place->from = "";
+    return rc ? rc
+              : anchor("SPOTNIK_FROM", &place->from, place->from, place->from_room,
+                       sizeof place->from_room);
 }

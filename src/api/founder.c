@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The founder of a job, or of a new life of one: where its data begin, and which checkpoint it goes
  * on from. */
-#include <stdlib.h>
-
 #include "api/job.h"
 #include "base/error.h"
 #include "base/time.h"
@@ -21,7 +19,10 @@ int spotnik_job_found(struct spotnik_job *job)
 {
     struct spotnik_ledger ledger;
     struct spotnik_founding founding = { .id = 0 };
+    int rc = spotnik_job_from_check(job);
 
+    if (rc)
+        return rc;
     if (job->peers)
         founding = spotnik_peers_lineage(job->peers); /* a directory has it in its genesis */
     if (!founding.id)
@@ -74,16 +75,22 @@ static void inherit(struct spotnik_job *job, uint64_t from)
 static int resume(struct spotnik_job *job)
 {
     struct spotnik_resume found;
-    int rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
+    bool named = job->from.due;
+    int rc = named
+                 ? spotnik_checkpoint_load_from(job->from.path, &job->registry, &found)
+                 : spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
 
     if (!rc && found.step)
         rc = place(job, &found);
     if (rc)
         return rc;
-    spotnik_checkpoint_resumed(job->checkpoint, found.step, found.message);
+    job->from.due = false;
+    if (job->checkpoint)
+        spotnik_checkpoint_resumed(job->checkpoint, found.step, found.message);
     if (!found.step)
         return 0;
-    inherit(job, found.founding);
+    if (!named)
+        inherit(job, found.founding);
     spotnik_engine_resume(job->engine, found.step, &found.ledger);
     job->committed = found.step;
     job->state_loads++;
@@ -92,31 +99,11 @@ static int resume(struct spotnik_job *job)
     return 0;
 }
 
-/* A whole one that is further than this member: what it took part in, others may have carried on
- * without it. */
-static bool has_newer(const struct spotnik_job *job)
-{
-    struct spotnik_shelf_list list;
-    bool has = false;
-
-    if (!job->checkpoint || spotnik_shelf_list(job->checkpoint_dir, &list))
-        return false;
-    for (uint32_t i = 0; i < list.count && !has && list.entry[i].step > job->committed; i++) {
-        struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-
-        has = manifest && list.entry[i].written_s
-              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, manifest);
-        if (has)
-            spotnik_manifest_done(manifest);
-        free(manifest);
-    }
-    spotnik_shelf_list_done(&list);
-    return has;
-}
-
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed)
 {
-    *ret_resumed = has_newer(job);
+    struct spotnik_shelf_entry newer;
+
+    *ret_resumed = job->from.due || spotnik_job_newer(job, job->committed, &newer);
     return *ret_resumed ? resume(job) : 0;
 }
 
@@ -138,7 +125,7 @@ int spotnik_job_seal(struct spotnik_job *job)
 {
     int rc = job->founder ? spotnik_job_hold(job, true) : 0; /* before it loads what others write */
 
-    if (!rc && job->checkpoint && job->founder)
+    if (!rc && job->founder && (job->checkpoint || job->from.due))
         rc = resume(job);
 
     if (rc)

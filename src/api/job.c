@@ -51,6 +51,8 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
                                     "a notice came while the job was looked for");
     if (rc == SPOTNIK_ERR_DONE)
         return spotnik_job_late(job);
+    if (!rc && !found)
+        rc = spotnik_job_from_compare(job);
     if (rc == SPOTNIK_ERR_LINEAGE)
         spotnik_engine_end(job->engine, rc, spotnik_last_error()); /* the agent is told, too */
     if (rc)
@@ -108,7 +110,7 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     free(job);
 }
 
-static struct spotnik_job *job_new(const spotnik_config *config)
+static struct spotnik_job *job_new(const spotnik_config *config, const char *from)
 {
     struct spotnik_job *job = calloc(1, sizeof *job);
 
@@ -117,6 +119,7 @@ static struct spotnik_job *job_new(const spotnik_config *config)
         return NULL;
     }
     keep_settings(job, config);
+    spotnik_job_from_open(job, from);
     job->generation = spotnik_fork_generation();
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
@@ -163,7 +166,7 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
         return rc;
     if (!ret_job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no place for the job was given");
-    struct spotnik_job *job = job_new(&config);
+    struct spotnik_job *job = job_new(&config, place.from);
 
     if (!job)
         return SPOTNIK_ERR_MEMORY;
@@ -207,7 +210,14 @@ static void save_if_too_few_stay(struct spotnik_job *job)
 /* Told to go, and cut off: as from step_commit, so that a program ends as after any notice. */
 static int leave_end(struct spotnik_job *job, int rc)
 {
-    if (rc != SPOTNIK_ERR_PARKED || !spotnik_job_is_noticed(job))
+    spotnik_job_status status;
+
+    if (rc != SPOTNIK_ERR_PARKED)
+        return rc;
+    spotnik_engine_status(job->engine, &status);
+    if (status.parked && job->config.on_minority == SPOTNIK_MINORITY_STOP)
+        rc = spotnik_job_minority(job);
+    if (!spotnik_job_is_noticed(job))
         return rc;
     return spotnik_error_return(SPOTNIK_ERR_LEAVING,
                                 "a notice came to this member, which is cut off from the majority: "
@@ -242,7 +252,8 @@ static int depart(struct spotnik_job *job)
     bool hurries = job->config.on_minority == SPOTNIK_MINORITY_STOP || spotnik_job_is_noticed(job);
     uint64_t patience_ns = hurries ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
 
-    if (job->checkpoint && !spotnik_engine_is_noticed(job->engine))
+    if (job->checkpoint && !spotnik_engine_is_noticed(job->engine)
+        && !spotnik_engine_gives_up(job->engine))
         spotnik_checkpoint_parting(job->checkpoint, job->committed);
     company_wait(job, patience_ns);
     return leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
@@ -270,12 +281,14 @@ int spotnik_leave(spotnik_job *job)
     if (!job || rc)
         return rc;
     bool was_member = is_member(job), parts = was_member && !job->begun;
+    /* its parts of a checkpoint that others take part in are of no use */
+    uint64_t patience_ns = spotnik_engine_gives_up(job->engine) ? 0 : FINISH_TIMEOUT_NS;
 
     if (parts)
         rc = depart(job);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun,
-                                  FINISH_TIMEOUT_NS);
+                                  patience_ns);
     if (parts && !rc)
         departed(job);
     job->shown.how = how_it_left(job, rc);

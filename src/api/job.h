@@ -27,6 +27,8 @@
 #include "transfer/joiner.h"
 #include "transfer/registry.h"
 
+struct spotnik_shelf_entry;
+
 #define SPOTNIK_CALLER_BUCKETS 256
 #define SPOTNIK_MEMBERS_KNOWN 64
 #define SPOTNIK_CHECKPOINT_DIR_MAX 3000
@@ -49,6 +51,12 @@ struct spotnik_sync_shown {
     double throughput, waiting; /* as measured last; 0: not yet */
 };
 
+/* SPOTNIK_FROM. */
+struct spotnik_from {
+    char path[SPOTNIK_ANCHORED_MAX]; /* of a checkpoint, absolute; "": none was named */
+    bool due;                        /* not loaded yet, and no state of others copied */
+};
+
 struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
@@ -61,6 +69,7 @@ struct spotnik_job {
     struct spotnik_exchange *exchange;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
+    struct spotnik_from from;
     int checkpoint_hold; /* the lock of those that write to it; 0 or less: not held */
     char advice[256];    /* what should be better about it; "": nothing; under rate.lock */
     char pausing[160];   /* why it waits before it joins again; "": it does not; under rate.lock */
@@ -128,6 +137,8 @@ void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t s
 /* Where absolute paths stand, for as long as the config names them. */
 struct spotnik_anchored {
     char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
+    char from_room[SPOTNIK_ANCHORED_MAX];
+    const char *from; /* SPOTNIK_FROM; "": none */
 };
 
 /* Relative paths become absolute ones: a program may change its directory later. ARGUMENT: too
@@ -166,6 +177,24 @@ int spotnik_job_checkpoint_open(struct spotnik_job *job);
 /* Shown with our status. Returns the previous value. */
 struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
                                                       struct spotnik_checkpoint *checkpoint);
+
+/* The checkpoint to begin from, an absolute path; "": none. */
+void spotnik_job_from_open(struct spotnik_job *job, const char *path);
+/* Its name; "": none. Any thread. */
+const char *spotnik_job_from_name(const struct spotnik_job *job);
+/* This process is about to found the job. CHECKPOINT: what it shall begin from is none, or the
+ * job's folder has a later one. */
+int spotnik_job_from_check(const struct spotnik_job *job);
+/* This process has found the job, at job->sponsor. LINEAGE: it lives, and has not begun from that
+ * checkpoint. Blocking. */
+int spotnik_job_from_compare(const struct spotnik_job *job);
+/* The newest whole checkpoint of the job's folder that is later than `step`; false: none. */
+bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
+                       struct spotnik_shelf_entry *ret);
+
+/* Cut off, and on_minority is stop: write the state. Returns PARKED, whose detail says where it is,
+ * or why it is nowhere. */
+int spotnik_job_minority(struct spotnik_job *job);
 
 /* Before the first step: the registry is complete. The founder loads the newest checkpoint; writing
  * begins. Errors: CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */

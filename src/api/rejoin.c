@@ -191,6 +191,7 @@ static int copy(struct spotnik_job *job)
     job->has_copied |= spotnik_joiner_has_written(job->joiner);
     if (rc)
         return rc;
+    job->from.due = false;
     job->state_loads++;
     return follow(job, step);
 }

@@ -157,6 +157,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .extra = extra,
         .checkpoint = has_checkpoints ? &health : NULL,
         .job_name = job->name,
+        .from = spotnik_job_from_name(job),
         .pid = getpid(),
         .noticed = spotnik_job_is_noticed(job),
         .now_ns = spotnik_clock_ns(),

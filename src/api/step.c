@@ -37,6 +37,8 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
             return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
                                         (unsigned long long)job->config.steps_max);
         rc = spotnik_engine_step_begin(job->engine, ret_step);
+        if (rc == SPOTNIK_ERR_PARKED)
+            return spotnik_job_minority(job);
         if (rc == SPOTNIK_ERR_LEAVING && job->checkpoint)
             spotnik_checkpoint_part(job->checkpoint, job->committed);
         if (rc != SPOTNIK_ERR_PEERS)
@@ -153,6 +155,8 @@ int spotnik_step_commit(spotnik_job *job)
         rc = spotnik_engine_step_commit(job->engine);
     spotnik_job_turn(job, SPOTNIK_PACE_APPLY);
     tidy(job);
+    if (rc == SPOTNIK_ERR_PARKED)
+        rc = spotnik_job_minority(job);
     if (rc == SPOTNIK_ERR_PEERS) {
         spotnik_job_exclude(job);
         return spotnik_error_return(SPOTNIK_ERR_EXCLUDED, "the others went on without this member");

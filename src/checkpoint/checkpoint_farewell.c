@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last checkpoint of a job whose members all leave for a notice, or too many of them. Each
  * leaver writes what is missing when its leave was agreed on: no member decides which is the last,
- * and no message is needed. Decides nothing about when to leave. */
+ * and no message is needed. Members that are cut off from the majority, and stop, write theirs in
+ * the same way, under another name. Decides nothing about when to leave or to stop. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,22 +11,28 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint_inside.h"
 
+/* Where this member stands in the data and in the job. False: it does not know. */
+static bool place_fill(const struct spotnik_checkpoint *checkpoint, uint64_t committed,
+                       struct spotnik_checkpoint_slot *ret)
+{
+    ret->has_ledger = spotnik_engine_ledger(checkpoint->engine, committed, &ret->ledger);
+    if (!ret->has_ledger)
+        return false;
+    ret->step = committed;
+    ret->founding = checkpoint->registry->founding;
+    ret->view_epoch = checkpoint->view_epoch;
+    ret->rank = checkpoint->rank;
+    ret->size = checkpoint->size ? checkpoint->size : 1;
+    ret->member = spotnik_engine_credentials(checkpoint->engine)->self.id.high;
+    return true;
+}
+
 void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t committed)
 {
-    struct spotnik_checkpoint_slot *parting = &checkpoint->parting;
-
-    parting->step = 0;
+    checkpoint->parting.step = 0;
     if (!checkpoint->started || !committed || committed != checkpoint->begun_step)
         return; /* a joiner: the state is older elsewhere */
-    parting->has_ledger = spotnik_engine_ledger(checkpoint->engine, committed, &parting->ledger);
-    if (!parting->has_ledger)
-        return;
-    parting->step = committed;
-    parting->founding = checkpoint->founding;
-    parting->view_epoch = checkpoint->view_epoch;
-    parting->rank = checkpoint->rank;
-    parting->size = checkpoint->size;
-    parting->member = spotnik_engine_credentials(checkpoint->engine)->self.id.high;
+    (void)place_fill(checkpoint, committed, &checkpoint->parting);
 }
 
 /* From here on everything belongs to the caller's thread. */
@@ -68,6 +75,8 @@ static int write_state(struct spotnik_checkpoint *checkpoint, bool *ret_complete
         return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                     "there is no memory for a copy of the state");
     spotnik_registry_refresh(checkpoint->registry);
+    if (work->minority)
+        work->digest = spotnik_registry_digest(checkpoint->registry);
     int rc = spotnik_blobs_file(&checkpoint->registry->blobs, &work->blobs, &work->blobs_bytes);
 
     return rc ? rc : spotnik_checkpoint_write_whole(checkpoint, ret_complete);
@@ -96,4 +105,33 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
                                     rc ? spotnik_last_error() : "parts are missing");
     }
     pthread_mutex_unlock(&checkpoint->lock);
+}
+
+/* With a struct of its own, beside the thread and what that has under way: the network may heal,
+ * and the program go on. */
+int spotnik_checkpoint_minority(const struct spotnik_checkpoint *checkpoint, uint64_t committed,
+                                uint64_t *ret_digest)
+{
+    struct spotnik_checkpoint *writer;
+    bool complete = false;
+    int rc = spotnik_checkpoint_new(&checkpoint->config, checkpoint->registry, checkpoint->engine,
+                                    &writer);
+
+    if (rc)
+        return rc;
+    writer->part = checkpoint->part;
+    writer->part_count = checkpoint->part_count;
+    writer->parting.minority = true;
+    if (!place_fill(checkpoint, committed, &writer->parting))
+        rc = spotnik_error_return(SPOTNIK_ERR_STATE, "this member had come in behind the others");
+    if (!rc)
+        rc = write_state(writer, &complete);
+    if (!rc && !complete)
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "parts of it have vanished from %s",
+                                  writer->dir);
+    *ret_digest = writer->work.digest;
+    writer->part = NULL;
+    writer->part_count = 0;
+    spotnik_checkpoint_free(writer);
+    return rc;
 }

@@ -28,6 +28,8 @@ struct spotnik_checkpoint_slot {
     uint64_t view_epoch;
     uint32_t rank, size;
     bool has_ledger, last; /* last: the loop is over, all take part in it */
+    bool minority;         /* `digest` of the state is in its name, and nothing is pruned for it */
+    uint64_t digest;
     struct spotnik_ledger ledger;
     uint8_t *blobs; /* rank 0: the blobs as a file, */
     size_t blobs_bytes;

@@ -16,6 +16,18 @@
 
 #define WRITE_BYTES ((size_t)8 << 20)
 
+/* The name of `work`. */
+static void entry_name(const struct spotnik_checkpoint *checkpoint,
+                       char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+{
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+
+    if (work->minority)
+        spotnik_shelf_minority_name(work->step, work->digest, ret_name);
+    else
+        spotnik_shelf_entry_name(work->step, work->founding, ret_name);
+}
+
 /* ---- our parts ---- */
 
 static int add(struct spotnik_shelf_file *file, struct spotnik_hash *hash, const uint8_t *bytes,
@@ -148,7 +160,7 @@ void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *tex
     bool all = false;
 
     snprintf(text, size, "the next one came before the parts of all members were there");
-    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    entry_name(checkpoint, entry);
     if (manifest && !gather(checkpoint, manifest, entry, &all))
         for (uint32_t i = checkpoint->part_count; i > 0; i--)
             if (!manifest->part[i - 1].name[0]) {
@@ -191,6 +203,7 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     manifest->step = work->step;
     manifest->founding = work->founding;
     manifest->size = work->size;
+    manifest->minority = work->minority;
     manifest->part_count = checkpoint->part_count;
     manifest->blobs = work->blobs_file;
     spotnik_ledger_copy(&manifest->ledger, &work->ledger);
@@ -203,9 +216,11 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     return rc;
 }
 
-/* Those before them, of our lineage. */
+/* Those before them, of our lineage. Not for a minority: its state takes the place of none. */
 static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
 {
+    if (checkpoint->work.minority)
+        return 0;
     struct spotnik_founding founding = spotnik_engine_past(checkpoint->engine);
     uint64_t ours = checkpoint->work.founding, root = spotnik_shelf_root(checkpoint->dir, ours);
 
@@ -218,7 +233,7 @@ static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
 
 static bool may_publish(const struct spotnik_checkpoint *checkpoint)
 {
-    return !checkpoint->config.may_publish
+    return checkpoint->work.minority || !checkpoint->config.may_publish
            || checkpoint->config.may_publish(checkpoint->config.context);
 }
 
@@ -270,7 +285,7 @@ int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_com
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    entry_name(checkpoint, entry);
     if (checkpoint->work.rank == 0)
         return complete(checkpoint, entry, ret_complete);
     *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
@@ -281,7 +296,7 @@ static int write_all(struct spotnik_checkpoint *checkpoint)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    entry_name(checkpoint, entry);
     int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
 
     if (!rc)
@@ -336,7 +351,7 @@ int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    entry_name(checkpoint, entry);
     *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
     if (*ret_complete)
         return 0;

@@ -78,9 +78,10 @@ static json_t *parts_json(const struct spotnik_manifest *manifest)
 static json_t *manifest_json(const struct spotnik_manifest *manifest,
                              const struct spotnik_registry *registry)
 {
-    return json_pack("{s:s, s:s, s:I, s:o, s:i, s:o, s:o, s:o, s:o}", "format", FORMAT, "job",
+    return json_pack("{s:s, s:s, s:I, s:o, s:i, s:o*, s:o, s:o, s:o, s:o}", "format", FORMAT, "job",
                      manifest->job, "step", (json_int_t)manifest->step, "founding",
-                     hex(manifest->founding), "size", (int)manifest->size, "data",
+                     hex(manifest->founding), "size", (int)manifest->size, "minority",
+                     manifest->minority ? json_true() : NULL, "data",
                      ledger_json(&manifest->ledger), "tensors", tensors_json(registry), "parts",
                      parts_json(manifest), "blobs", file_json(&manifest->blobs));
 }
@@ -235,13 +236,17 @@ static bool body_read(struct spotnik_manifest *ret, json_t *json)
     const char *format, *job, *founding;
     json_t *data, *tensors, *parts, *blobs;
     json_int_t step, size;
+    int minority = 0;
 
-    if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:s, s:I, s:s, s:I, s:o, s:o, s:o, s:o}",
-                       "format", &format, "job", &job, "step", &step, "founding", &founding, "size",
-                       &size, "data", &data, "tensors", &tensors, "parts", &parts, "blobs", &blobs)
+    if (json_unpack_ex(json, NULL, JSON_STRICT,
+                       "{s:s, s:s, s:I, s:s, s:I, s?b, s:o, s:o, s:o, s:o}", "format", &format,
+                       "job", &job, "step", &step, "founding", &founding, "size", &size, "minority",
+                       &minority, "data", &data, "tensors", &tensors, "parts", &parts, "blobs",
+                       &blobs)
         || step < 1 || size < 1 || size > UINT32_MAX)
         return false;
     ret->step = (uint64_t)step;
+    ret->minority = minority != 0;
     ret->size = (uint32_t)size;
     return copy_word(ret->job, sizeof ret->job, job) && hex_read(founding, &ret->founding)
            && ledger_read(data, &ret->ledger) && lists_read(ret, tensors, parts)

@@ -29,8 +29,10 @@ struct spotnik_manifest_file {
 struct spotnik_manifest {
     char job[256];
     uint64_t step;
-    uint64_t founding;              /* of the job that wrote it */
-    uint32_t size;                  /* members at that step */
+    uint64_t founding; /* of the job that wrote it */
+    uint32_t size;     /* members at that step */
+    /* its writers were cut off from the majority, which may have gone on otherwise */
+    bool minority;
     struct spotnik_ledger ledger;   /* after `step` */
     struct spotnik_registry schema; /* shapes only */
     uint32_t part_count;

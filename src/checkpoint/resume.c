@@ -199,11 +199,11 @@ static void say(struct spotnik_resume *resume, const char *entry)
              "%scheckpoint %s was left out: %s", have ? "; " : "", entry, spotnik_last_error());
 }
 
-/* Is it ours? Asked before its gigabytes are read. */
+/* Is it ours? Asked before its gigabytes are read. `job` NULL: its user has said so. */
 static int belongs(const struct spotnik_manifest *manifest, const char *dir, const char *job,
                    const struct spotnik_registry *registry)
 {
-    if (strcmp(manifest->job, job))
+    if (job && strcmp(manifest->job, job))
         return spotnik_error_return(
             SPOTNIK_ERR_CHECKPOINT,
             "%s holds checkpoints of job \"%s\", this is job \"%s\": give each job its own "
@@ -303,4 +303,45 @@ int spotnik_checkpoint_load(const char *dir, const char *job, struct spotnik_reg
     rc = load_newest(dir, job, &list, registry, ret);
     spotnik_shelf_list_done(&list);
     return rc;
+}
+
+/* ---- one that was named ---- */
+
+/* The folder that `path` is in, and its own name. False: it is no name of a checkpoint. */
+static bool split(const char *path, char dir[PATH_MAX], char name[SPOTNIK_SHELF_NAME_MAX + 1])
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+
+    if (!slash || length >= PATH_MAX || strlen(slash + 1) > SPOTNIK_SHELF_NAME_MAX)
+        return false;
+    snprintf(dir, PATH_MAX, "%.*s", (int)length, path);
+    strcpy(name, slash + 1);
+    return true;
+}
+
+int spotnik_checkpoint_manifest_at(const char *path, struct spotnik_manifest *ret)
+{
+    char dir[PATH_MAX], name[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    if (!split(path, dir, name))
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "it has no name of a checkpoint");
+    return spotnik_checkpoint_manifest(dir, name, ret);
+}
+
+int spotnik_checkpoint_load_from(const char *path, struct spotnik_registry *registry,
+                                 struct spotnik_resume *ret)
+{
+    char dir[PATH_MAX], why[300];
+    struct spotnik_shelf_entry entry = { .step = 0 };
+
+    memset(ret, 0, sizeof *ret);
+    int rc = split(path, dir, entry.name)
+                 ? try_entry(dir, NULL, &entry, registry, ret)
+                 : spotnik_error_return(SPOTNIK_ERR_PEERS, "it has no name of a checkpoint");
+
+    snprintf(why, sizeof why, "%s", rc ? spotnik_last_error() : "");
+    return is_damage(rc) ? spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
+                                                "the checkpoint %s cannot be used: %s", path, why)
+                         : rc;
 }

@@ -37,4 +37,13 @@ int spotnik_checkpoint_verify(const char *dir, const char *entry, struct spotnik
 int spotnik_checkpoint_load(const char *dir, const char *job, struct spotnik_registry *registry,
                             struct spotnik_resume *ret);
 
+/* Load the checkpoint that the folder `path` is, an absolute path, whatever job wrote it. Errors:
+ * CHECKPOINT (it is another model's, or damaged), SYSTEM, MEMORY; as above. */
+int spotnik_checkpoint_load_from(const char *path, struct spotnik_registry *registry,
+                                 struct spotnik_resume *ret);
+
+/* The manifest of the checkpoint that the folder `path` is. `ret` must be empty. Errors as
+ * spotnik_checkpoint_manifest(). */
+int spotnik_checkpoint_manifest_at(const char *path, struct spotnik_manifest *ret);
+
 #endif

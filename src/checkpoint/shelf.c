@@ -16,6 +16,7 @@
 #include "checkpoint/manifest.h"
 
 #define SKIPPED "skipped-"
+#define MINORITY "minority-"
 
 static int directory_sync(const char *path)
 {
@@ -56,17 +57,30 @@ void spotnik_shelf_entry_name(uint64_t step, uint64_t founding,
              (unsigned long long)founding);
 }
 
-static bool name_parse(const char *name, struct spotnik_shelf_entry *ret)
+void spotnik_shelf_minority_name(uint64_t step, uint64_t digest,
+                                 char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
 {
+    memcpy(ret_name, MINORITY, sizeof MINORITY);
+    snprintf(ret_name + strlen(MINORITY), SPOTNIK_SHELF_NAME_MAX + 1 - strlen(MINORITY),
+             "step-%012llu-%016llx", (unsigned long long)step, (unsigned long long)digest);
+}
+
+static bool name_parse(const char *name, const char *prefix, struct spotnik_shelf_entry *ret)
+{
+    size_t length = strlen(prefix);
     unsigned long long step, founding;
 
-    if (sscanf(name, "step-%llu-%llx", &step, &founding) != 2)
+    if (strncmp(name, prefix, length) || strlen(name) > SPOTNIK_SHELF_NAME_MAX
+        || sscanf(name + length, "step-%llu-%llx", &step, &founding) != 2)
         return false;
     memset(ret, 0, sizeof *ret);
     ret->step = step;
     ret->founding = founding;
     spotnik_shelf_entry_name(step, founding, ret->name);
-    return !strcmp(ret->name, name); /* nothing but a name of ours: it may be deleted one day */
+    bool ours = !strcmp(ret->name, name + length); /* and no other: it may be deleted one day */
+
+    strcpy(ret->name, name);
+    return ours;
 }
 
 static int by_age(const void *a, const void *b)
@@ -111,7 +125,7 @@ static int list_add(struct spotnik_shelf_list *list, const char *dir,
     return written_find(dir, &grown[list->count++]);
 }
 
-int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
+static int list(const char *dir, const char *prefix, struct spotnik_shelf_list *ret)
 {
     DIR *directory = opendir(dir);
     struct spotnik_shelf_entry entry;
@@ -124,7 +138,7 @@ int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
     const struct dirent *at;
 
     while (!rc && (errno = 0, at = readdir(directory)) != NULL)
-        if (name_parse(at->d_name, &entry))
+        if (name_parse(at->d_name, prefix, &entry))
             rc = list_add(ret, dir, &entry);
     if (!rc && errno)
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM,
@@ -135,6 +149,16 @@ int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
     else if (ret->count)
         qsort(ret->entry, ret->count, sizeof *ret->entry, by_age);
     return rc;
+}
+
+int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
+{
+    return list(dir, "", ret);
+}
+
+int spotnik_shelf_list_minority(const char *dir, struct spotnik_shelf_list *ret)
+{
+    return list(dir, MINORITY, ret);
 }
 
 void spotnik_shelf_list_done(struct spotnik_shelf_list *list)

@@ -9,6 +9,10 @@
  *                                                                    step
  *     DIR/skipped-step-...                                           was found damaged, and left
  *                                                                    out
+ *     DIR/minority-step-000000000120-<digest>/                       the same files: the state of
+ *                                                                    members that were cut off; is
+ *                                                                    in no list but its own, and
+ *                                                                    never pruned
  *
  * Nothing is overwritten: the founding keeps apart what several lives of a job wrote after the same
  * step. */
@@ -42,8 +46,15 @@ int spotnik_shelf_open(const char *dir);
 void spotnik_shelf_entry_name(uint64_t step, uint64_t founding,
                               char ret_name[SPOTNIK_SHELF_NAME_MAX + 1]);
 
+/* The digest of the state, as members that were cut off together have the same, and others after
+ * the same step may not. */
+void spotnik_shelf_minority_name(uint64_t step, uint64_t digest,
+                                 char ret_name[SPOTNIK_SHELF_NAME_MAX + 1]);
+
 /* Errors: SYSTEM, MEMORY. The caller gives the list back. */
 int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret);
+/* Those of minorities alone: `founding` is the digest. */
+int spotnik_shelf_list_minority(const char *dir, struct spotnik_shelf_list *ret);
 void spotnik_shelf_list_done(struct spotnik_shelf_list *list);
 
 /* Make `dir`/`entry` if it is missing. Errors: SYSTEM. */

@@ -40,6 +40,14 @@ static bool patience_is_over(const struct spotnik_engine *engine)
                   >= engine->config.minority_wait_ns;
 }
 
+bool spotnik_engine_gives_up(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    bool over = patience_is_over(engine);
+    spotnik_engine_unlock(engine);
+    return over;
+}
+
 /* When a call that begins to wait now has to come back; NEVER: when it is done. */
 static uint64_t patience_until(const struct spotnik_engine *engine)
 {
@@ -489,7 +497,7 @@ int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
     spotnik_engine_lock(engine);
     post(engine, &event);
     while (!engine->left && !engine->excluded && engine->failed == 0 && engine->ended == 0
-           && spotnik_clock_ns() < until_ns)
+           && !patience_is_over(engine) && spotnik_clock_ns() < until_ns)
         changed_wait(engine, until_ns);
     bool out = engine->left || engine->excluded, wrong = engine->failed != 0 || engine->ended != 0;
     int rc = out ? 0 : wrong ? trouble(engine) : SPOTNIK_ERR_PARKED;

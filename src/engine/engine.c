@@ -343,6 +343,11 @@ void spotnik_engine_tell_last(struct spotnik_engine *engine)
     spotnik_death_left(engine->death, true);
 }
 
+void spotnik_engine_tell_minority(struct spotnik_engine *engine, uint64_t step, uint64_t digest)
+{
+    spotnik_death_minority(engine->death, step, digest);
+}
+
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
 {
     spotnik_death_tell_waiting(engine->death, ns / SPOTNIK_MS, of_ns / SPOTNIK_MS);

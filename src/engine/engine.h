@@ -241,6 +241,13 @@ void spotnik_engine_tell_over(struct spotnik_engine *engine, bool late);
 /* All have left in good order, this member with the last of them. */
 void spotnik_engine_tell_last(struct spotnik_engine *engine);
 
+/* [any] For that agent: the state after `step` was written as that of a minority, with this digest
+ * in its name. */
+void spotnik_engine_tell_minority(struct spotnik_engine *engine, uint64_t step, uint64_t digest);
+
+/* [any] It is cut off, and has waited for as long as it is to wait: calls return PARKED. */
+bool spotnik_engine_gives_up(struct spotnik_engine *engine);
+
 /* [any] Members that the next step needs: members_min, or for the first one the agent's number. */
 uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);
 /* [any] For the same log: the search for the job waits for a member that may be alive: time waited,

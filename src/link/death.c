@@ -433,6 +433,14 @@ void spotnik_death_refused(struct spotnik_death *death)
         __atomic_store_n(&death->own->refused, 1, __ATOMIC_RELEASE);
 }
 
+void spotnik_death_minority(struct spotnik_death *death, uint64_t step, uint64_t digest)
+{
+    if (death == NULL || death->own == NULL)
+        return;
+    __atomic_store_n(&death->own->minority_digest, digest, __ATOMIC_RELAXED);
+    __atomic_store_n(&death->own->minority_step, step, __ATOMIC_RELEASE);
+}
+
 uint32_t spotnik_death_start(const struct spotnik_death *death)
 {
     if (death == NULL || __atomic_load_n(&death->slots->gathered, __ATOMIC_ACQUIRE) != 0)

@@ -67,6 +67,9 @@ void spotnik_death_left(struct spotnik_death *death, bool last);
 /* For the agent: another founding has our job's name, or its place. */
 void spotnik_death_refused(struct spotnik_death *death);
 
+/* For the agent: our state after `step` was written as that of a minority. */
+void spotnik_death_minority(struct spotnik_death *death, uint64_t step, uint64_t digest);
+
 /* How many members the agent wants to be there before the first step; 0: none, or that many have
  * been there. */
 uint32_t spotnik_death_start(const struct spotnik_death *death);

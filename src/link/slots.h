@@ -50,7 +50,10 @@ struct spotnik_slot {
     /* 1: the view without this member is committed, at its own wish; _LAST: nobody is in it, and
      * nobody was told to go */
     uint32_t left;
-    uint8_t spare[32];
+    /* its state after this step is in the checkpoint folder as that of a minority, and what its
+     * name ends with; 0: it is not */
+    uint64_t minority_step, minority_digest;
+    uint8_t spare[16];
 };
 
 struct spotnik_slots {

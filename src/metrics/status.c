@@ -189,6 +189,10 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         ",\"steps_per_s\":%.3f",
         more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
     add_numbers(&out, status);
+    if (more->from != NULL && *more->from != '\0') {
+        add(&out, ",\"from\":");
+        add_string(&out, more->from);
+    }
     add(&out, ",\"noticed\":%s", more->noticed ? "true" : "false");
     add_pace(&out, &more->pace);
     if (more->batch)

@@ -30,6 +30,7 @@ struct spotnik_status_sync {
 /* What the text says beside spotnik_job_status. */
 struct spotnik_status_more {
     const char *job_name;
+    const char *from; /* the checkpoint that SPOTNIK_FROM names; "": none */
     int64_t pid;
     bool noticed;    /* it was told to leave, and does so at the next step boundary */
     uint64_t now_ns; /* CLOCK_MONOTONIC, to which the instants of recoveries relate */

@@ -103,6 +103,7 @@ class Worker:
         self.world, self.name = world, f"{host}:{len(world.workers)}"
         self.step = self.epoch = self.size = self.exclusions = self.before = 0
         self.digest, self.last, self.errors, self.steps = "", "", [], []  # type: ignore[var-annotated]
+        self.told: list[str] = []  # what `spotnik run` said of itself
         boot = f"{host}.{world.hosts.boots[host]}"
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SPOTNIK_")},
@@ -146,6 +147,8 @@ class Worker:
             elif words[0] in ("excluded", "joined"):
                 self.exclusions += words[0] == "excluded"
                 self.before = 0
+            elif words[0] == "spotnik:":
+                self.told.append(self.last)
             elif words[0] == "error":
                 self.errors.append(" ".join(words[1:]))
                 if words[1] == "0":  # its own checks of sums and samples

@@ -4,15 +4,23 @@
   two_jobs    a member of one job and a newcomer reach another job of the same name: the member tells of it, both
               jobs go on, and `spotnik run --respawn` of the newcomer ends with 76 and names both
   excluded    a member that is excluded for silence again and again joins again at once, then after 1 s, then
-              after 2 s"""
+              after 2 s
+  stops       two of five, on one host, are cut off and are to stop: they end with 75 and leave their state beside the
+              checkpoints. Started again one joins the majority; with that state as SPOTNIK_FROM it is refused while
+              the job lives, and where the job has a later checkpoint; after the loss of all an ordinary start goes on
+              from the majority's. A fresh job goes on from that very state, on two hosts, and one killed there comes
+              back"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
+from pathlib import Path
 
-from jobs_on_hosts import PORT, SPOTNIK, World
+from jobs_on_hosts import PORT, SPOTNIK, Worker, World, ip
+from neighbours_losses import complete
 from neighbours_paths import status
 
 
@@ -72,4 +80,90 @@ def excluded(world: World) -> None:
     print("    back after " + ", ".join(f"{s:.2f} s" for s in took))
 
 
-CUT_OFF = (two_jobs, excluded)
+def newest(saved: Path) -> int:
+    return complete(saved)[-1][0] if saved.exists() and complete(saved) else 0
+
+
+def cable(world: World, host: int, state: str) -> None:
+    """All paths at once: one after the other, they leave a majority on either side."""
+    ip("-n", f"{world.hosts.name}-sw", "link", "set", f"p{host}", state)
+
+
+def cut_off(world: World, saved: Path) -> tuple[list[Worker], Path]:
+    """Three that go on, and where one of the two others has left its state."""
+    run, beside = [SPOTNIK, "run", "--bind", f"{world.hosts.address(3)}:{PORT + 1}", "--"], at(world, 3)
+    rest, two = [world.start(host) for host in range(3)], [world.start(3, *run), world.start(3, SPOTNIK_BIND=beside)]
+    world.go_on([*rest, *two])
+    world.until("a checkpoint", lambda: newest(saved) > 0)
+    cable(world, 3, "down")
+    took = world.until("those that are cut off to end", lambda: all(w.process.poll() is not None for w in two))
+    cable(world, 3, "up")
+    for worker in two:
+        worker.rest()
+        left = saved / f"minority-step-{worker.step:012}-{worker.digest}"
+        manifest = json.loads((left / "manifest.json").read_text())["manifest"]
+        if worker.process.returncode != 75 or not manifest["minority"] or str(left) not in worker.errors[0]:
+            world.fail(f"{worker.name} ended with {worker.process.returncode}: {worker.errors}")
+    left = saved / f"minority-step-{two[0].step:012}-{two[0].digest}"
+    if not any("--from" in line and str(left) in line for line in two[0].told):
+        world.fail(f"its agent does not say where its state is: {two[0].told}")
+    print(f"    two stopped {took:.1f} s after the cut, and left {[path.name for path in saved.glob('minority-*')]}")
+    return rest, left
+
+
+def refused(world: World, worker: Worker, number: int, *words: str) -> None:
+    worker.rest()
+    if worker.process.returncode in (0, 75) or not all(word in str(worker.errors) for word in (str(number), *words)):
+        world.fail(f"{worker.name} ended with {worker.process.returncode}: {worker.errors}")
+
+
+def kill(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.process.kill()
+        worker.rest()
+
+
+def stops(world: World) -> None:
+    saved = world.root / "saved"
+    world.more = {
+        "SPOTNIK_CHECKPOINT": str(saved),
+        "SPOTNIK_CHECKPOINT_STEPS": "50",
+        "SPOTNIK_ON_MINORITY": "stop",
+        "WORKER_PATIENCE_MS": "1500",
+    }
+    rest, left = cut_off(world, saved)
+    step = int(left.name.split("-")[2])
+    members = [*rest, world.start(3)]
+    world.go_on(members)
+    refused(world, world.start(4, SPOTNIK_FROM=str(left)), -303, left.name, "4 members")
+    world.until("a later checkpoint", lambda: newest(saved) > step)
+    kill(members)
+    refused(world, world.start(4, SPOTNIK_FROM=str(left)), -105, left.name, f"step-{newest(saved):012}")
+    after = newest(saved)
+    world.forget_after(after)
+    again = [world.start(0), world.start(1)]
+    world.go_on(again)
+    kill(again)
+    if min(w.steps[0] for w in again) != after + 1:
+        world.fail(f"they go on with step {again[0].steps[0]} after checkpoint {after}")
+    afresh(world, left, step)
+
+
+def afresh(world: World, left: Path, step: int) -> None:
+    fresh = World(world.hosts, world.root, "fresh")
+    run = [SPOTNIK, "run", "--respawn", "--from", str(left), "--bind", f"{world.hosts.address(0)}:{PORT}", "--"]
+    try:
+        first = fresh.start(0, *run)
+        second = fresh.start(1, SPOTNIK_FROM=str(left))
+        fresh.go_on([first, second])
+        if min(first.steps[0], second.steps[0]) != step + 1 or not left.exists():
+            fresh.fail(f"they go on with steps {first.steps[0]} and {second.steps[0]} after {step}")
+        kill([second])
+        fresh.go_on([first])
+        fresh.go_on([first, fresh.start(1, SPOTNIK_FROM=str(left))])
+        print(f"    a fresh job goes on with step {step + 1}")
+    finally:
+        fresh.end()
+
+
+CUT_OFF = (two_jobs, excluded, stops)

@@ -462,7 +462,7 @@ static int run(struct worker *worker)
         fail(worker, rc, "train");
         hold(getenv("WORKER_KEEPS"));
         spotnik_abandon(worker->job);
-        return 1;
+        return rc == SPOTNIK_ERR_PARKED ? 75 : 1;
     }
     uint64_t last = digest(worker);
     int left = spotnik_leave(worker->job);

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,11 @@ def test_every_error_code_has_its_exception() -> None:
 def test_ranges() -> None:
     assert CONSTANTS["SPOTNIK_RANGES_MAX"] == _native.RANGES_MAX
     assert CONSTANTS["SPOTNIK_RECOVERIES_KEPT"] == _native.RECOVERIES_KEPT
+
+
+@pytest.mark.parametrize(("name", "status"), [("ParkedError", 75), ("LineageError", 76)])
+def test_an_uncaught_error_ends_the_program_with_its_status(name: str, status: int) -> None:
+    program = f"import spotnik; raise spotnik.{name}('words')"
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == status
+    assert done.stderr.rstrip().endswith(f"{name}: words")

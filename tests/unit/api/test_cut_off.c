@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: a member that is cut off from its majority at a boundary, and is told to go, goes: every
  * call says that a notice came, so that its program ends as after any notice. Without a notice it
- * says that it went without agreement. */
+ * says that it went without agreement. One that stops when it has waited for long enough writes
+ * its state beside the checkpoints, where no job takes it by itself; leaves at once; and a job that
+ * begins from it goes on with its next step. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,9 +20,20 @@
 
 #include <cmocka.h>
 
+#include "checkpoint/resume.h"
+#include "checkpoint/shelf.h"
 #include "place.h"
 
-enum { OTHERS = 2 };
+enum { OTHERS = 2, WAIT_S = 2 };
+
+static float sum; /* of all values of all members, as the state that is registered */
+
+static int join(const spotnik_config *config, spotnik_job **ret_job)
+{
+    int rc = spotnik_join(config, ret_job);
+
+    return rc ? rc : spotnik_state_add(*ret_job, "sum", &sum, 1, SPOTNIK_F32);
+}
 
 static int step_on(spotnik_job *job, spotnik_step *ret_step)
 {
@@ -28,7 +42,10 @@ static int step_on(spotnik_job *job, spotnik_step *ret_step)
 
     if (!rc)
         rc = spotnik_allreduce(job, 0, &value, 1, SPOTNIK_F32, SPOTNIK_SUM);
-    return rc ? rc : spotnik_step_commit(job);
+    if (!rc)
+        rc = spotnik_step_commit(job);
+    sum += rc ? 0 : value;
+    return rc;
 }
 
 static pid_t other_start(const struct place *place)
@@ -42,7 +59,7 @@ static pid_t other_start(const struct place *place)
         return child;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     place_config(place, &config);
-    if (spotnik_join(&config, &job))
+    if (join(&config, &job))
         _exit(1);
     while (!step_on(job, &step))
         ;
@@ -58,7 +75,7 @@ static bool is_parked(spotnik_job *job)
 }
 
 /* One of three, whose others have stopped between two steps of ours. */
-static spotnik_job *cut_off(const struct place *place, pid_t other[OTHERS])
+static spotnik_job *cut_off(const struct place *place, pid_t other[OTHERS], const char *saved)
 {
     spotnik_config config;
     spotnik_step step = { .size = 0 };
@@ -69,8 +86,10 @@ static spotnik_job *cut_off(const struct place *place, pid_t other[OTHERS])
     place_config(place, &config);
     config.silence_floor_ns = 2000000000; /* they are to be missed */
     config.on_minority = SPOTNIK_MINORITY_STOP;
-    config.minority_wait_ns = 300000000;
-    assert_int_equal(spotnik_join(&config, &job), 0);
+    config.minority_wait_ns = saved ? WAIT_S * UINT64_C(1000000000) : 300000000;
+    config.checkpoint_dir = saved;
+    config.checkpoint_steps = 10;
+    assert_int_equal(join(&config, &job), 0);
     while (step.size < 1 + OTHERS) {
         int rc = step_on(job, &step);
         assert_true(rc == 0 || rc == SPOTNIK_ERR_EXCLUDED);
@@ -98,7 +117,7 @@ static void test_notice(void **state)
 
     (void)state;
     place_open(&place);
-    spotnik_job *job = cut_off(&place, other);
+    spotnik_job *job = cut_off(&place, other, NULL);
     spotnik_notice(job);
     assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_LEAVING);
     assert_int_equal(spotnik_leave(job), SPOTNIK_ERR_LEAVING);
@@ -114,9 +133,78 @@ static void test_no_notice(void **state)
 
     (void)state;
     place_open(&place);
-    spotnik_job *job = cut_off(&place, other);
+    spotnik_job *job = cut_off(&place, other, NULL);
     assert_int_equal(spotnik_leave(job), SPOTNIK_ERR_PARKED);
+    assert_non_null(strstr(spotnik_last_error(), "SPOTNIK_CHECKPOINT"));
     others_end(other);
+    place_close(&place);
+}
+
+/* The one checkpoint of a minority; *ret_step: after which step. */
+static void minority_find(const char *saved, char path[256], uint64_t *ret_step)
+{
+    struct spotnik_manifest manifest = { .part_count = 0 };
+    struct spotnik_shelf_list list;
+
+    assert_int_equal(spotnik_shelf_list_minority(saved, &list), 0);
+    assert_int_equal(list.count, 1);
+    *ret_step = list.entry[0].step;
+    snprintf(path, 256, "%s/%s", saved, list.entry[0].name);
+    assert_int_equal(spotnik_checkpoint_verify(saved, list.entry[0].name, &manifest), 0);
+    assert_true(manifest.minority);
+    spotnik_manifest_done(&manifest);
+    spotnik_shelf_list_done(&list);
+}
+
+/* In a job of its own. */
+static void from_expect(const char *path, uint64_t step, float expected)
+{
+    spotnik_config config;
+    spotnik_step begun;
+    spotnik_job *job;
+
+    sum = 0;
+    assert_int_equal(setenv("SPOTNIK_FROM", path, 1), 0);
+    spotnik_config_init(&config);
+    assert_int_equal(join(&config, &job), 0);
+    assert_int_equal(spotnik_step_begin(job, &begun), 0);
+    assert_int_equal(begun.number, step + 1);
+    assert_float_equal(sum, expected, 0);
+    spotnik_abandon(job);
+    unsetenv("SPOTNIK_FROM");
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void test_stop(void **state)
+{
+    char saved[128], path[256];
+    struct place place;
+    pid_t other[OTHERS];
+    spotnik_step step;
+    uint64_t after;
+
+    (void)state;
+    place_open(&place);
+    snprintf(saved, sizeof saved, "%s/saved", place.folder);
+    spotnik_job *job = cut_off(&place, other, saved);
+    assert_int_equal(step_on(job, &step), SPOTNIK_ERR_PARKED);
+    float held = sum;
+    minority_find(saved, path, &after);
+    assert_non_null(strstr(spotnik_last_error(), path));
+    assert_int_equal(step_on(job, &step), SPOTNIK_ERR_PARKED);
+    uint64_t begun_ns = now_ns();
+    assert_int_equal(spotnik_leave(job), SPOTNIK_ERR_PARKED);
+    assert_true(now_ns() - begun_ns < WAIT_S * UINT64_C(1000000000) / 2); /* else it waits again */
+    minority_find(saved, path, &after);
+    others_end(other);
+    from_expect(path, after, held);
     place_close(&place);
 }
 
@@ -125,7 +213,8 @@ int main(void)
     static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB",
                                             "SPOTNIK_MIN" };
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_notice),
-                                        cmocka_unit_test(test_no_notice) };
+                                        cmocka_unit_test(test_no_notice),
+                                        cmocka_unit_test(test_stop) };
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);

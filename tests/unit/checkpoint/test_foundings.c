@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: of two jobs that write into one directory neither prunes what the other wrote; a job of
- * one that is begun again prunes what its earlier lives wrote; and a directory that everybody may
- * write to is warned of. */
+ * one that is begun again prunes what its earlier lives wrote; a directory that everybody may
+ * write to is warned of; and a job begins from the checkpoint that SPOTNIK_FROM names, unless
+ * its directory has a later one. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,8 +64,10 @@ static uint64_t train(uint64_t last)
     spotnik_step step;
     struct spotnik_shelf_list found;
 
-    while (spotnik_step_begin(job, &step) == 0)
+    while (spotnik_step_begin(job, &step) == 0) {
         assert_int_equal(spotnik_step_commit(job), 0);
+        word = (int32_t)step.number;
+    }
     assert_int_equal(spotnik_leave(job), 0);
     assert_int_equal(spotnik_shelf_list(dir, &found), 0);
     assert_true(found.entry[0].step == last && found.entry[0].written_s != 0);
@@ -121,11 +124,53 @@ static void a_directory_of_all_is_warned_of(void **state)
     spotnik_abandon(job);
 }
 
+static void goes_on_after_4(void)
+{
+    spotnik_step step;
+
+    word = 0;
+    spotnik_job *job = join(0);
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(step.number, 5);
+    assert_int_equal(word, 4);
+    spotnik_abandon(job);
+}
+
+static void one_that_is_named_is_begun_from(void **state)
+{
+    char older[300], from[512], newer[SPOTNIK_SHELF_NAME_MAX + 1];
+    struct spotnik_shelf_list found;
+    spotnik_config config;
+    spotnik_job *job;
+
+    (void)state;
+    uint64_t first = train(4);
+    snprintf(older, sizeof older, "%s/older", root);
+    assert_int_equal(rename(dir, older), 0);
+    spotnik_shelf_entry_name(6, train(6), newer);
+    snprintf(from, sizeof from, "%s/step-%012d-%016llx/", older, 4, (unsigned long long)first);
+    assert_int_equal(setenv("SPOTNIK_FROM", from, 1), 0);
+    spotnik_config_init(&config);
+    config.checkpoint_dir = dir;
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_CHECKPOINT);
+    assert_non_null(strstr(spotnik_last_error(), "step-000000000004-"));
+    assert_non_null(strstr(spotnik_last_error(), newer));
+    strcat(dir, "-fresh");
+    goes_on_after_4();
+    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(found.count, 0);
+    assert_int_equal(setenv("SPOTNIK_FROM", root, 1), 0);
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_CHECKPOINT);
+    assert_non_null(strstr(spotnik_last_error(), "no checkpoint"));
+    unsetenv("SPOTNIK_FROM");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(another_job_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_is_named_is_begun_from, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

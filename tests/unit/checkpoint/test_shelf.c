@@ -169,6 +169,30 @@ static void an_unreadable_one_is_not_incomplete(void **state)
     assert_true(spotnik_shelf_has(directory, ENTRY, "manifest.json"));
 }
 
+/* The state of a minority is in no list that a job resumes from or prunes by; it is in its own. */
+static void a_minority_has_a_list_of_its_own(void **state)
+{
+    char name[SPOTNIK_SHELF_NAME_MAX + 1], path[256];
+    struct spotnik_shelf_list list;
+
+    (void)state;
+    spotnik_shelf_minority_name(9, 0xabc, name);
+    assert_string_equal(name, "minority-step-000000000009-0000000000000abc");
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(spotnik_shelf_put(directory, name, "manifest.json", 7, "text", 4), 0);
+    assert_int_equal(spotnik_shelf_put(directory, ENTRY, "manifest.json", 7, "text", 4), 0);
+    assert_int_equal(spotnik_shelf_list(directory, &list), 0);
+    assert_true(list.count == 1 && list.entry[0].step == 1);
+    spotnik_shelf_list_done(&list);
+    assert_int_equal(spotnik_shelf_list_minority(directory, &list), 0);
+    assert_true(list.count == 1 && list.entry[0].step == 9 && list.entry[0].written_s);
+    assert_string_equal(list.entry[0].name, name);
+    spotnik_shelf_list_done(&list);
+    assert_int_equal(spotnik_shelf_prune(directory, 1, 1, 0), 1);
+    assert_true(spotnik_shelf_has(directory, name, "manifest.json"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +201,8 @@ int main(void)
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_fifo_is_no_manifest, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(an_unreadable_one_is_not_incomplete, directory_make,
+                                        directory_clear),
+        cmocka_unit_test_setup_teardown(a_minority_has_a_list_of_its_own, directory_make,
                                         directory_clear),
         cmocka_unit_test_setup_teardown(a_folder_that_was_removed_is_made_again, directory_make,
                                         directory_clear),
