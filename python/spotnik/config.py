@@ -47,7 +47,8 @@ class Config:
     steps_max: Optional[int] = None
     #: Least silence, in seconds, that counts as loss (SPOTNIK_SILENCE_MS). Default 0.25.
     silence_floor_s: Optional[float] = None
-    #: "wait" or "stop" (SPOTNIK_ON_MINORITY): what a member does that is cut off from the majority.
+    #: "wait" or "stop" (SPOTNIK_ON_MINORITY): what a member does that is cut off from the majority. "stop": after
+    #: minority_wait_s it writes its state to the checkpoint folder, and calls raise ParkedError.
     on_minority: Optional[str] = None
     #: Patience of "stop", in seconds. Default 60.
     minority_wait_s: Optional[float] = None

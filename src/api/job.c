@@ -281,17 +281,17 @@ int spotnik_leave(spotnik_job *job)
     if (!job || rc)
         return rc;
     bool was_member = is_member(job), parts = was_member && !job->begun;
-    /* its parts of a checkpoint that others take part in are of no use */
-    uint64_t patience_ns = spotnik_engine_gives_up(job->engine) ? 0 : FINISH_TIMEOUT_NS;
+    /* it is cut off, and its parts of a checkpoint that others take part in are of no use */
+    bool stops = spotnik_engine_gives_up(job->engine);
 
     if (parts)
         rc = depart(job);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun,
-                                  patience_ns);
+                                  stops ? 0 : FINISH_TIMEOUT_NS);
     if (parts && !rc)
         departed(job);
-    job->shown.how = how_it_left(job, rc);
+    job->shown.how = how_it_left(job, stops ? SPOTNIK_ERR_PARKED : rc);
     /* Members that have not agreed to it cannot tell a goodbye from silence, and may wait for us
      * for ever: end as the dead do. */
     job_free(job, !was_member || (parts && !rc));
