@@ -507,9 +507,11 @@ int spotnik_cmd_run(int argc, char **argv)
         return 1;
     }
     bool ready = set_environment(&request);
+    const char *job = getenv("SPOTNIK_JOB"); /* another shell does not know it */
     if (ready && request.folder && !request.run.quiet)
-        fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s\n",
-                getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"));
+        fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s%s%s\n",
+                getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"), job ? " --job " : "",
+                job ? job : "");
     int status = ready ? run_loop(&request.run) : 1;
     int done = status == 0 && request.done_file
                    ? open(request.done_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)

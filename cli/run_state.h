@@ -17,6 +17,7 @@ struct run {
     int signals;
     /* kill_ns: the next kill; SPOTNIK_NEVER before the first commit */
     uint64_t begun_ns, kill_ns, patience_ns;
+    bool origin_told;
     uint32_t failures; /* in a row, of workers that never committed a step */
     uint32_t respawns;
     uint64_t looked_done_ns;  /* when we looked last for the end of the job on record */

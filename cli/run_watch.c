@@ -115,6 +115,18 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     }
 }
 
+/* Once: a later life of the job goes on from there, too, or says so as another run. */
+static void look_at_origin(struct run *run)
+{
+    uint64_t step = __atomic_load_n(&run->agent.slots->origin, __ATOMIC_ACQUIRE);
+
+    if (!step || run->origin_told)
+        return;
+    run->origin_told = true;
+    run_say(run, "S102: the job goes on from the checkpoint after step %llu",
+            (unsigned long long)step);
+}
+
 /* Do not start it again: only a person can tell which of the two is meant. */
 static void look_at_refusals(struct run *run)
 {
@@ -132,6 +144,7 @@ static void look_at_refusals(struct run *run)
 void run_look(struct run *run, uint64_t now_ns)
 {
     look_at_refusals(run);
+    look_at_origin(run);
     look_at_sync(run);
     look_at_steps(run, now_ns);
     look_at_ends(run);

@@ -63,6 +63,8 @@ wait $run 2>/dev/null
 begin env SPOTNIK_JOB=one "$spotnik" run -n 1 -- "$worker" -u 1000 -s 1000
 wait $run
 [ $? = 0 ] || fail "the next start did not go on: $(tail -n 3 "$dir/out" "$dir/err")"
+grep -q 'ask with: .* --job one$' "$dir/err" || fail "the command to ask with does not name the job"
+grep -q 'S102: the job goes on from the checkpoint after step [0-9]' "$dir/err" || fail "it was not said where the job goes on"
 last=$(sed -n 's/^leaving \([0-9]*\) .*/\1/p' "$dir/first/w0.log")
 first=$(sed -n 's/^\[w0\] commit \([0-9]*\) .*/\1/p' "$dir/out" | head -n 1)
 [ "$first" = $((last + 1)) ] || fail "the first left after step $last, and the next began with $first"
