@@ -14,7 +14,6 @@
 #include "world.h"
 
 #define EVENTS 40
-#define TORN_BYTES 40 /* of a torn file; a whole one has more */
 
 static uint64_t some_time(void)
 {

@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/time.h"
+#include "peers/lookout.h"
 #include "peers/record.h"
 #include "task.h"
 #include "world.h"
@@ -370,6 +372,18 @@ static bool is_in_sight(const struct lineage *lineage)
     return true;
 }
 
+/* Its genesis stands whole. Members of an older lineage learn of the founding by that file alone:
+ * where somebody has removed or torn it, both go on (docs/design/0002-finding-the-job.md). */
+static bool is_on_record(const struct lineage *lineage)
+{
+    char name[64], path[PATH_MAX];
+    struct stat status;
+
+    spotnik_genesis_name(lineage->founding.generation, name);
+    snprintf(path, sizeof path, "%s/%s", world.folder, name);
+    return stat(path, &status) == 0 && status.st_size > TORN_BYTES;
+}
+
 static void beside(struct lineage *elder, struct lineage *younger)
 {
     if (!(younger->excuses >> (elder - world.lineage) & 1)) {
@@ -379,7 +393,7 @@ static void beside(struct lineage *elder, struct lineage *younger)
         return;
     }
     world.excused++;
-    if (!is_in_sight(elder) || !is_in_sight(younger)) {
+    if (!is_in_sight(elder) || !is_in_sight(younger) || !is_on_record(younger)) {
         elder->beside_ns = 0;
         return;
     }

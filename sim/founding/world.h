@@ -15,6 +15,7 @@
 #define HOSTS 5
 #define PROCESSES_MAX 256
 #define PROCESSES_CALM 32 /* of them, for the time after everything has healed */
+#define TORN_BYTES 40     /* of a torn file; a whole one has more */
 #define LINEAGES_MAX 32
 #define VIEW_MAX 16
 
