@@ -39,23 +39,25 @@ static bool is_unseen(const struct spotnik_engine *member)
     return member->refreshed_ns + UNSEEN_NS <= task_now_ns() && access(path, F_OK) != 0;
 }
 
-/* Have all its members been cut off from the folder for T or longer? Or for less, and without a
- * record there? What section 16 allows. */
-static bool is_cut_off(const struct lineage *lineage)
+/* Have all its members but the founder, a parked one that goes on from its memory, been cut off
+ * from the folder for T or longer? Or for less, and without a record there? What section 16
+ * allows. */
+static bool is_cut_off(const struct lineage *lineage, const struct spotnik_engine *founder)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
-        if (lineage->member[i]->alive && !is_unseen(lineage->member[i])
+        if (lineage->member[i] != founder && lineage->member[i]->alive
+            && !is_unseen(lineage->member[i])
             && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
             return false;
     return true;
 }
 
-static uint64_t excuses(void)
+static uint64_t excuses(const struct spotnik_engine *founder)
 {
     uint64_t bits = 0;
 
     for (uint32_t i = 0; i < world.lineage_count; i++)
-        bits |= (uint64_t)is_cut_off(&world.lineage[i]) << i;
+        bits |= (uint64_t)is_cut_off(&world.lineage[i], founder) << i;
     return bits;
 }
 
@@ -66,7 +68,7 @@ struct lineage *lineage_found(struct spotnik_engine *founder,
         world_break("more foundings than one world can have");
         return NULL;
     }
-    uint64_t excused = excuses();
+    uint64_t excused = excuses(founder);
     struct lineage *lineage = &world.lineage[world.lineage_count++];
     *lineage = (struct lineage){ .excuses = excused,
                                  .founding = *founding,

@@ -60,15 +60,17 @@ static void a_founding_of_another_root_ends_us(void **state)
     struct spotnik_founding third = { .id = 88, .root = 66, .generation = 3 };
     seek(&member, 1, 10 * SECOND);
     assert_true(member.rc == 0 && member.found);
-    member.peers->ours = third;
     spotnik_engine_found(member.engine, NULL, &third);
     struct spotnik_engine_config config;
     cluster_config(&config, 1);
     other.founding = other.root = 123;
     other.generation = 2;
-    assert_int_equal(spotnik_record_write(&config.credentials, &other, directory, "genesis-2",
-                                          true),
-                     0);
+    /* in one: the keeper would find its own genesis-1 to be of another root than 66, and end */
+    pthread_mutex_lock(&member.peers->lock);
+    member.peers->ours = third;
+    int rc = spotnik_record_write(&config.credentials, &other, directory, "genesis-2", true);
+    pthread_mutex_unlock(&member.peers->lock);
+    assert_int_equal(rc, 0);
     while (!is_ended(&member))
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     assert_non_null(strstr(spotnik_last_error(), "genesis-2"));
