@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job on the hosts of tests/nemesis/hosts.py: its folder, its workers, and the one digest of each step."""
+"""A job on the hosts of tests/faults/hosts.py: its folder, its workers, and the one digest of each step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.with_name("nemesis")))
-from hosts import CannotRunError, Hosts, ip
+sys.path.append(str(Path(__file__).parents[1]))
+from faults.hosts import CannotRunError, Hosts, ip
 
 __all__ = ["PORT", "SPOTNIK", "STALE_MS", "WORKER", "CannotRunError", "Hosts", "Worker", "World", "ip"]
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hosts import Hosts
+from faults.hosts import Hosts
 from plan import PORT, Fault, World
 
 Undo = Callable[[], None]

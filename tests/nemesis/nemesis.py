@@ -25,9 +25,11 @@ from collections import Counter
 from pathlib import Path
 
 from checker import judge, read, report
-from hosts import CannotRunError, Hosts
-from job import Job, Member
 from plan import World, draw_storm, draw_world
+
+sys.path.append(str(Path(__file__).parents[1]))
+from faults.hosts import CannotRunError, Hosts
+from job import Job, Member
 
 SAMPLES, BATCH, STEPS_TOGETHER = 1000, 64, 10
 

@@ -13,6 +13,6 @@ if ! "$python" -c 'import mypy' 2>/dev/null || ! "$python" -m ruff --version >/d
     exit 77
 fi
 status=0
-"$python" -m ruff check --no-cache python tests/python tests/frameworks tests/nemesis tests/engines bench examples dev || status=1
+"$python" -m ruff check --no-cache python tests/python tests/faults tests/frameworks tests/nemesis tests/engines bench examples dev || status=1
 "$python" -m mypy --cache-dir "$build/mypy" || status=1
 exit "$status"
