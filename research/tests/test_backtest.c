@@ -9,17 +9,13 @@
 #include "research/policy.h"
 #include "plan/windows.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests.h"
 
 #define TICK_S 600.0
 
@@ -46,11 +42,10 @@ static struct spotnik_job_result run(const uint8_t *machines, size_t ticks,
     return result;
 }
 
-static void always_spot(void **state)
+TEST(always_spot)
 {
     uint8_t machines[90];
 
-    (void)state;
     memset(machines, 1, sizeof(machines));
     struct spotnik_job_result r = run(machines, 90, &terms, spotnik_policy_greedy());
     near(r.spot_work_s, 36000);
@@ -61,11 +56,10 @@ static void always_spot(void **state)
     near(spotnik_backtest_cost(&r, 3), 10.2);
 }
 
-static void never_spot(void **state)
+TEST(never_spot)
 {
     uint8_t machines[90] = { 0 };
 
-    (void)state;
     /* greedy waits for the safety net at R = C + 2 d: 15 h - 10 h - 0.4 h */
     struct spotnik_job_result r = run(machines, 90, &terms, spotnik_policy_greedy());
     near(r.finish_s, (15 - 0.2) * 3600);
@@ -73,11 +67,10 @@ static void never_spot(void **state)
     assert_false(r.missed);
 }
 
-static void one_revocation(void **state)
+TEST(one_revocation)
 {
     uint8_t machines[90];
 
-    (void)state;
     memset(machines, 1, sizeof(machines));
     machines[12] = 0; /* from 2 h 00 to 2 h 10 */
     struct spotnik_job_result r = run(machines, 90, &terms, spotnik_policy_greedy());
@@ -85,12 +78,11 @@ static void one_revocation(void **state)
     assert_int_equal(r.revocations, 1);
 }
 
-static void overlap_loses_no_time(void **state)
+TEST(overlap_loses_no_time)
 {
     uint8_t machines[90];
     struct spotnik_job_terms with = terms;
 
-    (void)state;
     with.pair_speed = 1;
     memset(machines, 1, sizeof(machines));
     memset(machines, 0, 36); /* none in the first 6 hours: uniform progress starts on on-demand */
@@ -112,14 +104,13 @@ static struct spotnik_choice wants(void *self, const struct spotnik_job_view *vi
     return (struct spotnik_choice){ view->available ? *set : SPOTNIK_ON_DEMAND, 1e30, false };
 }
 
-static void two_are_faster(void **state)
+TEST(two_are_faster)
 {
     enum spotnik_machine both = SPOTNIK_BOTH;
     const struct spotnik_policy policy = { .name = "both", .self = &both, .choose = wants };
     struct spotnik_job_terms with = terms;
     uint8_t machines[90];
 
-    (void)state;
     memset(machines, 1, sizeof(machines));
     with.pair_speed = 1.6;
     struct spotnik_job_result r = run(machines, 90, &with, policy);
@@ -144,13 +135,12 @@ static struct spotnik_choice heeds(void *self, const struct spotnik_job_view *vi
     return (struct spotnik_choice){ view->warned ? SPOTNIK_BOTH : SPOTNIK_SPOT, 1e30, false };
 }
 
-static void notice_saves_time(void **state)
+TEST(notice_saves_time)
 {
     const struct spotnik_policy policy = { .name = "heeds", .choose = heeds };
     struct spotnik_job_terms with = terms;
     uint8_t machines[90];
 
-    (void)state;
     memset(machines, 1, sizeof(machines));
     memset(machines + 12, 0, 78); /* lost for good at 2 h 00 */
     with.pair_speed = 1;
@@ -161,14 +151,13 @@ static void notice_saves_time(void **state)
     near(run(machines, 90, &with, policy).finish_s, 36000 + 720);
 }
 
-static void prices_by_the_second(void **state)
+TEST(prices_by_the_second)
 {
     double at_s[] = { 0, 5400, 50000 }, usd_per_h[] = { 1, 3, 3 };
     const struct spotnik_prices prices = { 3, at_s, usd_per_h };
     struct spotnik_job_terms with = terms;
     uint8_t machines[90];
 
-    (void)state;
     memset(machines, 1, sizeof(machines));
     with.prices = &prices;
     struct spotnik_job_result r = run(machines, 90, &with, spotnik_policy_greedy());
@@ -180,14 +169,13 @@ static void prices_by_the_second(void **state)
 
 /* No policy that is told nothing beats the one that knows all; where spot is always there they
  * agree. */
-static void omniscience_bounds(void **state)
+TEST(omniscience_bounds)
 {
     struct spotnik_job_terms whole = terms;
     struct spotnik_job_result r;
     struct spotnik_fault fault;
     uint8_t machines[90];
 
-    (void)state;
     whole.changeover_s = TICK_S; /* so that ticks and continuous time agree */
     for (unsigned seed = 1; seed <= 100; seed++) {
         const struct spotnik_window window = { machines, 90 };
@@ -214,14 +202,13 @@ static void omniscience_bounds(void **state)
 
 /* Spot is taken back while it costs more than the cap, and comes back; no price above the cap is
  * ever paid. */
-static void nobody_pays_beyond_the_cap(void **state)
+TEST(nobody_pays_beyond_the_cap)
 {
     double at_s[] = { 0, 7200, 14400, 54000 }, price[] = { 1, 9, 1, 1 };
     const struct spotnik_prices prices = { 4, at_s, price };
     struct spotnik_job_terms t = terms;
     uint8_t machines[90];
 
-    (void)state;
     memset(machines, 1, sizeof(machines));
     t.prices = &prices;
     struct spotnik_job_result r = run(machines, 90, &t, spotnik_policy_greedy());
@@ -235,7 +222,7 @@ static void nobody_pays_beyond_the_cap(void **state)
 
 /* Random prices with spikes: the policy that sees them stays below the one that does not, and
  * nobody is below the bound. */
-static void prices_are_seen(void **state)
+TEST(prices_are_seen)
 {
     enum { STEPS = 400 };
     static double at_s[STEPS], price[STEPS];
@@ -246,7 +233,6 @@ static void prices_are_seen(void **state)
     uint8_t machines[90];
     unsigned seed = 7;
 
-    (void)state;
     /* an hour of usual prices, then now and then one of spikes */
     for (unsigned i = 0; i < STEPS; i++) {
         seed = seed * 1664525 + 1013904223;
@@ -291,14 +277,13 @@ static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
     }
 }
 
-static void nobody_is_late(void **state)
+TEST(nobody_is_late)
 {
     struct spotnik_sliced sliced = { 5 };
     struct spotnik_foresight *foresight;
     struct spotnik_job_terms with = terms;
     uint8_t machines[90];
 
-    (void)state;
     with.pair_speed = 1.6;
     assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL),
                      0);
@@ -335,13 +320,12 @@ static struct spotnik_job_result run_places(const struct spotnik_window *places,
 /* Spot for five hours here, always there. A move that costs two hours of spot and 10 min pays after
  * 65 min of the two hours that on-demand would cost more; one that costs more than the rest of the
  * work never pays. */
-static void a_move_is_paid_for(void **state)
+TEST(a_move_is_paid_for)
 {
     struct spotnik_job_terms t = terms;
     uint8_t here[90], there[90];
     const struct spotnik_window places[] = { { here, 90 }, { there, 90 } };
 
-    (void)state;
     memset(there, 1, sizeof(there));
     for (size_t i = 0; i < 90; i++)
         here[i] = i < 30;
@@ -368,7 +352,7 @@ static void a_move_is_paid_for(void **state)
 /* No move makes a job late, with any policy. Three places are cheaper than the first of them when
  * moves cost nothing, and hardly dearer when they cost up to two hours of spot and places flap at
  * random. */
-static void movers_are_not_late(void **state)
+TEST(movers_are_not_late)
 {
     struct spotnik_sliced sliced = { 5 };
     struct spotnik_foresight *foresight;
@@ -380,7 +364,6 @@ static void movers_are_not_late(void **state)
     double moved[2] = { 0, 0 }, stayed[2] = { 0, 0 }; /* by whether a move costs anything */
     unsigned moves = 0;
 
-    (void)state;
     t.pair_speed = 1;
     assert_int_equal(spotnik_foresight_new(&t, spotnik_climates_builtin, 3, &foresight, NULL), 0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
@@ -410,19 +393,18 @@ static void movers_are_not_late(void **state)
                  moved[1], stayed[1]);
 }
 
-static void impossible_terms(void **state)
+TEST(impossible_terms)
 {
     struct spotnik_job_terms tight = terms;
     struct spotnik_fault fault;
 
-    (void)state;
     tight.deadline_s = tight.work_s;
     assert_int_equal(spotnik_job_terms_check(&tight, &fault), -1);
     assert_non_null(strstr(fault.text, "the deadline binds"));
     assert_non_null(strstr(fault.text, "--deadline 10.40h"));
 }
 
-static void climate_counts(void **state)
+TEST(climate_counts)
 {
     /* 100 stretches: up for 6 ticks (1 h), down for 3 (30 min) */
     static uint8_t machines[900];
@@ -432,7 +414,6 @@ static void climate_counts(void **state)
                                              .windows = (struct spotnik_window *)&window };
     struct spotnik_climate climate;
 
-    (void)state;
     for (size_t i = 0; i < 900; i++)
         machines[i] = i % 9 < 6;
     spotnik_climate_learn(&windows, &climate);
@@ -459,9 +440,8 @@ static void refused(const char *text, const char *part)
         fail_msg("'%s' does not say '%s'", fault.text, part);
 }
 
-static void bad_traces(void **state)
+TEST(bad_traces)
 {
-    (void)state;
     refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[]}", "empty");
     refused("{\"metadata\":{\"gap_seconds\":0},\"data\":[1]}", "gap_seconds");
     refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[1,-1]}", "data[1]");
@@ -470,27 +450,4 @@ static void bad_traces(void **state)
         ":1:71: window 1, tick 4");
     refused("{\"metadata\":{\n\"gap_seconds\":600,}", ":2:");
     refused("{}", "neither");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(always_spot),
-        cmocka_unit_test(never_spot),
-        cmocka_unit_test(one_revocation),
-        cmocka_unit_test(overlap_loses_no_time),
-        cmocka_unit_test(nobody_is_late),
-        cmocka_unit_test(a_move_is_paid_for),
-        cmocka_unit_test(movers_are_not_late),
-        cmocka_unit_test(impossible_terms),
-        cmocka_unit_test(two_are_faster),
-        cmocka_unit_test(notice_saves_time),
-        cmocka_unit_test(prices_by_the_second),
-        cmocka_unit_test(omniscience_bounds),
-        cmocka_unit_test(nobody_pays_beyond_the_cap),
-        cmocka_unit_test(prices_are_seen),
-        cmocka_unit_test(climate_counts),
-        cmocka_unit_test(bad_traces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,14 @@
 #include "plan/draw.h"
 #include "research/calibration.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests.h"
+
 /* One right forecaster in twenty is called wrong by its worst decile; by single deciles it would be
  * four in ten. */
-static void right_forecasters_are_called_right(void **state)
+TEST(right_forecasters_are_called_right)
 {
     enum { STARTS = 2000, TABLES = 60 };
     struct spotnik_forecast *f = calloc(STARTS, sizeof(*f));
@@ -22,7 +18,6 @@ static void right_forecasters_are_called_right(void **state)
     struct spotnik_prng prng;
     unsigned wrong = 0, some = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 7);
     for (unsigned table = 0; table < TABLES; table++) {
         for (unsigned i = 0; i < STARTS; i++) {
@@ -44,14 +39,13 @@ static void right_forecasters_are_called_right(void **state)
 }
 
 /* Chances that are what comes true, and such that claim too much. */
-static void tables_tell_good_from_bad(void **state)
+TEST(tables_tell_good_from_bad)
 {
     enum { STARTS = 4000 };
     struct spotnik_forecast *f = calloc(STARTS, sizeof(*f));
     struct spotnik_reliability r;
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 5);
     for (unsigned i = 0; i < STARTS; i++) {
         double chance = spotnik_draw_uniform(&prng);
@@ -84,13 +78,4 @@ static void tables_tell_good_from_bad(void **state)
     }
     assert_true(width[1] > 2.5 * width[0]);
     free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_forecasters_are_called_right),
-        cmocka_unit_test(tables_tell_good_from_bad),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

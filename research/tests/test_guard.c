@@ -6,14 +6,10 @@
 
 #include "research/policy.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
+
+#include "tests.h"
 
 #define TICK_S 600.0
 #define TICKS 360
@@ -119,12 +115,11 @@ static void all_inside(const struct spotnik_job_terms *terms, const uint8_t *mac
     }
 }
 
-static void whatever_is_inside(void **state)
+TEST(whatever_is_inside)
 {
     uint8_t machines[TICKS];
     struct spotnik_job_terms terms;
 
-    (void)state;
     for (unsigned seed = 1; seed <= 1500; seed++) {
         unsigned draw = seed * 2654435761U;
         terms_make(&terms, &draw);
@@ -156,26 +151,14 @@ static void prices_that_were_seen(double taken_back, double worth)
     }
 }
 
-static void taken_back_above_on_demand(void **state)
+TEST(taken_back_above_on_demand)
 {
-    (void)state;
     prices_that_were_seen(1, 0);
 }
 
 /* Uniform Progress as published pays any price. */
-static void any_price(void **state)
+TEST(any_price)
 {
-    (void)state;
     prices_that_were_seen(0, 0);
     prices_that_were_seen(0, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_is_inside),
-        cmocka_unit_test(taken_back_above_on_demand),
-        cmocka_unit_test(any_price),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,13 +9,9 @@
 #include "research/model_overhead.h"
 #include "research/model_speed.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
+
+#include "tests.h"
 
 static void near(double value, double wanted, double apart)
 {
@@ -23,12 +19,11 @@ static void near(double value, double wanted, double apart)
         fail_msg("%.9g, wanted %.9g within %g", value, wanted, apart);
 }
 
-static void speed_meets_two_points(void **state)
+TEST(speed_meets_two_points)
 {
     const struct spotnik_speed truth = { 2.5, 14, 6 };
     double n[] = { 2, 8, 3, 5, 6 }, x[5];
 
-    (void)state;
     for (size_t i = 0; i < 5; i++)
         x[i] = spotnik_speed_predict(&truth, n[i]);
     struct spotnik_speed two = spotnik_speed_fit(n, x, 2, 6), five = spotnik_speed_fit(n, x, 5, 6);
@@ -40,24 +35,22 @@ static void speed_meets_two_points(void **state)
     near(spotnik_speed_predict(&one, 4), 2 * x[0], 1e-9);
 }
 
-static void speed_more_than_linear_is_noise(void **state)
+TEST(speed_more_than_linear_is_noise)
 {
     double n[] = { 2, 8 }, x[] = { 2, 8.2 };
 
-    (void)state;
     struct spotnik_speed speed = spotnik_speed_fit(n, x, 2, 6);
     assert_true(isinf(speed.cap_steps_per_s));
     near(spotnik_speed_predict(&speed, 4), 4.05, 0.02);
 }
 
-static void batch_time_meets_corners(void **state)
+TEST(batch_time_meets_corners)
 {
     const struct spotnik_batch_row rows[] = {
         { 384, 8, 12.4 }, { 384, 20, 6.8 }, { 1024, 8, 8.68 }, { 1024, 20, 4.26 }
     };
     struct spotnik_batch_time model;
 
-    (void)state;
     assert_int_equal(spotnik_batch_time_fit(rows, 4, SPOTNIK_NOISE_SHARPNESS, &model), 0);
     for (size_t i = 0; i < 4; i++)
         near(spotnik_batch_time_h(&model, rows[i].batch, rows[i].workers), rows[i].time_h, 1e-6);
@@ -65,12 +58,11 @@ static void batch_time_meets_corners(void **state)
     near(spotnik_cluster_cost_usd(12.4, 8, 0.13402), 13.29, 0.01);
 }
 
-static void exponential_and_weibull(void **state)
+TEST(exponential_and_weibull)
 {
     struct spotnik_life lives[2000];
     struct spotnik_weibull weibull;
 
-    (void)state;
     for (size_t i = 0; i < 2000; i++) { /* quantiles of shape 0.7, scale 10 h, capped at 24 h */
         double age_h = 10 * pow(-log(1 - ((double)i + 0.5) / 2000), 1 / 0.7);
         lives[i] = (struct spotnik_life){ fmin(age_h, 24) * 3600, age_h < 24 };
@@ -82,29 +74,26 @@ static void exponential_and_weibull(void **state)
     near(spotnik_exponential_fit(plain, 3, 1e9), 2 / 600.0, 1e-12);
 }
 
-static void losses_together(void **state)
+TEST(losses_together)
 {
     double alone[] = { 100, 300, 200 }, pairs[] = { 10, 500, 11, 501 };
 
-    (void)state;
     near(spotnik_loss_cluster(alone, 3, 5), 1, 1e-12);
     near(spotnik_loss_cluster(pairs, 4, 5), 2, 1e-12);
 }
 
-static void closed_intervals(void **state)
+TEST(closed_intervals)
 {
-    (void)state;
     near(spotnik_interval_young_s(60, 3600), 657.3, 0.1); /* "11 min" */
     near(spotnik_interval_daly_s(100, 40), 40, 1e-12);
     near(spotnik_interval_available_s(1, 100, 10), 1 + sqrt(221), 1e-12);
 }
 
-static void remaining_time(void **state)
+TEST(remaining_time)
 {
     const double step[] = { 0, 32000, 60000 }, left_s[] = { 3560, 1800, 260 };
     struct spotnik_remaining model;
 
-    (void)state;
     assert_int_equal(spotnik_remaining_fit(step, left_s, 3, &model), 0);
     near(model.steps_per_s, 18.18, 0.01);
     near(spotnik_remaining_s(&model, 1e9), 0, 0);
@@ -115,7 +104,7 @@ static void remaining_time(void **state)
 
 /* Of two sets of features the one that carries over to unseen groups is chosen, and its interval
  * holds what it says. */
-static void forms_carry_over(void **state)
+TEST(forms_carry_over)
 {
     enum { GROUPS = 20, EACH = 5, ROWS = GROUPS * EACH };
     static const unsigned sets[] = { 1, 2 | 4, 1 | 2 | 4 | 8 };
@@ -124,7 +113,6 @@ static void forms_carry_over(void **state)
     struct spotnik_prng prng;
     struct spotnik_form form;
 
-    (void)state;
     spotnik_prng_seed(&prng, 3);
     for (unsigned g = 0; g < GROUPS; g++) {
         double a = 1 + 9 * spotnik_draw_uniform(&prng), b = 50 * spotnik_draw_uniform(&prng);
@@ -155,19 +143,4 @@ static void forms_carry_over(void **state)
     const struct spotnik_samples one = { 1, 4, x, y, group };
     struct spotnik_fault fault;
     assert_int_equal(spotnik_form_choose(&one, sets, 1, &form, &fault), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(speed_meets_two_points),
-        cmocka_unit_test(speed_more_than_linear_is_noise),
-        cmocka_unit_test(batch_time_meets_corners),
-        cmocka_unit_test(exponential_and_weibull),
-        cmocka_unit_test(losses_together),
-        cmocka_unit_test(closed_intervals),
-        cmocka_unit_test(remaining_time),
-        cmocka_unit_test(forms_carry_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

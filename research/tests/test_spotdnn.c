@@ -3,18 +3,14 @@
  * force. */
 #include "research/model_spotdnn.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static void example(void **state)
+#include "tests.h"
+
+TEST(example)
 {
     const struct spotnik_spotdnn_type types[] = {
         { "p3.2xlarge", 1, 0.918, 1885, 1024, 2 }, { "g4dn.4xlarge", 1, 0.3612, 750, 1024, 5 },
@@ -26,7 +22,6 @@ static void example(void **state)
     struct spotnik_spotdnn_search search;
     unsigned count[5];
 
-    (void)state;
     assert_int_equal(spotnik_spotdnn_upper(&spotnik_spotdnn_resnet110), 13);
     assert_int_equal(spotnik_spotdnn_window(&spotnik_spotdnn_resnet110, types, 5, &goal, count,
                                             &search, NULL),
@@ -41,7 +36,7 @@ static void example(void **state)
     assert_memory_equal(count, wanted, sizeof(wanted));
 }
 
-static void coefficients(void **state)
+TEST(coefficients)
 {
     const double fig2[] = { 3, 1 }, vgg[] = { 0.64, 0.36 }, g3[] = { 1, 2 };
     const struct {
@@ -54,7 +49,6 @@ static void coefficients(void **state)
         { vgg, { 1, 1 }, 0.51 },  { vgg, { 2, 1 }, 0.75 },  { g3, { 1, 3 }, 0.83 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         double r = spotnik_convergence_coefficient(cases[i].speed, cases[i].count, 2);
         if (fabs(r - cases[i].printed) >= 0.01)
@@ -103,12 +97,11 @@ static struct spotnik_spotdnn_type random_type(unsigned quota)
     };
 }
 
-static void exact_is_exact(void **state)
+TEST(exact_is_exact)
 {
     struct spotnik_spotdnn_model paper = spotnik_spotdnn_resnet110;
     unsigned found = 0;
 
-    (void)state;
     paper.gamma4 = 0.2;
     for (unsigned seed = 1; seed <= 60; seed++) {
         struct spotnik_spotdnn_type types[5];
@@ -141,7 +134,7 @@ static void exact_is_exact(void **state)
     assert_true(found > 20);
 }
 
-static void exact_is_fast(void **state)
+TEST(exact_is_fast)
 {
     const struct {
         size_t types;
@@ -153,7 +146,6 @@ static void exact_is_fast(void **state)
     static unsigned count[1000];
     struct spotnik_spotdnn_search search;
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         srandom(7);
         for (size_t j = 0; j < sizes[i].types; j++)
@@ -175,28 +167,17 @@ static void exact_is_fast(void **state)
     }
 }
 
-static void explains(void **state)
+TEST(explains)
 {
     const struct spotnik_spotdnn_type type = { "p", 1, 1, 1885, 1024, 13 };
     const struct spotnik_spotdnn_goal goal = { 0.9, 100, 0 };
     struct spotnik_spotdnn_type none = type;
     struct spotnik_fault fault;
 
-    (void)state;
     assert_int_equal(spotnik_spotdnn_explain(&spotnik_spotdnn_resnet110, &type, 1, &goal, &fault),
                      -1);
     assert_non_null(strstr(fault.text, "the deadline binds"));
     none.quota = 0;
     spotnik_spotdnn_explain(&spotnik_spotdnn_resnet110, &none, 1, &goal, &fault);
     assert_non_null(strstr(fault.text, "the quota binds"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(example),        cmocka_unit_test(coefficients),
-        cmocka_unit_test(exact_is_exact), cmocka_unit_test(exact_is_fast),
-        cmocka_unit_test(explains),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

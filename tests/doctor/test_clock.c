@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The other host's clock by the fastest of several round trips, wherever it stands among them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "doctor/doctor.h"
+#include "tests.h"
 
 #define MS UINT64_C(1000000)
 #define PINGS 3
@@ -21,9 +15,8 @@ static struct doctor_ping ping(uint64_t took_ms)
                                  .ours_ms = 1000 + (int64_t)took_ms };
 }
 
-static void fastest_decides(void **state)
+TEST(fastest_decides)
 {
-    (void)state;
     const uint64_t slow_ms[] = { 6000, 9000 };
 
     for (int fastest = 0; fastest < PINGS; fastest++) {
@@ -36,22 +29,11 @@ static void fastest_decides(void **state)
     }
 }
 
-static void one_is_enough(void **state)
+TEST(one_is_enough)
 {
-    (void)state;
     struct doctor_ping only = ping(10);
     int64_t doubt_ms;
 
     assert_int_equal(doctor_clock_apart_ms(&only, 1, &doubt_ms), 35);
     assert_int_equal(doubt_ms, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fastest_decides),
-        cmocka_unit_test(one_is_enough),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

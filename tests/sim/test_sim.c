@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator itself: it repeats itself exactly, it catches every planted bug, it replays every
  * seed that once broke something, and at a thousand members it counts messages as P6 wants them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "sim/sim.h"
+#include "tests.h"
 
 static struct spotnik_sim_result run(uint64_t seed, uint32_t members, uint32_t bugs, FILE *trace)
 {
@@ -25,10 +21,9 @@ static struct spotnik_sim_result run(uint64_t seed, uint32_t members, uint32_t b
 }
 
 /* Claim: one seed is one run, told or not. */
-static void test_same_seed_same_run(void **state)
+TEST(same_seed_same_run)
 {
     FILE *trace = fopen("/dev/null", "w");
-    (void)state;
 
     assert_non_null(trace);
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -43,9 +38,8 @@ static void test_same_seed_same_run(void **state)
 
 /* Claim: a core that is saved and loaded elsewhere goes on as if nothing had been: the flight
  * recorder's dumps begin so. */
-static void test_saved_core_goes_on(void **state)
+TEST(saved_core_goes_on)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct spotnik_sim_options options;
         struct spotnik_sim_result left_alone = run(seed, 0, 0, NULL), reloaded;
@@ -59,10 +53,9 @@ static void test_saved_core_goes_on(void **state)
 
 /* Claim: the swarm switches every kind of fault off in some runs and on in others, and draws 3 to 9
  * members. */
-static void test_swarm_draws_all_kinds(void **state)
+TEST(swarm_draws_all_kinds)
 {
     uint32_t on[SPOTNIK_SIM_FAULT_COUNT] = { 0 }, sizes[10] = { 0 };
-    (void)state;
 
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct spotnik_sim_options options;
@@ -87,9 +80,8 @@ static void assert_caught(uint32_t bug, uint64_t first, uint64_t count)
 }
 
 /* Claim: breaking any one of these rules is noticed, within the seeds given. */
-static void test_planted_bugs_are_caught(void **state)
+TEST(planted_bugs_are_caught)
 {
-    (void)state;
     assert_caught(SPOTNIK_BUG_COMMIT_AFTER_PROMISE, 1, 20);
     assert_caught(SPOTNIK_BUG_ANY_QUORUM, 1, 60);
     assert_caught(SPOTNIK_BUG_SKIP_HANDOVER, 1, 20);
@@ -130,13 +122,12 @@ static struct spotnik_sim_result run_line(const char *line, uint64_t seed, uint3
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why
  * it is there. It names --brief 0, --near 1 or --tree 3 where the world broke with that. */
-static void test_regression_seeds(void **state)
+TEST(regression_seeds)
 {
     const char *name = getenv("SPOTNIK_SEEDS");
     FILE *list = fopen(name ? name : "tests/sim/seeds.txt", "r");
     char line[256];
     uint32_t count = 0;
-    (void)state;
 
     assert_non_null(list);
     while (fgets(line, sizeof(line), list)) {
@@ -154,10 +145,9 @@ static void test_regression_seeds(void **state)
 }
 
 /* Claim: in these worlds, with nothing but kills, joins and leaves, the last survivor goes on. */
-static void test_last_survivor_goes_on(void **state)
+TEST(last_survivor_goes_on)
 {
     static const uint64_t seeds[] = { 13, 65, 191, 233, 355, 478, 3558 };
-    (void)state;
 
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
         struct spotnik_sim_result result = run(seeds[i], 0, 0, NULL);
@@ -168,10 +158,9 @@ static void test_last_survivor_goes_on(void **state)
 
 /* Claim (P6): control messages per survivor do not grow with the ring, and by a few with the
  * losses; every part of the time is told. */
-static void test_messages_bounded_at_scale(void **state)
+TEST(messages_bounded_at_scale)
 {
     static const uint32_t members[] = { 20, 100 }, losses[] = { 1, 3 };
-    (void)state;
 
     for (int m = 0; m < 2; m++)
         for (int k = 0; k < 2; k++) {
@@ -207,12 +196,11 @@ static uint64_t bytes_of_loss(uint32_t members, uint32_t brief_members)
 
 /* Claim: what a survivor sends when one of many is lost grows more slowly than their number, since
  * messages say only what differs; whole messages grow with it. */
-static void test_bytes_at_scale(void **state)
+TEST(bytes_at_scale)
 {
     uint64_t brief[] = { bytes_of_loss(100, 0), bytes_of_loss(300, 0) },
              whole[] = { bytes_of_loss(100, 300), bytes_of_loss(300, 300) };
 
-    (void)state;
     assert_true(whole[1] > 3 * whole[0] / 2);
     assert_true(brief[1] < 2 * brief[0]);
     assert_true(brief[1] < whole[1] / 5);
@@ -220,10 +208,9 @@ static void test_bytes_at_scale(void **state)
 
 /* Claim: a small bucket of members on hosts of their own takes a tenth of the time of the ring, or
  * less, and about as long again with eight times as many members, since it goes up a tree. */
-static void test_trees_at_scale(void **state)
+TEST(trees_at_scale)
 {
     uint64_t step_ns[2];
-    (void)state;
 
     for (int i = 0; i < 2; i++) {
         struct spotnik_sim_scale scale = {
@@ -261,11 +248,10 @@ static struct spotnik_sim_scale on_hosts(uint32_t host_members, bool ring, bool 
 /* Claim: scale mode knows hosts. By hosts a small bucket makes fewer hops than round the ring of
  * all, and a large one needs each host's card once, where a scattered ring needs it as often as a
  * host has members. Nothing is faster than the wire. */
-static void test_hosts_at_scale(void **state)
+TEST(hosts_at_scale)
 {
     const uint64_t small = 4096, large = UINT64_C(25) << 20,
                    wire_ns = UINT64_C(2) * 3 * large / 4 * 1000 / 1250;
-    (void)state;
 
     assert_true(2 * on_hosts(8, false, false, small).step_ns
                 < on_hosts(8, true, false, small).step_ns);
@@ -275,21 +261,4 @@ static void test_hosts_at_scale(void **state)
                 == on_hosts(1, true, false, large).step_ns);
     assert_true(3 * on_hosts(8, false, true, large).step_ns
                 < on_hosts(8, true, true, large).step_ns);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_seed_same_run),
-        cmocka_unit_test(test_saved_core_goes_on),
-        cmocka_unit_test(test_swarm_draws_all_kinds),
-        cmocka_unit_test(test_planted_bugs_are_caught),
-        cmocka_unit_test(test_regression_seeds),
-        cmocka_unit_test(test_last_survivor_goes_on),
-        cmocka_unit_test(test_messages_bounded_at_scale),
-        cmocka_unit_test(test_hosts_at_scale),
-        cmocka_unit_test(test_trees_at_scale),
-        cmocka_unit_test(test_bytes_at_scale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

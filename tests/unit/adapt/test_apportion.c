@@ -3,26 +3,19 @@
  * no choice. */
 #include "adapt/apportion.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "random.h"
+#include "tests.h"
 
 #define CASES 20000
 #define COUNT_MAX 40
 
 /* Claim: speeds of 9:12:18 and 2:17:20 cores (ACSOS'20) divide 39 k samples in just these
  * shares. */
-static void test_published_shares(void **state)
+TEST(published_shares)
 {
     static const double cores[3][3] = { { 9, 12, 18 }, { 2, 17, 20 }, { 3, 18, 18 } };
     uint64_t least[3] = { 1, 1, 1 }, most[3] = { 1 << 20, 1 << 20, 1 << 20 }, ret[3];
 
-    (void)state;
     for (int h = 0; h < 3; h++)
         for (uint64_t k = 1; k <= 100; k++) {
             assert_true(spotnik_batch_apportion(39 * k, 3, cores[h], least, most, ret));
@@ -32,12 +25,11 @@ static void test_published_shares(void **state)
 }
 
 /* Claim: the largest remainder gets the sample that is left; ties go to the lower index. */
-static void test_largest_remainder(void **state)
+TEST(largest_remainder)
 {
     uint64_t least[3] = { 0 }, most[3] = { 100, 100, 100 }, ret[3];
     double weight[3] = { 1, 1, 1 }, other[3] = { 1.0, 1.3, 1.7 }; /* 10: quotas 2.5, 3.25, 4.25 */
 
-    (void)state;
     assert_true(spotnik_batch_apportion(10, 3, weight, least, most, ret));
     assert_true(ret[0] == 4 && ret[1] == 3 && ret[2] == 3);
     assert_true(spotnik_batch_apportion(10, 3, other, least, most, ret));
@@ -46,12 +38,11 @@ static void test_largest_remainder(void **state)
 
 /* Claim: what one bound cuts off is divided among the others in proportion, and it may push another
  * to its bound. */
-static void test_bounds_pass_on(void **state)
+TEST(bounds_pass_on)
 {
     uint64_t least[4] = { 1, 1, 1, 1 }, most[4] = { 100, 20, 100, 100 }, ret[4];
     double weight[4] = { 1, 7, 1, 1 };
 
-    (void)state;
     assert_true(spotnik_batch_apportion(80, 4, weight, least, most, ret));
     assert_true(ret[0] == 20 && ret[1] == 20 && ret[2] == 20 && ret[3] == 20);
     most[2] = 10;
@@ -60,12 +51,11 @@ static void test_bounds_pass_on(void **state)
 }
 
 /* Claim: bounds that do not admit the total are refused, and nothing is written. */
-static void test_impossible(void **state)
+TEST(impossible)
 {
     uint64_t least[2] = { 5, 5 }, most[2] = { 10, 10 }, ret[2] = { 77, 77 };
     double weight[2] = { 1, 2 };
 
-    (void)state;
     assert_false(spotnik_batch_apportion(9, 2, weight, least, most, ret));
     assert_false(spotnik_batch_apportion(21, 2, weight, least, most, ret));
     least[0] = 11;
@@ -103,11 +93,10 @@ static struct random_case draw(struct spotnik_prng *prng)
 
 /* Claim: conserved exactly and within bounds, always; without bounds every share is within one
  * sample of its quota. */
-static void test_properties(void **state)
+TEST(properties)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 5);
     for (int n = 0; n < CASES; n++) {
         struct random_case c = draw(&prng);
@@ -130,11 +119,10 @@ static void test_properties(void **state)
 /* Claim: in a bounded division, nobody who could take more is further below its proportion than
  * somebody who could give: members off their bounds all have the same samples per weight, but for
  * rounding. */
-static void test_bounded_is_proportional(void **state)
+TEST(bounded_is_proportional)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 6);
     for (int n = 0; n < CASES; n++) {
         struct random_case c = draw(&prng);
@@ -145,14 +133,4 @@ static void test_bounded_is_proportional(void **state)
                     assert_true(((double)c.ret[i] + 1.001) / c.weight[i]
                                 >= ((double)c.ret[k] - 1.001) / c.weight[k]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_shares), cmocka_unit_test(test_largest_remainder),
-        cmocka_unit_test(test_bounds_pass_on),   cmocka_unit_test(test_impossible),
-        cmocka_unit_test(test_properties),       cmocka_unit_test(test_bounded_is_proportional),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

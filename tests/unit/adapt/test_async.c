@@ -3,14 +3,8 @@
  * still come to the shares of their speeds, and the sum of their batches to the global batch. */
 #include "adapt/async.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "random.h"
+#include "tests.h"
 
 #define MEMBERS 3
 #define BATCH (39 * 32)
@@ -34,11 +28,10 @@ static void turn(uint32_t self, double noise)
 
 /* Claim: whatever the order of turns, shares come within the dead-band of 2:17:20 and the sum
  * within it of the batch; lambdas sum to 1. */
-static void test_converges(void **state)
+TEST(converges)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         double sum = 0;
         spotnik_prng_seed(&prng, seed);
@@ -55,9 +48,8 @@ static void test_converges(void **state)
 }
 
 /* Claim: within the dead-band a member stays; and bounds hold. */
-static void test_rests_and_bounds(void **state)
+TEST(rests_and_bounds)
 {
-    (void)state;
     start();
     for (uint32_t i = 0; i < MEMBERS; i++)
         published[i] = (struct spotnik_batch_published){ 32 * (uint64_t)cores[i] + i, 32.0 };
@@ -69,13 +61,4 @@ static void test_rests_and_bounds(void **state)
     assert_int_equal(spotnik_batch_async(&config, published, MEMBERS, 2), 300);
     published[2].time_s = 1e9;
     assert_int_equal(spotnik_batch_async(&config, published, MEMBERS, 2), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_converges),
-        cmocka_unit_test(test_rests_and_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,11 @@
  * views that change, conservation. */
 #include "adapt/controller.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "random.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 #define WORKERS_MAX 32
 #define SEEDS 20
@@ -101,11 +95,10 @@ static const double cores[3][3] = { { 9, 12, 18 },
 
 /* Claim: with times in proportion to samples, uniform batches become just the published shares
  * 9:12:18, 2:17:20 and one between, in one adjustment, and stay. */
-static void test_published_shares(void **state)
+TEST(published_shares)
 {
     struct workers w;
 
-    (void)state;
     for (int h = 0; h < 3; h++) {
         workers_set(&w, 3, cores[h], 0);
         start(39 * 32, 3);
@@ -119,11 +112,10 @@ static void test_published_shares(void **state)
 
 /* Claim: also with an overhead that does not scale (10 % of the mean step) and 2 % noise, iteration
  * times are within 5 % of each other after two adjustments, in all three cases. */
-static void test_two_adjustments(void **state)
+TEST(two_adjustments)
 {
     struct workers w;
 
-    (void)state;
     for (int h = 0; h < 3; h++) {
         workers_set(&w, 3, cores[h], 0.02);
         w.overhead_s = 3.2;
@@ -152,9 +144,8 @@ static uint64_t adjustments_after_convergence(double dead_band)
 
 /* Claim (Fig 4b): without dead-band batches never come to rest on noisy times; with 5 % nothing
  * moves at all. */
-static void test_oscillation(void **state)
+TEST(oscillation)
 {
-    (void)state;
     assert_true(adjustments_after_convergence(0) > 150); /* of 200 windows */
     assert_int_equal(adjustments_after_convergence(SPOTNIK_BATCH_DEAD_BAND), 0);
 }
@@ -197,11 +188,10 @@ static struct restlessness noisy(const double *speed, double deviation, double s
 /* Claim: on machines of 1, 2, 5 and 10 % noise, and with one step in twenty that takes three times
  * as long, shares come to the speeds in two changes and stay; what is left between the members'
  * times is below what one step differs from the next. */
-static void test_noise_levels(void **state)
+TEST(noise_levels)
 {
     static const double deviation[4] = { 0.01, 0.02, 0.05, 0.10 }, even[3] = { 1, 1, 1 };
 
-    (void)state;
     for (int n = 0; n < 4; n++)
         for (int spiky = 0; spiky < 2; spiky++) {
             for (int h = 0; h < 3; h++) {
@@ -217,19 +207,17 @@ static void test_noise_levels(void **state)
 
 /* Claim: that is what caution is for: with the dead-band alone, 10 % noise moves shares in most of
  * the 180 windows for nothing. */
-static void test_without_caution(void **state)
+TEST(without_caution)
 {
-    (void)state;
     assert_true(noisy(cores[0], 0.10, 0, 0).late > 90);
     assert_true(noisy(cores[0], 0.05, 0, 0).late > 2);
 }
 
 /* Claim: with shares so small that no whole number is right, they rest as well. */
-static void test_small_batches(void **state)
+TEST(small_batches)
 {
     struct workers w;
 
-    (void)state;
     for (uint64_t batch = 6; batch < 60; batch++) {
         workers_set(&w, 3, cores[0], 0.02);
         start(batch, 3);
@@ -244,12 +232,11 @@ static void test_small_batches(void **state)
 }
 
 /* Claim: "if one moves, move all": members within their own dead-band move too. */
-static void test_all_move(void **state)
+TEST(all_move)
 {
     double speed[3] = { 100, 100, 60 };
     struct workers w;
 
-    (void)state;
     workers_set(&w, 3, speed, 0);
     start(2600, 3);
     steps_until(&w, 1);
@@ -259,12 +246,11 @@ static void test_all_move(void **state)
 }
 
 /* Claim: a worker that becomes slow while the job runs is followed, also back. */
-static void test_follows(void **state)
+TEST(follows)
 {
     double even[3] = { 100, 100, 100 };
     struct workers w;
 
-    (void)state;
     workers_set(&w, 3, even, 0.02);
     start(3000, 3);
     for (int i = 0; i < 50; i++)
@@ -288,13 +274,12 @@ static double cliff_time(uint64_t samples)
 
 /* Claim: throughput that falls after an increase teaches a bound, the batch before it; the rest
  * goes to the others and the global batch is kept. */
-static void test_learns_bound(void **state)
+TEST(learns_bound)
 {
     struct spotnik_batch_config config;
     double speed[3] = { 40, 60, 1 };
     bool over = false;
 
-    (void)state;
     spotnik_batch_config_init(&config, 900);
     assert_int_equal(spotnik_batch_controller_init(&controller, &config, 3, NULL), 0);
     for (int i = 0; i < 100; i++) {
@@ -314,12 +299,11 @@ static void test_learns_bound(void **state)
 
 /* Claim: a bound that was learnt yields to the global batch when the view shrinks; memory does
  * not. */
-static void test_bounds_and_views(void **state)
+TEST(bounds_and_views)
 {
     struct spotnik_batch_config config;
     uint32_t two[2] = { 0, 2 }, one[1] = { 2 };
 
-    (void)state;
     spotnik_batch_config_init(&config, 900);
     config.most = 450;
     assert_int_equal(spotnik_batch_controller_init(&controller, &config, 3, NULL), 0);
@@ -334,13 +318,12 @@ static void test_bounds_and_views(void **state)
 
 /* Claim: survivors keep their proportion, newcomers start at the survivors' mean, the global batch
  * is kept. */
-static void test_view(void **state)
+TEST(view)
 {
     double speed[4] = { 1, 2, 3, 4 };
     uint32_t from[4] = { 3, 1, SPOTNIK_BATCH_NEWCOMER, SPOTNIK_BATCH_NEWCOMER };
     struct spotnik_batch_config config;
 
-    (void)state;
     spotnik_batch_config_init(&config, 1200);
     assert_int_equal(spotnik_batch_controller_init(&controller, &config, 4, speed), 0);
     assert_int_equal(controller.member[3].samples, 480);
@@ -353,11 +336,10 @@ static void test_view(void **state)
 
 /* Claim: lambda_k weighs mean gradients to the mean over the union of all mini-batches, for any
  * split (to rounding). */
-static void test_lambda(void **state)
+TEST(lambda)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 3);
     for (int n = 0; n < 1000; n++) {
         double speed[8], weighted = 0, everything = 0, lambdas = 0;
@@ -383,12 +365,11 @@ static void test_lambda(void **state)
 /* Claim: whatever is measured (zeros, infinities, nonsense) and whoever comes and goes: conserved,
  * every member within the bounds of memory always, and within what it has learnt but for the
  * dead-band; and two controllers fed alike are equal to the last bit. */
-static void test_churn(void **state)
+TEST(churn)
 {
     static struct spotnik_batch_controller twin;
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 4);
     start(5000, 16);
     controller.config.most = 2000;
@@ -426,12 +407,11 @@ static void test_churn(void **state)
 }
 
 /* Claim: what cannot be meant is refused. */
-static void test_refusals(void **state)
+TEST(refusals)
 {
     struct spotnik_batch_config config;
     double speed[2] = { 1, 0 };
 
-    (void)state;
     spotnik_batch_config_init(&config, 10);
     assert_int_equal(spotnik_batch_controller_init(&controller, &config, 0, NULL),
                      SPOTNIK_ERR_ARGUMENT);
@@ -442,18 +422,4 @@ static void test_refusals(void **state)
     config.smoothing = 0;
     assert_int_equal(spotnik_batch_controller_init(&controller, &config, 2, NULL),
                      SPOTNIK_ERR_ARGUMENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_shares), cmocka_unit_test(test_two_adjustments),
-        cmocka_unit_test(test_oscillation),      cmocka_unit_test(test_all_move),
-        cmocka_unit_test(test_follows),          cmocka_unit_test(test_learns_bound),
-        cmocka_unit_test(test_bounds_and_views), cmocka_unit_test(test_view),
-        cmocka_unit_test(test_lambda),           cmocka_unit_test(test_churn),
-        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_noise_levels),
-        cmocka_unit_test(test_without_caution),  cmocka_unit_test(test_small_batches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

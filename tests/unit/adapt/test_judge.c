@@ -3,15 +3,11 @@
  * or comes and goes; it switches once below the limit and back above the other, never in between;
  * while members run apart only steps that average count; a state that is copied goes on alike; the
  * schedule counts samples; a policy of the program is asked once a window. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/prng.h"
 #include "adapt/judge.h"
+#include "tests.h"
 
 static struct spotnik_sync_rules rules_of(enum spotnik_sync_rule rule)
 {
@@ -45,12 +41,11 @@ static enum spotnik_sync_mode runs(struct spotnik_sync_judge *judge,
     return mode;
 }
 
-static void switches_once_below_the_limit(void **state)
+TEST(switches_once_below_the_limit)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
     struct spotnik_sync_judge judge;
 
-    (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     assert_int_equal(runs(&judge, &rules, 14000, true, 1000), SPOTNIK_SYNC_SYNCHRONOUS); /* 0.417 */
     assert_true(judge.last_ratio > 0.416 && judge.last_ratio < 0.417);
@@ -77,7 +72,7 @@ static void switches_once_below_the_limit(void **state)
 
 /* The slowest has waited for nothing but the exchange; a joiner's first row tells of seconds in
  * which it copied. */
-static void who_waits_for_others_loses_nothing(void **state)
+TEST(who_waits_for_others_loses_nothing)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
     struct spotnik_sync_row rows[3] = { { 5000, 0, 6000, 1 },
@@ -85,7 +80,6 @@ static void who_waits_for_others_loses_nothing(void **state)
                                         { 8000, 0, 5000000, 1 } };
     struct spotnik_sync_judge judge;
 
-    (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     for (uint64_t step = 1; step <= 50; step++)
         spotnik_sync_judge_step(&judge, &rules, step, rows, 3, true);
@@ -93,13 +87,12 @@ static void who_waits_for_others_loses_nothing(void **state)
     assert_true(judge.last_ratio > expected - 0.001 && judge.last_ratio < expected + 0.001);
 }
 
-static void single_steps_do_not_count(void **state)
+TEST(single_steps_do_not_count)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
     struct spotnik_sync_judge judge;
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 3);
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     for (uint32_t i = 0; i < 4000; i++) { /* one step in eight is disturbed, as by a loss */
@@ -108,7 +101,7 @@ static void single_steps_do_not_count(void **state)
     }
 }
 
-static void stragglers(void **state)
+TEST(stragglers)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_WAITING);
     struct spotnik_sync_row even[2] = { { 10000, 0, 0, 1 }, { 10000, 0, 0, 1 } };
@@ -116,7 +109,6 @@ static void stragglers(void **state)
     struct spotnik_sync_judge judge;
     uint64_t step = 1;
 
-    (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     for (; step <= 100; step++)
         assert_int_equal(spotnik_sync_judge_step(&judge, &rules, step, even, 2, true),
@@ -131,12 +123,11 @@ static void stragglers(void **state)
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_EVEN);
 }
 
-static void schedule_counts_samples(void **state)
+TEST(schedule_counts_samples)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_SCHEDULE);
     struct spotnik_sync_judge judge;
 
-    (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     /* 100 each, of 10000 */
     assert_int_equal(runs(&judge, &rules, 0, true, 49), SPOTNIK_SYNC_SYNCHRONOUS);
@@ -146,14 +137,13 @@ static void schedule_counts_samples(void **state)
 }
 
 /* In the middle of everything. */
-static void copies_go_on_alike(void **state)
+TEST(copies_go_on_alike)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
     struct spotnik_sync_judge judge, copy;
     struct spotnik_prng prng;
     uint32_t switched = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 11);
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
     memcpy(&copy, &judge, sizeof copy);
@@ -191,13 +181,12 @@ static enum spotnik_sync_mode own(void *context, const struct spotnik_sync_metri
     return memory[3] >= 5 ? SPOTNIK_SYNC_ASYNCHRONOUS : mode;
 }
 
-static void a_policy_of_the_program(void **state)
+TEST(a_policy_of_the_program)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
     struct spotnik_sync_judge judge;
     struct asked asked = { 0 };
 
-    (void)state;
     rules.own = own;
     rules.own_context = &asked;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_SYNCHRONOUS);
@@ -209,30 +198,14 @@ static void a_policy_of_the_program(void **state)
     assert_int_equal(judge.reason, SPOTNIK_SYNC_REASON_OWN);
 }
 
-static void nobody_gave_anything(void **state)
+TEST(nobody_gave_anything)
 {
     struct spotnik_sync_rules rules = rules_of(SPOTNIK_SYNC_RULE_THROUGHPUT);
     struct spotnik_sync_judge judge;
 
-    (void)state;
     spotnik_sync_judge_init(&judge, SPOTNIK_SYNC_ASYNCHRONOUS);
     for (uint64_t step = 1; step < 100; step += 3) /* barriers took numbers, too */
         assert_int_equal(spotnik_sync_judge_step(&judge, &rules, step, NULL, 0, true),
                          SPOTNIK_SYNC_ASYNCHRONOUS);
     assert_int_equal(judge.windows, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(switches_once_below_the_limit),
-        cmocka_unit_test(who_waits_for_others_loses_nothing),
-        cmocka_unit_test(single_steps_do_not_count),
-        cmocka_unit_test(stragglers),
-        cmocka_unit_test(schedule_counts_samples),
-        cmocka_unit_test(copies_go_on_alike),
-        cmocka_unit_test(a_policy_of_the_program),
-        cmocka_unit_test(nobody_gave_anything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  * exactly. */
 #include "adapt/noise.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "random.h"
+#include "tests.h"
 
 #define D 100
 #define SIGMA 0.5
@@ -70,9 +64,8 @@ static void assert_near(double value, double expected, double tolerance)
 
 /* Claim: |G|^2, S and the noise scale within 10 % of what they are, for equal mini-batches of
  * several sizes. */
-static void test_noise_scale(void **state)
+TEST(noise_scale)
 {
-    (void)state;
     spotnik_prng_seed(&prng, 1);
     for (double b = 4; b <= 64; b *= 4) {
         double samples[4] = { b, b, b, b };
@@ -87,11 +80,10 @@ static void test_noise_scale(void **state)
  * (its deviation is 14 |G|^2 here), as many steps as may be are averaged, and the error that the
  * estimate tells of itself is right within a factor of 2 (root mean square over 20 runs of 3000
  * steps). */
-static void test_far_below_the_noise_scale(void **state)
+TEST(far_below_the_noise_scale)
 {
     double samples[4], mean2 = 0, told2 = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 6);
     for (int k = 0; k < 4; k++)
         samples[k] = SCALE / 100 / 4;
@@ -113,12 +105,11 @@ static void test_far_below_the_noise_scale(void **state)
 
 /* Claim: with a batch near the noise scale as few steps as asked for are averaged, so that change
  * is followed. */
-static void test_near_the_noise_scale(void **state)
+TEST(near_the_noise_scale)
 {
     double samples[4] = { 8 * SCALE, 8 * SCALE, 8 * SCALE, 8 * SCALE };
     struct spotnik_noise noise;
 
-    (void)state;
     spotnik_prng_seed(&prng, 7);
     spotnik_noise_init(&noise, 0.9);
     for (int i = 0; i < 100; i++) {
@@ -130,11 +121,10 @@ static void test_near_the_noise_scale(void **state)
 }
 
 /* Claim: the same with uneven mini-batches, as dynamic batching makes them: 9:12:18 and 2:17:20. */
-static void test_uneven(void **state)
+TEST(uneven)
 {
     static const double samples[2][3] = { { 9, 12, 18 }, { 2, 17, 20 } };
 
-    (void)state;
     spotnik_prng_seed(&prng, 2);
     for (int i = 0; i < 2; i++) {
         struct spotnik_noise noise = estimate(3, samples[i]);
@@ -144,11 +134,10 @@ static void test_uneven(void **state)
 
 /* Claim: the relative deviation of the averaged gradient is proportional to B^-1/2: over a range of
  * 64 in B, the slope of its logarithm is -1/2 within 0.03. */
-static void test_deviation_slope(void **state)
+TEST(deviation_slope)
 {
     double first = 0, last = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 4);
     for (double b = 1; b <= 64; b *= 64) {
         double samples[4] = { b, b, b, b };
@@ -160,11 +149,10 @@ static void test_deviation_slope(void **state)
 }
 
 /* Claim: the mean is KungFu's: the first value initialises, then a x_ema + (1 - a) x. */
-static void test_ewma(void **state)
+TEST(ewma)
 {
     struct spotnik_ewma ewma = { .keep = 0.9 };
 
-    (void)state;
     spotnik_ewma_add(&ewma, 10);
     assert_true(ewma.value == 10);
     spotnik_ewma_add(&ewma, 20);
@@ -172,30 +160,15 @@ static void test_ewma(void **state)
 }
 
 /* Claim: steps that say nothing teach nothing. */
-static void test_silence(void **state)
+TEST(silence)
 {
     struct spotnik_noise noise;
     struct spotnik_noise_step alone = { 1, 8, 8, 1, 1 }, still = { 2, 8, 4, 1, 0 };
     struct spotnik_noise_step infinite = { 2, 8, 4, 1e308 * 10, 1 };
 
-    (void)state;
     spotnik_noise_init(&noise, KEEP);
     assert_false(spotnik_noise_observe(&noise, &alone));
     assert_false(spotnik_noise_observe(&noise, &still));
     assert_false(spotnik_noise_observe(&noise, &infinite));
     assert_true(spotnik_noise_scale(&noise) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noise_scale),
-        cmocka_unit_test(test_uneven),
-        cmocka_unit_test(test_deviation_slope),
-        cmocka_unit_test(test_ewma),
-        cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_far_below_the_noise_scale),
-        cmocka_unit_test(test_near_the_noise_scale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

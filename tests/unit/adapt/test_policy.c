@@ -2,14 +2,8 @@
 /* Policies: the published thresholds, hysteresis under noise, what is unknown. */
 #include "adapt/policy.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/prng.h"
+#include "tests.h"
 
 static struct spotnik_sync_policy policy;
 
@@ -23,9 +17,8 @@ static enum spotnik_sync_mode throughput(double ratio)
 
 /* Claim: asynchronous after three windows below 40 %, not at it; synchronous again after three
  * above 50 %, not between. */
-static void test_throughput(void **state)
+TEST(throughput)
 {
-    (void)state;
     policy = (struct spotnik_sync_policy){ 0 };
     for (int n = 0; n < 10; n++)
         assert_int_equal(throughput(0.401), SPOTNIK_SYNC_SYNCHRONOUS);
@@ -67,11 +60,10 @@ static uint32_t grow(struct spotnik_prng *prng, uint32_t *ret_switches)
 }
 
 /* Claim: one switch, at 12 to 13 workers, never back, over 500 seeds. */
-static void test_growing_job(void **state)
+TEST(growing_job)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
         uint32_t switches;
         spotnik_prng_seed(&prng, seed);
@@ -90,9 +82,8 @@ static enum spotnik_sync_mode waiting(double mean_s, double max_s)
 
 /* Claim: a straggler that makes all wait for more than 30 % of a step ends synchrony after three
  * windows; less than 15 % brings it back. */
-static void test_waiting(void **state)
+TEST(waiting)
 {
-    (void)state;
     policy = (struct spotnik_sync_policy){ 0 };
     for (int n = 0; n < 10; n++)
         assert_int_equal(waiting(0.75, 1), SPOTNIK_SYNC_SYNCHRONOUS);
@@ -110,12 +101,11 @@ static void test_waiting(void **state)
 
 /* Claim: Sync-Switch's published parts (5 %, 12.5 %, 50 % of the work) switch at just that sample,
  * once. */
-static void test_schedule(void **state)
+TEST(schedule)
 {
     static const double part[3] = { 0.05, 0.125, 0.5 };
     struct spotnik_sync_metrics metrics = { .samples_total = 64000 };
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         policy = (struct spotnik_sync_policy){ 0 };
         for (uint64_t done = 0; done <= 64000; done += 100) {
@@ -129,12 +119,11 @@ static void test_schedule(void **state)
 }
 
 /* Claim: what is unknown changes nothing, and every reason has words. */
-static void test_unknown(void **state)
+TEST(unknown)
 {
     struct spotnik_sync_hysteresis usual = spotnik_sync_throughput_usual();
     struct spotnik_sync_metrics nothing = { 0 };
 
-    (void)state;
     policy = (struct spotnik_sync_policy){ .mode = SPOTNIK_SYNC_ASYNCHRONOUS };
     for (int n = 0; n < 10; n++) {
         assert_int_equal(spotnik_sync_policy_throughput(&policy, &usual, &nothing),
@@ -147,14 +136,4 @@ static void test_unknown(void **state)
     for (int reason = SPOTNIK_SYNC_REASON_NONE; reason <= SPOTNIK_SYNC_REASON_WORK_DONE; reason++)
         assert_string_not_equal(spotnik_sync_reason_text((enum spotnik_sync_reason)reason),
                                 "unknown");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_throughput), cmocka_unit_test(test_growing_job),
-        cmocka_unit_test(test_waiting),    cmocka_unit_test(test_schedule),
-        cmocka_unit_test(test_unknown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

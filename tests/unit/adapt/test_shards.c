@@ -3,22 +3,15 @@
  * leaves a holder of each range every new holder finds every byte at somebody who has it. */
 #include "adapt/shards.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/prng.h"
+#include "tests.h"
 
 #define SIZE_MAX_TESTED 12
 
 /* Claim: for all sizes, lengths and alignments, ranges follow each other without gap, begin
  * aligned, and differ by one unit at most; and every byte is found in its range. */
-static void test_ranges(void **state)
+TEST(ranges)
 {
-    (void)state;
     for (uint32_t size = 1; size <= SIZE_MAX_TESTED; size++)
         for (uint64_t bytes = 1; bytes <= 300; bytes++)
             for (uint32_t align = 1; align <= 64; align *= 4) {
@@ -41,9 +34,8 @@ static void test_ranges(void **state)
 
 /* Claim: each range has `copies` different holders; spotnik_shards_holds() says who. In a job
  * smaller than that, all members hold it. */
-static void test_holders(void **state)
+TEST(holders)
 {
-    (void)state;
     for (uint32_t size = 1; size <= SIZE_MAX_TESTED; size++)
         for (uint32_t copies = 1; copies <= 4; copies++) {
             struct spotnik_shards shards = spotnik_shards_make(1000, 4, size, copies);
@@ -119,12 +111,11 @@ static uint64_t follow(const struct change *c, uint32_t to, uint32_t range)
 
 /* Claim: 20 000 view changes: sources are live and hold what they are asked for; nothing is missing
  * while each range has one holder left, and something is when not. */
-static void test_changes(void **state)
+TEST(changes)
 {
     struct spotnik_prng prng;
     int incomplete = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 8);
     for (int n = 0; n < 20000; n++) {
         struct change c = draw(&prng);
@@ -136,14 +127,4 @@ static void test_changes(void **state)
         incomplete += missing > 0;
     }
     assert_true(incomplete > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_holders),
-        cmocka_unit_test(test_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  * order. */
 #include "adapt/store.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define SENDERS 5
 #define COUNT 3
@@ -23,12 +17,11 @@ static struct spotnik_store store[2];
 static float data[2][COUNT];
 
 /* Claim: an update counts once; one that comes too early is refused, and it says what is wanted. */
-static void test_once(void **state)
+TEST(once)
 {
     float update[COUNT] = { 1, 2, 3 };
     uint64_t expected = 0;
 
-    (void)state;
     memset(data, 0, sizeof data);
     spotnik_store_init(&store[0], data[0], COUNT);
     assert_true(spotnik_store_add(&store[0], 2, 1, update, NULL));
@@ -74,14 +67,13 @@ static void send(struct spotnik_prng *prng, uint32_t *primary, uint32_t sender, 
 }
 
 /* Claim: both holders end with the sum of all updates, to the bit. */
-static void test_killed_holders(void **state)
+TEST(killed_holders)
 {
     struct spotnik_prng prng;
     uint64_t number[SENDERS] = { 0 };
     uint32_t primary = 0;
     float sum[COUNT] = { 0 };
 
-    (void)state;
     memset(data, 0, sizeof data);
     spotnik_prng_seed(&prng, 1);
     for (int i = 0; i < 2; i++)
@@ -97,13 +89,4 @@ static void test_killed_holders(void **state)
     }
     assert_memory_equal(data[0], sum, sizeof sum);
     assert_memory_equal(data[1], sum, sizeof sum);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_killed_holders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,11 @@
 /* Every strategy on a quadratic with noisy gradients and data that differ between members: the mean
  * of the replicas comes to the optimum within a stated tolerance; which bits are equal; and each
  * one's rule, on numbers computed by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "cluster.h"
+#include "tests.h"
 
 static struct cluster cluster;
 
@@ -56,9 +50,8 @@ static void train(struct cluster *c, int steps)
 
 /* Claim: 4000 steps, sizes 1 to 8, three seeds: the mean of the replicas is within its tolerance of
  * the optimum. */
-static void test_converges(void **state)
+TEST(converges)
 {
-    (void)state;
     for (size_t s = 0; s < EXPECTED; s++)
         for (uint32_t size = 1; size <= CLUSTER_MAX; size++)
             for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -84,9 +77,8 @@ static bool all_equal(const float *first, size_t stride)
 /* Claim: where it says same_bits, replicas are bit-identical after every step; in all other
  * synchronous strategies the centre is, and the replicas are not (else the claim about the centre
  * would say nothing). */
-static void test_bits(void **state)
+TEST(bits)
 {
-    (void)state;
     for (size_t s = 0; s < EXPECTED; s++) {
         const struct spotnik_sync_strategy *strategy = expected[s].strategy;
         bool models_differed = false;
@@ -115,9 +107,8 @@ static void by_hand(const struct spotnik_sync_strategy *strategy, float x0, floa
 }
 
 /* Claim: S-MA moves each replica a tenth of the way to the mean. */
-static void test_sma_rule(void **state)
+TEST(sma_rule)
 {
-    (void)state;
     by_hand(&spotnik_sync_sma, 10, 20);
     cluster_step(&cluster);
     assert_true(fabs(cluster.node[0].model[0] - 10.5) < 1e-5);
@@ -127,9 +118,8 @@ static void test_sma_rule(void **state)
 
 /* Claim: EA-SGD with beta 0.9 and two members: alpha 0.45, both from the centre before the step;
  * nothing in between. */
-static void test_easgd_rule(void **state)
+TEST(easgd_rule)
 {
-    (void)state;
     by_hand(&spotnik_sync_easgd, 10, 20);
     cluster.node[0].centre[0] = cluster.node[1].centre[0] = 12;
     for (int n = 0; n < 3; n++)
@@ -142,9 +132,8 @@ static void test_easgd_rule(void **state)
 }
 
 /* Claim: Local SGD leaves replicas alone for period - 1 steps, then all take the mean. */
-static void test_localsgd_rule(void **state)
+TEST(localsgd_rule)
 {
-    (void)state;
     by_hand(&spotnik_sync_localsgd, 10, 20);
     for (int n = 0; n < 7; n++)
         cluster_step(&cluster);
@@ -154,9 +143,8 @@ static void test_localsgd_rule(void **state)
 }
 
 /* Claim: Lookahead goes back half the way it has come in five steps. */
-static void test_lookahead_rule(void **state)
+TEST(lookahead_rule)
 {
-    (void)state;
     cluster_start(&cluster, &spotnik_sync_lookahead, 2, 1);
     float before = cluster.node[0].model[0], fast;
     for (int n = 0; n < 4; n++)
@@ -180,9 +168,8 @@ static void test_lookahead_rule(void **state)
 
 /* Claim: one-sided AD-PSGD takes the mean with what the peer has published, and leaves the peer
  * alone. */
-static void test_adpsgd_rule(void **state)
+TEST(adpsgd_rule)
 {
-    (void)state;
     by_hand(&spotnik_sync_adpsgd, 10, 20);
     cluster.node[1].published[0] = 18;
     cluster_turn(&cluster, 0);
@@ -192,11 +179,10 @@ static void test_adpsgd_rule(void **state)
 
 /* Claim: peers are chosen from all others alike, and never oneself (the driver asserts that); in
  * the same step no two members choose the same. */
-static void test_peers(void **state)
+TEST(peers)
 {
     uint32_t chosen[4] = { 0 };
 
-    (void)state;
     cluster_start(&cluster, &spotnik_sync_adpsgd, 4, 3);
     for (int n = 0; n < 4000; n++) {
         bool asked[4] = { false };
@@ -215,9 +201,8 @@ static void test_peers(void **state)
 
 /* Claim: a member that nobody answers goes on by itself, to its own optimum, in every asynchronous
  * strategy. */
-static void test_nobody_answers(void **state)
+TEST(nobody_answers)
 {
-    (void)state;
     for (size_t s = 0; s < EXPECTED; s++) {
         if (expected[s].strategy->synchronous)
             continue;
@@ -232,23 +217,10 @@ static void test_nobody_answers(void **state)
 }
 
 /* Claim: strategies are found by their names, and only by them. */
-static void test_names(void **state)
+TEST(names)
 {
-    (void)state;
     for (size_t s = 0; s < EXPECTED; s++)
         assert_ptr_equal(spotnik_sync_find(expected[s].strategy->name), expected[s].strategy);
     assert_null(spotnik_sync_find("adps"));
     assert_null(spotnik_sync_find(""));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_converges),      cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_sma_rule),       cmocka_unit_test(test_easgd_rule),
-        cmocka_unit_test(test_localsgd_rule),  cmocka_unit_test(test_lookahead_rule),
-        cmocka_unit_test(test_adpsgd_rule),    cmocka_unit_test(test_peers),
-        cmocka_unit_test(test_nobody_answers), cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

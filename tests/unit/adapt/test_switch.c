@@ -3,26 +3,19 @@
  * same bits after it. */
 #include "adapt/switch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "cluster.h"
+#include "tests.h"
 
 #define S SPOTNIK_SYNC_SYNCHRONOUS
 #define A SPOTNIK_SYNC_ASYNCHRONOUS
 
 /* Claim: the story of two switches. */
-static void test_story(void **state)
+TEST(story)
 {
     struct spotnik_sync_switch sw = { 0 };
 
-    (void)state;
     assert_int_equal(spotnik_sync_switch_commit(&sw, 1, S), SPOTNIK_SYNC_ACT_RUN);
     assert_int_equal(spotnik_sync_switch_commit(&sw, 2, A), SPOTNIK_SYNC_ACT_PART);
     assert_true(sw.mode == A && sw.switched_step == 3);
@@ -35,12 +28,11 @@ static void test_story(void **state)
 }
 
 /* Claim: a joiner that copies the state at any step goes on exactly like the members. */
-static void test_joiner(void **state)
+TEST(joiner)
 {
     struct spotnik_sync_switch member = { 0 }, joiner = { 0 };
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 2);
     for (uint64_t step = 1; step <= 1000; step++) {
         enum spotnik_sync_mode wish = spotnik_prng_chance(&prng, 1, 5) ? A : S;
@@ -88,9 +80,8 @@ static void run(const struct spotnik_sync_strategy *strategy, int steps)
 
 /* Claim: S-SGD, AD-PSGD, average, S-SGD: the same bits before, not in between, again after (P4),
  * and the optimum is reached. */
-static void test_there_and_back(void **state)
+TEST(there_and_back)
 {
-    (void)state;
     cluster_start(&cluster, &spotnik_sync_ssgd, 5, 4);
     run(&spotnik_sync_ssgd, 100);
     assert_true(same_bits());
@@ -102,14 +93,4 @@ static void test_there_and_back(void **state)
     cluster.rate = 0.01f;
     run(&spotnik_sync_ssgd, 1000);
     assert_true(same_bits() && cluster_error(&cluster) < 0.02);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),
-        cmocka_unit_test(test_joiner),
-        cmocka_unit_test(test_there_and_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

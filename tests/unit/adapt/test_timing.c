@@ -2,14 +2,8 @@
 /* Times of steps on noisy machines: the estimate, how sure it is, and what does not move it. */
 #include "adapt/timing.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "random.h"
+#include "tests.h"
 
 static const struct spotnik_batch_pace pace = { .block = 5, .smoothing = 0.2, .band = 0.05 };
 static struct spotnik_batch_timing timing;
@@ -31,9 +25,8 @@ static bool is_near(double a, double b)
 }
 
 /* Claim: known after a block, as its median; a step or two that take ages are nothing. */
-static void test_a_block(void **state)
+TEST(a_block)
 {
-    (void)state;
     forget();
     add(2, 100);
     add(2, 1);
@@ -45,9 +38,8 @@ static void test_a_block(void **state)
 }
 
 /* Claim: blocks of the same kind are averaged, and doubt falls to that of the smoothing. */
-static void test_blocks_are_averaged(void **state)
+TEST(blocks_are_averaged)
 {
-    (void)state;
     forget();
     add(5, 1.00);
     add(5, 1.02);
@@ -60,9 +52,8 @@ static void test_blocks_are_averaged(void **state)
 
 /* Claim: a single block that is far off does not count; the second one in a row is how it is
  * now. */
-static void test_a_lonely_block(void **state)
+TEST(a_lonely_block)
 {
-    (void)state;
     forget();
     add(50, 1);
     add(5, 4);
@@ -79,11 +70,10 @@ static void test_a_lonely_block(void **state)
 
 /* Claim: the noise of a median is learnt, within a half of what it is, from 1 to 20 %, and outlives
  * a restart. */
-static void test_noise(void **state)
+TEST(noise)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     for (double deviation = 0.01; deviation < 0.21; deviation *= 2) {
         double mean = 0;
         for (uint64_t seed = 0; seed < 50; seed++) {
@@ -97,15 +87,4 @@ static void test_noise(void **state)
         /* of a median of five: 0.536 */
         assert_true(mean > 0.536 * deviation && mean < 1.5 * 0.536 * deviation);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_block),
-        cmocka_unit_test(test_blocks_are_averaged),
-        cmocka_unit_test(test_a_lonely_block),
-        cmocka_unit_test(test_noise),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

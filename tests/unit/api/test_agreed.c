@@ -4,18 +4,15 @@
  * joiner that repeats steps reads what the others read; different decisions are seen by all; turned
  * on too late it is refused. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "api/agreed.h"
 #include "api/job.h"
 #include "base/hash.h"
 #include "place.h"
+#include "tests.h"
 
 enum { MEMBERS = 3, SLOTS = 4, STEPS = 1 << 22, LATE = 4, ODD = 6, END = 1000 };
 
@@ -139,12 +136,11 @@ static void meeting_close(struct meeting *meeting)
     place_close(&meeting->place);
 }
 
-static void test_same_everywhere(void **state)
+TEST(same_everywhere)
 {
     struct meeting meeting;
     struct member member[MEMBERS] = { { 0 } };
 
-    (void)state;
     meeting_open(&meeting);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         member[i].meeting = &meeting;
@@ -174,13 +170,12 @@ static void test_same_everywhere(void **state)
     meeting_close(&meeting);
 }
 
-static void test_alone(void **state)
+TEST(alone)
 {
     spotnik_config config;
     spotnik_job *job;
     spotnik_step step;
 
-    (void)state;
     spotnik_config_init(&config);
     config.samples = 10;
     config.batch = 4;
@@ -202,13 +197,12 @@ static void test_alone(void **state)
     spotnik_leave(job);
 }
 
-static void test_too_late(void **state)
+TEST(too_late)
 {
     spotnik_config config;
     spotnik_job *job;
     spotnik_step step;
 
-    (void)state;
     spotnik_config_init(&config);
     assert_int_equal(spotnik_join(&config, &job), 0);
     assert_int_equal(spotnik_step_begin(job, &step), 0);
@@ -217,14 +211,4 @@ static void test_too_late(void **state)
     assert_int_equal(spotnik_step_commit(job), 0);
     assert_null(spotnik_agreed_get(job));
     spotnik_leave(job);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_same_everywhere),
-        cmocka_unit_test(test_too_late),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,11 @@
 /* From agreed rows to weights, on a model of workers: shares come to those of the speeds, members
  * are followed by what their rows say of themselves, a step that is reduced again counts once, and
  * the state travels. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/batching.h"
 #include "api/noise.h"
+#include "tests.h"
 
 enum { SLOTS = 8, BATCH = 39 * 32 };
 
@@ -63,11 +58,10 @@ static void run(const double *speed, int steps)
     }
 }
 
-static void test_shares_come_to_the_speeds(void **state)
+TEST(shares_come_to_the_speeds)
 {
     static const double speed[3] = { 2, 17, 20 };
 
-    (void)state;
     start();
     run(speed, 4);
     assert_true(batching.weight[0] == 64 && batching.weight[1] == 544 && batching.weight[2] == 640);
@@ -75,11 +69,10 @@ static void test_shares_come_to_the_speeds(void **state)
 }
 
 /* The second is lost, and the others stand the other way round; then somebody comes. */
-static void test_members_are_followed(void **state)
+TEST(members_are_followed)
 {
     static const double speed[3] = { 2, 17, 20 };
 
-    (void)state;
     start();
     run(speed, 6);
     memset(row, 0, sizeof row);
@@ -101,9 +94,8 @@ static void test_members_are_followed(void **state)
 }
 
 /* With a batch for each member, the job's grows and shrinks with it. */
-static void test_a_batch_of_each(void **state)
+TEST(a_batch_of_each)
 {
-    (void)state;
     start();
     batching.per_member = true;
     batching.config.batch = 100;
@@ -120,12 +112,11 @@ static void test_a_batch_of_each(void **state)
 
 /* A step whose result was seen, but not committed, is observed anew when it comes with another one;
  * with the same it is not. */
-static void test_a_step_counts_once(void **state)
+TEST(a_step_counts_once)
 {
     static const double speed[3] = { 2, 17, 20 };
     struct spotnik_agreed_row kept[SLOTS];
 
-    (void)state;
     start();
     run(speed, 1);
     memcpy(&other, &batching, sizeof other);
@@ -146,12 +137,11 @@ static void test_a_step_counts_once(void **state)
 
 /* A joiner that takes the state over goes on as the others do. Bytes that make no sense leave
  * nothing. */
-static void test_the_state_travels(void **state)
+TEST(the_state_travels)
 {
     static const double speed[3] = { 9, 12, 18 };
     static unsigned char bytes[sizeof(struct spotnik_batching_state) + 64];
 
-    (void)state;
     start();
     run(speed, 3);
     size_t size = spotnik_batching_pack(&batching, bytes, sizeof bytes);
@@ -176,12 +166,11 @@ static void test_the_state_travels(void **state)
 /* Members that run apart give their rows early: a time belongs to the share of the step before.
  * Each follows its own speed by the asynchronous rule; the sum is the batch in the mean; standing
  * together again it is exactly that. */
-static void test_members_apart(void **state)
+TEST(members_apart)
 {
     static const double speed[3] = { 2, 17, 20 };
     uint64_t before[3] = { BATCH / 3, BATCH / 3, BATCH / 3 };
 
-    (void)state;
     start();
     batching.config.window = 5;
     for (int n = 0; n < 60; n++) {
@@ -207,9 +196,8 @@ static void test_members_apart(void **state)
 }
 
 /* Bounds that the batch does not fit into: even, until it does. */
-static void test_impossible_bounds_are_even(void **state)
+TEST(impossible_bounds_are_even)
 {
-    (void)state;
     start();
     batching.config.most = BATCH / 2;
     give(0, BATCH, 1, 0);
@@ -222,9 +210,8 @@ static void test_impossible_bounds_are_even(void **state)
 }
 
 /* Two passes over the gradients stay within 1 % of the time of the steps. */
-static void test_noise_is_measured_seldom_enough(void **state)
+TEST(noise_is_measured_seldom_enough)
 {
-    (void)state;
     assert_int_equal(spotnik_noise_interval(1000, 0.1), 1);
     for (uint64_t bytes = 1 << 10; bytes <= UINT64_C(1) << 30; bytes *= 4)
         for (double step_s = 1e-3; step_s < 10; step_s *= 10) {
@@ -232,19 +219,4 @@ static void test_noise_is_measured_seldom_enough(void **state)
             assert_true((every & (every - 1)) == 0);
             assert_true(2 * (double)bytes / 2.5e9 <= 0.01 * step_s * every);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_come_to_the_speeds),
-        cmocka_unit_test(test_members_are_followed),
-        cmocka_unit_test(test_a_batch_of_each),
-        cmocka_unit_test(test_a_step_counts_once),
-        cmocka_unit_test(test_the_state_travels),
-        cmocka_unit_test(test_impossible_bounds_are_even),
-        cmocka_unit_test(test_noise_is_measured_seldom_enough),
-        cmocka_unit_test(test_members_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

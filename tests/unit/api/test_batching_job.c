@@ -7,19 +7,16 @@
  * members say the same numbers. */
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "api/batching.h"
 #include "base/prng.h"
 #include "place.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 enum { MEMBERS = 4, SIZE = 4096, BATCH = 70, STEPS = 90, LOST_AT = 60 };
 
@@ -141,12 +138,11 @@ static void *live(void *context)
     return NULL;
 }
 
-static void test_uneven_members(void **state)
+TEST(uneven_members)
 {
     struct meeting meeting;
     static struct member member[MEMBERS];
 
-    (void)state;
     place_open(&meeting.place);
     assert_int_equal(pthread_barrier_init(&meeting.late, NULL, 2), 0);
     for (uint32_t i = 0; i < MEMBERS; i++) {
@@ -175,10 +171,4 @@ static void test_uneven_members(void **state)
                     && member[i].info.share_most == member[0].info.share_most);
     pthread_barrier_destroy(&meeting.late);
     place_close(&meeting.place);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_uneven_members) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * in shared memory. What a step with collectives has beside them takes no number from the caller,
  * even of one that uses all 256, and is not seen in the steps that follow. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "place.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 enum { MEMBERS = 3, WHOLE = 256 };
 
@@ -110,24 +107,12 @@ static void together(const char *transport)
         assert_string_equal(member[i].failure, "");
 }
 
-static void test_tcp(void **state)
+TEST(tcp)
 {
-    (void)state;
     together("tcp");
 }
 
-static void test_memory(void **state)
+TEST(memory)
 {
-    (void)state;
     together("auto");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tcp),
-        cmocka_unit_test(test_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

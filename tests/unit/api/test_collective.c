@@ -6,21 +6,18 @@
  * the others had; a step writes nothing where only earlier ones did; wrong calls start nothing. */
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "api/collective.h"
 #include "base/hash.h"
 #include "place.h"
 #include "reduce/compress.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 enum { MEMBERS = 3, SLOTS = 5, ROW = 7, LARGE = 300001, SUMS = 1003 };
 
@@ -389,37 +386,32 @@ static void together(void *(*life)(void *), uint32_t started, const char *transp
         assert_string_equal(member[i].failure, "");
 }
 
-static void test_calm(void **state)
+TEST(calm)
 {
-    (void)state;
     together(calm, MEMBERS, "tcp");
     together(calm, MEMBERS, "auto");
 }
 
-static void test_left_out(void **state)
+TEST(left_out)
 {
-    (void)state;
     together(frugal, MEMBERS, "tcp");
     together(frugal, MEMBERS, "auto");
 }
 
-static void test_compressed(void **state)
+TEST(compressed)
 {
-    (void)state;
     together(halved, MEMBERS, "tcp");
     together(halved, MEMBERS, "auto");
 }
 
-static void test_lost_root(void **state)
+TEST(lost_root)
 {
-    (void)state;
     together(bereaved, MEMBERS, "tcp");
     together(bereaved, MEMBERS, "auto");
 }
 
-static void test_latecomer(void **state)
+TEST(latecomer)
 {
-    (void)state;
     together(early, MEMBERS - 1, "tcp");
     together(early, MEMBERS - 1, "auto");
 }
@@ -436,7 +428,7 @@ static spotnik_job *join_alone(void)
 }
 
 /* Alone everybody is the root, the only row and the owner of all parts. */
-static void test_alone(void **state)
+TEST(alone)
 {
     spotnik_job *job = join_alone();
     float data[3] = { 1, 2, 3 }, out[3] = { 0 };
@@ -444,7 +436,6 @@ static void test_alone(void **state)
     spotnik_step step;
     uint32_t share = 9;
 
-    (void)state;
     assert_int_equal(spotnik_contributors(job, &share, 1), 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(spotnik_step_begin(job, &step), 0);
@@ -464,14 +455,13 @@ static void test_alone(void **state)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-static void test_wrong_calls(void **state)
+TEST(wrong_calls)
 {
     spotnik_job *job = join_alone();
     uint8_t data[2] = { 1, 2 };
     float values[2] = { 1, 2 };
     spotnik_step step;
 
-    (void)state;
     assert_int_equal(spotnik_broadcast(NULL, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_broadcast(job, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 1), SPOTNIK_ERR_STATE);
@@ -509,9 +499,8 @@ static void test_wrong_calls(void **state)
 }
 
 /* Parts follow each other, cover everything, and differ by one at most. */
-static void test_parts(void **state)
+TEST(parts)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 9; parts++)
         for (size_t count = 0; count <= 3 * parts + 1; count++) {
             uint64_t at = 0;
@@ -525,11 +514,10 @@ static void test_parts(void **state)
         }
 }
 
-static void test_census(void **state)
+TEST(census)
 {
     uint64_t census[SPOTNIK_CENSUS_WORDS] = { 0x8000000000000001u, 2 };
 
-    (void)state;
     assert_true(spotnik_census_has(census, 0) && spotnik_census_has(census, 63)
                 && spotnik_census_has(census, 65));
     assert_false(spotnik_census_has(census, 64));
@@ -538,17 +526,4 @@ static void test_census(void **state)
     assert_int_equal(spotnik_census_count(census, 64), 2);
     assert_int_equal(spotnik_census_count(census, 66), 3);
     assert_int_equal(spotnik_census_count(census, SPOTNIK_CENSUS_SHARES), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_census),
-        cmocka_unit_test(test_alone),     cmocka_unit_test(test_wrong_calls),
-        cmocka_unit_test(test_calm),      cmocka_unit_test(test_compressed),
-        cmocka_unit_test(test_lost_root), cmocka_unit_test(test_latecomer),
-        cmocka_unit_test(test_left_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

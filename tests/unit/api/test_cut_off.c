@@ -4,12 +4,8 @@
  * says that it went without agreement. One that stops when it has waited for long enough writes
  * its state beside the checkpoints, where no job takes it by itself; leaves at once; and a job that
  * begins from it goes on with its next step. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
 #include "place.h"
+#include "tests.h"
 
 enum { OTHERS = 2, WAIT_S = 2 };
 
@@ -109,13 +104,12 @@ static void others_end(pid_t other[OTHERS])
     }
 }
 
-static void test_notice(void **state)
+TEST(notice)
 {
     struct place place;
     pid_t other[OTHERS];
     spotnik_step step;
 
-    (void)state;
     place_open(&place);
     spotnik_job *job = cut_off(&place, other, NULL);
     spotnik_notice(job);
@@ -126,12 +120,11 @@ static void test_notice(void **state)
     place_close(&place);
 }
 
-static void test_no_notice(void **state)
+TEST(no_notice)
 {
     struct place place;
     pid_t other[OTHERS];
 
-    (void)state;
     place_open(&place);
     spotnik_job *job = cut_off(&place, other, NULL);
     assert_int_equal(spotnik_leave(job), SPOTNIK_ERR_PARKED);
@@ -182,7 +175,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void test_stop(void **state)
+TEST(stop)
 {
     char saved[128], path[256];
     struct place place;
@@ -190,7 +183,6 @@ static void test_stop(void **state)
     spotnik_step step;
     uint64_t after;
 
-    (void)state;
     place_open(&place);
     snprintf(saved, sizeof saved, "%s/saved", place.folder);
     spotnik_job *job = cut_off(&place, other, saved);
@@ -212,11 +204,7 @@ int main(void)
 {
     static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB",
                                             "SPOTNIK_MIN" };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_notice),
-                                        cmocka_unit_test(test_no_notice),
-                                        cmocka_unit_test(test_stop) };
-
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

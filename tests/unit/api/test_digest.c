@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: the digest is of what the program has now, also where what is registered is a copy that
  * somebody has to bring up to date. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 static float present, copy;
 
@@ -20,14 +15,13 @@ static void present_copy(void *context)
     copy = present;
 }
 
-static void test_a_digest_is_of_what_the_program_has_now(void **state)
+TEST(a_digest_is_of_what_the_program_has_now)
 {
     spotnik_job *job = NULL;
     spotnik_config config;
     spotnik_step step;
     int calls = 0;
 
-    (void)state;
     unsetenv("SPOTNIK_PEERS");
     spotnik_config_init(&config);
     assert_int_equal(spotnik_join(&config, &job), 0);
@@ -42,13 +36,4 @@ static void test_a_digest_is_of_what_the_program_has_now(void **state)
     assert_int_equal(spotnik_state_digest(job), spotnik_hash_bytes(&present, sizeof present));
     assert_int_equal(calls, 1);
     assert_int_equal(spotnik_leave(job), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_digest_is_of_what_the_program_has_now),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shielded helper: signals of strangers do not end it, its parent's SIGTERM does what it did
  * before, and a program that it executes has the default actions. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 static int told[2]; /* the helper's words */
 
@@ -90,11 +85,10 @@ static int end_of(pid_t pid)
     return status;
 }
 
-static void a_stranger_does_not_end_it(void **state)
+TEST(a_stranger_does_not_end_it)
 {
     pid_t pid = helper_start(SIG_DFL);
 
-    (void)state;
     stranger_signals(pid, SIGTERM);
     is_alive(pid);
     stranger_signals(pid, SIGUSR1);
@@ -105,11 +99,10 @@ static void a_stranger_does_not_end_it(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
-static void its_parent_calls_its_own_handler(void **state)
+TEST(its_parent_calls_its_own_handler)
 {
     pid_t pid = helper_start(own_end);
 
-    (void)state;
     stranger_signals(pid, SIGTERM);
     is_alive(pid);
     int status = end_of(pid);
@@ -117,10 +110,9 @@ static void its_parent_calls_its_own_handler(void **state)
 }
 
 /* A converter that a loader calls must end by SIGTERM and SIGUSR1, whoever sends them. */
-static void a_program_that_it_executes_has_the_defaults(void **state)
+TEST(a_program_that_it_executes_has_the_defaults)
 {
     char line[64], text[512] = "";
-    (void)state;
     assert_int_equal(pipe(told), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -142,14 +134,4 @@ static void a_program_that_it_executes_has_the_defaults(void **state)
         assert_int_equal(set & (1ULL << (SIGTERM - 1) | 1ULL << (SIGUSR1 - 1)), 0);
     }
     assert_non_null(strstr(text, "SigCgt"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stranger_does_not_end_it),
-        cmocka_unit_test(its_parent_calls_its_own_handler),
-        cmocka_unit_test(a_program_that_it_executes_has_the_defaults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,7 @@
  * did (what reducing costs is not waiting), and makes sure that it was waiting until they were
  * over. The middle one counts: what else a machine does in one of them is not ours. */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "api/key.h"
 #include "spotnik/spotnik.h"
 #include "peers/peers.h"
+#include "tests.h"
 
 enum { COUNT = 1 << 18, QUICK = 20, PATIENCE_S = 5, WINDOWS = 3 };
 
@@ -169,15 +165,13 @@ static void wait_beside(const char *transport)
     assert_int_equal(system(text), 0);
 }
 
-static void test_shared_memory(void **state)
+TEST(shared_memory)
 {
-    (void)state;
     wait_beside("auto");
 }
 
-static void test_tcp(void **state)
+TEST(tcp)
 {
-    (void)state;
     wait_beside("tcp");
 }
 
@@ -185,10 +179,7 @@ int main(void)
 {
     static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB",
                                             "SPOTNIK_MIN" };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shared_memory),
-                                        cmocka_unit_test(test_tcp) };
-
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

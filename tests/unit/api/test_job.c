@@ -2,9 +2,6 @@
 /* The public API as a job of one, which needs no key and no network of others. Claims: the loop of
  * the header works; calls in the wrong place or with wrong arguments are refused with the right
  * code and change nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +9,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "api/key.h"
 #include "base/hash.h"
 #include "spotnik/apart.h"
 #include "spotnik/spotnik.h"
 #include "peers/peers.h"
+#include "tests.h"
 
 static const char *const variables[] = { "SPOTNIK_JOB",          "SPOTNIK_KEY_FILE",
                                          "SPOTNIK_PEERS",        "SPOTNIK_BIND",
@@ -52,7 +49,7 @@ static spotnik_job *join_one(uint64_t samples, uint64_t batch, uint64_t steps_ma
 }
 
 /* Every sample once per epoch of data, results equal to inputs, DONE after the last step. */
-static void test_loop(void **state)
+TEST_WITH(loop, setup, NULL)
 {
     spotnik_job *job = join_one(10, 4, 7);
     float w[3] = { 0, 0, 0 }, g[3];
@@ -60,7 +57,6 @@ static void test_loop(void **state)
     spotnik_step step;
     int rc;
 
-    (void)state;
     assert_int_equal(spotnik_state_add(job, "w", w, 3, SPOTNIK_F32), 0);
     uint64_t expected = 1;
     while ((rc = spotnik_step_begin(job, &step)) == 0) {
@@ -87,13 +83,12 @@ static void test_loop(void **state)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-static void test_calls_in_the_wrong_place(void **state)
+TEST_WITH(calls_in_the_wrong_place, setup, NULL)
 {
     spotnik_job *job = join_one(0, 0, 0);
     spotnik_step step;
     float g[2] = { 1, 2 };
 
-    (void)state;
     assert_int_equal(spotnik_step_commit(job), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_weight_set(job, 3), SPOTNIK_ERR_STATE);
@@ -114,13 +109,12 @@ static void test_calls_in_the_wrong_place(void **state)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-static void test_wrong_arguments(void **state)
+TEST_WITH(wrong_arguments, setup, NULL)
 {
     spotnik_job *job = join_one(0, 0, 0);
     spotnik_step step;
     uint8_t g[8] = { 0 };
 
-    (void)state;
     assert_int_equal(spotnik_step_begin(job, NULL), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_step_begin(NULL, &step), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_step_begin(job, &step), 0);
@@ -146,12 +140,11 @@ static void test_wrong_arguments(void **state)
 }
 
 /* A notice ends the loop at the next step_begin; a begun step is finished first. */
-static void test_notice(void **state)
+TEST_WITH(notice, setup, NULL)
 {
     spotnik_job *job = join_one(0, 0, 0);
     spotnik_step step;
 
-    (void)state;
     assert_int_equal(spotnik_step_begin(job, &step), 0);
     spotnik_notice(job);
     assert_int_equal(spotnik_step_commit(job), 0);
@@ -159,13 +152,12 @@ static void test_notice(void **state)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-static void test_status(void **state)
+TEST_WITH(status, setup, NULL)
 {
     spotnik_job *job = join_one(0, 0, 0);
     spotnik_job_status status;
     spotnik_step step;
 
-    (void)state;
     assert_int_equal(spotnik_step_begin(job, &step), 0);
     assert_int_equal(spotnik_step_commit(job), 0);
     spotnik_status(job, &status);
@@ -191,9 +183,8 @@ static void refuse(const char *variable, const char *value)
         fail_msg("%s=%s: %s", variable, value, spotnik_last_error());
 }
 
-static void test_wrong_environment(void **state)
+TEST_WITH(wrong_environment, setup, NULL)
 {
-    (void)state;
     refuse("SPOTNIK_MIN", "two");
     refuse("SPOTNIK_MIN", "-1");
     refuse("SPOTNIK_MIN", "0");
@@ -229,24 +220,22 @@ static void test_wrong_environment(void **state)
 
 /* What SPOTNIK_SYNC may say keeps no program from joining, whether it asks for a strategy or
  * not. */
-static void test_right_environment(void **state)
+TEST_WITH(right_environment, setup, NULL)
 {
     static const char *const names[] = { "ssgd", "lookahead+sma", "hogwild", "auto",
                                          "auto:waiting=0.3:lookahead/adpsgd" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         setenv("SPOTNIK_SYNC", names[i], 1);
         spotnik_abandon(join_one(0, 0, 0));
     }
 }
 
-static void test_wrong_config(void **state)
+TEST_WITH(wrong_config, setup, NULL)
 {
     spotnik_config config;
     spotnik_job *job = NULL;
 
-    (void)state;
     assert_int_equal(spotnik_join(NULL, &job), SPOTNIK_ERR_ARGUMENT);
     memset(&config, 0, sizeof config);
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
@@ -261,14 +250,13 @@ static void test_wrong_config(void **state)
 
 /* Claim: a job may have ten thousand members; what is made for a thousand says so when it is asked
  * for more. */
-static void test_many_members(void **state)
+TEST_WITH(many_members, setup, NULL)
 {
     spotnik_job *job = NULL;
     spotnik_config config;
     spotnik_step step;
     uint64_t value = 1;
 
-    (void)state;
     spotnik_config_init(&config);
     config.members_max = 10001;
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
@@ -290,13 +278,12 @@ static void test_many_members(void **state)
 
 /* A program built with the first header has a shorter struct: nothing is written behind it, and it
  * gets a job. */
-static void test_config_of_an_older_header(void **state)
+TEST_WITH(config_of_an_older_header, setup, NULL)
 {
     size_t first = offsetof(spotnik_config, checkpoint_dir);
     spotnik_config config;
     spotnik_job *job = NULL;
 
-    (void)state;
     memset(&config, 0xee, sizeof config);
     (spotnik_config_init)(&config);
     assert_int_equal(config.size, first);
@@ -309,13 +296,12 @@ static void test_config_of_an_older_header(void **state)
 }
 
 /* A member alone consumes its batch in every step, as it would among others. */
-static void test_batch_per_member(void **state)
+TEST_WITH(batch_per_member, setup, NULL)
 {
     spotnik_config config;
     spotnik_job *job = NULL;
     spotnik_step step;
 
-    (void)state;
     spotnik_config_init(&config);
     config.samples = 10;
     config.batch_per_member = 4;
@@ -329,14 +315,13 @@ static void test_batch_per_member(void **state)
     spotnik_abandon(job);
 }
 
-static void test_blobs(void **state)
+TEST_WITH(blobs, setup, NULL)
 {
     spotnik_job *job = join_one(0, 0, 0);
     char out[8];
     size_t length = 99;
     spotnik_step step;
 
-    (void)state;
     assert_int_equal(spotnik_state_blob_get(job, "rng", NULL, 0, &length), 0);
     assert_int_equal(length, 0);
     assert_int_equal(spotnik_state_blob_set(job, "rng", "seed", 4), 0);
@@ -356,13 +341,12 @@ static void test_blobs(void **state)
 
 /* A collective beside the training: the samples stay in the pool, and are dealt out in the next
  * step. */
-static void test_samples_declined(void **state)
+TEST_WITH(samples_declined, setup, NULL)
 {
     spotnik_job *job = join_one(10, 4, 0);
     spotnik_step step;
     float g[2] = { 1, 2 };
 
-    (void)state;
     assert_int_equal(spotnik_samples_decline(job), SPOTNIK_ERR_STATE);
     for (uint64_t i = 0; i < 9; i++) {
         assert_int_equal(spotnik_step_begin(job, &step), 0);
@@ -411,13 +395,12 @@ static void remove_folder(const char *folder)
 
 /* Waiting for somebody who does not come ends in time, and may be taken up again; and so may
  * leaving. */
-static void test_patience(void **state)
+TEST_WITH(patience, setup, NULL)
 {
     char folder[64];
     spotnik_job *job = join_a_pair(folder);
     spotnik_step step;
 
-    (void)state;
     assert_int_equal(spotnik_patience_set(NULL, 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_patience_set(job, 5000000), 0);
     for (int i = 0; i < 3; i++)
@@ -428,14 +411,13 @@ static void test_patience(void **state)
     remove_folder(folder);
 }
 
-static void test_members(void **state)
+TEST_WITH(members, setup, NULL)
 {
     char folder[64];
     spotnik_job *job = join_a_pair(folder);
     spotnik_job_member member[2];
     spotnik_job_status status;
 
-    (void)state;
     spotnik_status(job, &status);
     assert_int_equal(spotnik_members(job, member, 2), 1);
     assert_string_equal(member[0].member, status.member);
@@ -457,13 +439,12 @@ static int sockets_open(void)
 }
 
 /* A child keeps none of our connections, and every descriptor that is not ours. */
-static void test_fork(void **state)
+TEST_WITH(fork, setup, NULL)
 {
     int before = sockets_open(), pair[2], status;
     char folder[64];
     spotnik_job *job = join_a_pair(folder);
 
-    (void)state;
     assert_true(sockets_open() > before);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     pid_t child = fork();
@@ -518,14 +499,13 @@ static int calls_of_a_child(spotnik_job *job)
 /* In a child, calls on the job of the parent return an error: they neither crash, nor hang on a
  * lock that a thread of the parent held, nor change what the parent goes on with. The progress
  * thread is at work meanwhile, so that some children find its lock taken. */
-static void test_calls_of_a_child(void **state)
+TEST_WITH(calls_of_a_child, setup, NULL)
 {
     char folder[64];
     spotnik_job *job = join_a_pair(folder);
     spotnik_job_status status;
     int ended;
 
-    (void)state;
     for (int i = 0; i < 50; i++) {
         spotnik_notice(job); /* wakes the progress thread */
         pid_t child = fork();
@@ -543,7 +523,7 @@ static void test_calls_of_a_child(void **state)
 }
 
 /* A child may join a job of its own. */
-static void test_job_of_a_child(void **state)
+TEST_WITH(job_of_a_child, setup, NULL)
 {
 #ifdef __SANITIZE_THREAD__
     skip(); /* it does not follow a child that starts threads */
@@ -551,7 +531,6 @@ static void test_job_of_a_child(void **state)
     spotnik_job *job = join_one(0, 0, 0);
     int ended;
 
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         spotnik_job *own = join_one(0, 0, 0);
@@ -566,30 +545,4 @@ static void test_job_of_a_child(void **state)
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
     assert_int_equal(spotnik_leave(job), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_loop, setup),
-        cmocka_unit_test_setup(test_calls_in_the_wrong_place, setup),
-        cmocka_unit_test_setup(test_wrong_arguments, setup),
-        cmocka_unit_test_setup(test_many_members, setup),
-        cmocka_unit_test_setup(test_notice, setup),
-        cmocka_unit_test_setup(test_status, setup),
-        cmocka_unit_test_setup(test_wrong_environment, setup),
-        cmocka_unit_test_setup(test_right_environment, setup),
-        cmocka_unit_test_setup(test_wrong_config, setup),
-        cmocka_unit_test_setup(test_config_of_an_older_header, setup),
-        cmocka_unit_test_setup(test_batch_per_member, setup),
-        cmocka_unit_test_setup(test_blobs, setup),
-        cmocka_unit_test_setup(test_samples_declined, setup),
-        cmocka_unit_test_setup(test_patience, setup),
-        cmocka_unit_test_setup(test_members, setup),
-        cmocka_unit_test_setup(test_fork, setup),
-        cmocka_unit_test_setup(test_calls_of_a_child, setup),
-        cmocka_unit_test_setup(test_job_of_a_child, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

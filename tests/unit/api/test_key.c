@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Key files. Claims: what is made can be read; a file that others can read, or that holds anything
  * but 64 hex digits, is refused; nothing is ever overwritten. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/key.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 static char dir[64], path[96];
 
@@ -43,12 +40,11 @@ static void put(const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void test_make_and_read(void **state)
+TEST_WITH(make_and_read, setup, teardown)
 {
     uint8_t key[SPOTNIK_KEY_BYTES], again[SPOTNIK_KEY_BYTES];
     struct stat facts;
 
-    (void)state;
     assert_int_equal(spotnik_key_create(path), 0);
     assert_int_equal(stat(path, &facts), 0);
     assert_int_equal(facts.st_mode & 0777, 0600);
@@ -59,13 +55,12 @@ static void test_make_and_read(void **state)
     assert_memory_equal(key, again, sizeof key);
 }
 
-static void test_refused(void **state)
+TEST_WITH(refused, setup, teardown)
 {
     static const char digits[] = "00112233445566778899aabbccddeeffAABBCCDDEEFF00112233445566778899";
     uint8_t key[SPOTNIK_KEY_BYTES];
     char text[128];
 
-    (void)state;
     assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_SYSTEM);
     put(digits, 0600);
     assert_int_equal(spotnik_key_read(path, key), 0);
@@ -98,11 +93,10 @@ static void test_refused(void **state)
 }
 
 /* Needs root, to give a file away. */
-static void test_of_another_user(void **state)
+TEST_WITH(of_another_user, setup, teardown)
 {
     uint8_t key[SPOTNIK_KEY_BYTES];
 
-    (void)state;
     if (geteuid() != 0)
         skip();
     assert_int_equal(spotnik_key_create(path), 0);
@@ -112,27 +106,14 @@ static void test_of_another_user(void **state)
 }
 
 /* What is no file is refused at once: a FIFO has no writer, /dev/zero no end. */
-static void test_no_file(void **state)
+TEST_WITH(no_file, setup, teardown)
 {
     uint8_t key[SPOTNIK_KEY_BYTES];
 
-    (void)state;
     alarm(60); /* a test that hangs ends */
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "no regular file"));
     assert_int_equal(spotnik_key_read("/dev/zero", key), SPOTNIK_ERR_ARGUMENT);
     alarm(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_make_and_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_of_another_user, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_file, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,15 @@
  * message in five seconds gets through, and the next one says how many were held back; another id
  * is not held back by it. */
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "api/job.h"
 #include "base/time.h"
 #include "place.h"
 #include "watch/inside.h"
+#include "tests.h"
 
 enum { KEPT = 64 };
 
@@ -34,7 +31,7 @@ static void hear(void *context, const spotnik_log_entry *message)
     sem_post(&heard->one_more);
 }
 
-static void test_of_a_job(void **state)
+TEST(of_a_job)
 {
     struct place place;
     struct heard heard = { .count = 0 };
@@ -42,7 +39,6 @@ static void test_of_a_job(void **state)
     spotnik_config config;
     spotnik_job *job = NULL;
 
-    (void)state;
     sem_init(&heard.one_more, 0, 0);
     place_open(&place);
     place_config(&place, &config);
@@ -69,14 +65,13 @@ static void test_of_a_job(void **state)
     sem_destroy(&heard.one_more);
 }
 
-static void test_held_back(void **state)
+TEST(held_back)
 {
     struct spotnik_watch *watch = calloc(1, sizeof *watch);
     struct spotnik_watched *fresh = calloc(1, sizeof *fresh);
     struct heard heard = { .count = 0 };
     spotnik_job_status status = { .step_committed = 812 };
 
-    (void)state;
     assert_true(watch && fresh);
     sem_init(&heard.one_more, 0, 0);
     pthread_mutex_init(&watch->lock, NULL);
@@ -107,12 +102,4 @@ static void test_held_back(void **state)
     sem_destroy(&heard.one_more);
     free(fresh);
     free(watch);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_of_a_job),
-                                        cmocka_unit_test(test_held_back) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

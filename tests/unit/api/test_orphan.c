@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The founder dies after others have found it, and before it has given them anything: one of them
  * begins the job anew, in the same call, and none of them waits for a job that is gone. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "place.h"
+#include "tests.h"
 
 static void founder(const struct place *place, int tell)
 {
@@ -44,7 +39,7 @@ static pid_t founder_start(const struct place *place)
     return child;
 }
 
-static void test_begins_anew(void **state)
+TEST(begins_anew)
 {
     struct place place;
     spotnik_config config;
@@ -52,7 +47,6 @@ static void test_begins_anew(void **state)
     spotnik_step step;
     float value = 3;
 
-    (void)state;
     place_open(&place);
     pid_t child = founder_start(&place);
     place_config(&place, &config);
@@ -73,9 +67,7 @@ int main(void)
 {
     static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB",
                                             "SPOTNIK_MIN" };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_begins_anew) };
-
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

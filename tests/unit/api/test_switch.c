@@ -5,19 +5,16 @@
  * step on; a policy that answers differently on one member is found out by all; names are read
  * strictly. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/hash.h"
 #include "place.h"
 #include "spotnik/sync.h"
+#include "tests.h"
 
 enum { MEMBERS = 3, SLOTS = 4, COUNT = 37, STEPS = 1 << 20, END = 6, PERIOD = 3 };
 
@@ -178,13 +175,12 @@ static void part(struct meeting *meeting, struct member member[MEMBERS])
     place_close(&meeting->place);
 }
 
-static void test_all_switch_alike(void **state)
+TEST(all_switch_alike)
 {
     struct meeting meeting;
     struct member member[MEMBERS];
     uint64_t equal = 0, apart = 0, third = 0;
 
-    (void)state;
     meeting_open(&meeting, -1);
     meet(&meeting, member);
     for (int i = 0; i < MEMBERS; i++) {
@@ -211,12 +207,11 @@ static void test_all_switch_alike(void **state)
     part(&meeting, member);
 }
 
-static void test_a_liar_is_found_out(void **state)
+TEST(a_liar_is_found_out)
 {
     struct meeting meeting;
     struct member member[MEMBERS];
 
-    (void)state;
     meeting_open(&meeting, 1);
     meet(&meeting, member);
     for (int i = 0; i < MEMBERS; i++) {
@@ -227,7 +222,7 @@ static void test_a_liar_is_found_out(void **state)
     part(&meeting, member);
 }
 
-static void test_names_are_read_strictly(void **state)
+TEST(names_are_read_strictly)
 {
     static const struct {
         const char *name;
@@ -252,7 +247,6 @@ static void test_names_are_read_strictly(void **state)
         { "automatic", SPOTNIK_ERR_ARGUMENT },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         spotnik_config config;
         spotnik_sync_config how;
@@ -273,7 +267,7 @@ static void test_names_are_read_strictly(void **state)
     }
 }
 
-static void test_own_policies_need_auto(void **state)
+TEST(own_policies_need_auto)
 {
     spotnik_config config;
     spotnik_sync_config how;
@@ -281,7 +275,6 @@ static void test_own_policies_need_auto(void **state)
     spotnik_sync *sync = NULL;
     float model[COUNT] = { 0 };
 
-    (void)state;
     spotnik_config_init(&config);
     spotnik_sync_config_init(&how);
     how.strategy = "ssgd";
@@ -291,15 +284,4 @@ static void test_own_policies_need_auto(void **state)
     assert_int_equal(spotnik_sync_policy_set(sync, NULL, NULL), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_sync_report_get(sync, NULL), SPOTNIK_ERR_ARGUMENT);
     spotnik_abandon(job);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_are_read_strictly),
-        cmocka_unit_test(test_own_policies_need_auto),
-        cmocka_unit_test(test_all_switch_alike),
-        cmocka_unit_test(test_a_liar_is_found_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

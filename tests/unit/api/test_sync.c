@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model under a strategy, in a job of one: what calls are refused, what a strategy makes of a
  * step, what is agreed. Several members: test_switch.c, and e2e_churn_*. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "place.h"
 #include "spotnik/sync.h"
+#include "tests.h"
 
 enum { COUNT = 5, STEPS = 20 };
 
@@ -60,13 +55,12 @@ static void train(spotnik_sync *sync, float *w)
     assert_int_equal(rc, SPOTNIK_ERR_DONE);
 }
 
-static void test_every_strategy_trains_alone(void **unused)
+TEST(every_strategy_trains_alone)
 {
     static const char *const names[] = { "ssgd",     "sma",       "easgd",
                                          "localsgd", "lookahead", "lookahead+sma",
                                          "adpsgd",   "asp",       "hogwild" };
 
-    (void)unused;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         spotnik_job *job = job_new(0);
         spotnik_sync *sync = NULL;
@@ -87,14 +81,13 @@ static void test_every_strategy_trains_alone(void **unused)
     }
 }
 
-static void test_what_does_not_fit_is_refused(void **unused)
+TEST(what_does_not_fit_is_refused)
 {
     spotnik_job *job = job_new(0);
     spotnik_sync *sync = NULL;
     float w[COUNT] = { 0 }, g[COUNT] = { 0 };
     spotnik_step step;
 
-    (void)unused;
     assert_int_equal(spotnik_sync_open(job, NULL, w, 0, descend, NULL, &sync),
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_sync_open(job, NULL, w, COUNT, NULL, NULL, &sync),
@@ -143,7 +136,7 @@ static void rule_finish(void *context, spotnik_sync *sync, const spotnik_sync_vi
     ((struct asked *)context)->finished++;
 }
 
-static void test_a_rule_that_averages_too_much_is_told(void **unused)
+TEST(a_rule_that_averages_too_much_is_told)
 {
     spotnik_job *job = job_new(0);
     spotnik_sync *sync = NULL;
@@ -151,7 +144,6 @@ static void test_a_rule_that_averages_too_much_is_told(void **unused)
     struct asked asked = { 0 };
     spotnik_step step;
 
-    (void)unused;
     assert_int_equal(open_named(job, "ssgd", w, &sync), 0);
     assert_int_equal(spotnik_sync_rule_set(sync, "x", 64, rule_begin, rule_finish, &asked),
                      SPOTNIK_ERR_ARGUMENT);
@@ -236,13 +228,12 @@ static void go_on(const struct place *place, const char *name)
 
 /* Claim: a job that has lost all its members goes on from the agreed model in every strategy, ASP's
  * store and Hogwild's memory included; and it may take another strategy then. */
-static void test_goes_on_from_what_was_agreed(void **unused)
+TEST(goes_on_from_what_was_agreed)
 {
     static const char *const names[] = { "ssgd",   "sma", "easgd",  "localsgd",
                                          "adpsgd", "asp", "hogwild" };
     const size_t count = sizeof names / sizeof *names;
 
-    (void)unused;
     for (size_t n = 0; n < count; n++) {
         struct place place;
         place_open(&place);
@@ -258,13 +249,6 @@ static void test_goes_on_from_what_was_agreed(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_strategy_trains_alone),
-        cmocka_unit_test(test_what_does_not_fit_is_refused),
-        cmocka_unit_test(test_a_rule_that_averages_too_much_is_told),
-        cmocka_unit_test(test_goes_on_from_what_was_agreed),
-    };
-
     setenv("SPOTNIK_STALE_MS", "400", 1); /* as long waits each that goes on in a used folder */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bags: words, claims, who is dead, saves, and what the age of a machine means. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,6 +18,7 @@
 #include "bag/words.h"
 #include "base/time.h"
 #include "fixture.h"
+#include "tests.h"
 
 /* ---- words ---- */
 
@@ -35,7 +29,7 @@ static const char *lookup(const void *context, const char *name)
 }
 
 /* Claim: placeholders are replaced, doubled braces and others stay, an unknown name is told. */
-static void words_are_filled(void **state)
+TEST(words_are_filled)
 {
     static const struct {
         const char *word, *filled;
@@ -45,7 +39,6 @@ static void words_are_filled(void **state)
         { "}{T}{", "}0.5; rm -rf /{" },     { "{{T", "{{T" },   { "", "" },
     };
     char unknown[BAG_NAME_MAX];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *filled = bag_word_fill(cases[i].word, lookup, NULL, unknown);
         assert_string_equal(filled, cases[i].filled);
@@ -56,9 +49,8 @@ static void words_are_filled(void **state)
 }
 
 /* Claim: a line is cut as a shell would, with nothing else that a shell does. */
-static void words_are_cut(void **state)
+TEST(words_are_cut)
 {
-    (void)state;
     char **words = bag_words_split("  lmp -in 'in again' \"a\\\"b\" c\\ d'e'  $x ");
     const char *const wanted[] = { "lmp", "-in", "in again", "a\"b", "c de", "$x" };
     assert_non_null(words);
@@ -73,14 +65,13 @@ static void words_are_cut(void **state)
 /* ---- a bag ---- */
 
 /* Claim: what is not the same bag is refused, with the reason; the same one is found again. */
-static void bags_do_not_mix(void **state)
+TEST_WITH(bags_do_not_mix, bag_begin, bag_end)
 {
     static char *command[] = { (char *)"sim", (char *)"{x}", NULL },
                 *other[] = { (char *)"sim", (char *)"-{x}", NULL };
     struct bag_terms terms = { .command = command, .restart = (char *)"restart.*", .tries = 3 };
     const char *const none[] = { NULL };
     struct spotnik_fault fault;
-    (void)state;
     assert_int_equal(bag_make(folder, csv, &terms, none, &fault), 0);
     terms.command = other;
     assert_int_equal(bag_make(folder, csv, &terms, none, &fault), -1);
@@ -106,12 +97,11 @@ static void bags_do_not_mix(void **state)
 }
 
 /* Claim: jobs can be added while others work; names that are there already are refused. */
-static void jobs_are_added(void **state)
+TEST_WITH(jobs_are_added, bag_begin, bag_end)
 {
     struct spotnik_fault fault;
     struct bag reader;
     uint32_t part = 0;
-    (void)state;
     assert_int_equal(bag_open(folder, &reader, &fault), 0);
     const struct bag_job *first = bag_job_find(&reader, "a");
     file_write(csv, "job,x\nd,4\n");
@@ -127,11 +117,10 @@ static void jobs_are_added(void **state)
 }
 
 /* Claim: of many processes that want an attempt, one gets it, round after round. */
-static void one_claim_each(void **state)
+TEST_WITH(one_claim_each, bag_begin, bag_end)
 {
     enum { RACERS = 6, ROUNDS = 30 };
     struct spotnik_fault fault;
-    (void)state;
     for (int racer = 0; racer < RACERS; racer++) {
         if (fork() != 0)
             continue;
@@ -160,12 +149,11 @@ static void one_claim_each(void **state)
 
 /* Claim: the names of the folder say how a job is: open, held, open again, set aside after its
  * failures, done. */
-static void a_job_passes_through(void **state)
+TEST_WITH(a_job_passes_through, bag_begin, bag_end)
 {
     struct bag_figures figures = { .ran_ms = 7, .saved_ms = 5 }, read;
     struct bag_job *job = bag_job_find(&bag, "a");
     uint64_t worker;
-    (void)state;
     assert_int_equal(bag_look(&bag), 0);
     assert_true(bag_job_is_open(job));
     assert_int_equal(bag_claim(&bag, job, 42, &figures), 0);
@@ -190,12 +178,11 @@ static void a_job_passes_through(void **state)
 }
 
 /* Claim: of two attempts that both finish, the first one's directory is the result, whole. */
-static void the_first_result_stands(void **state)
+TEST_WITH(the_first_result_stands, bag_begin, bag_end)
 {
     const struct bag_figures figures = { 0 };
     struct bag_job *job = bag_job_find(&bag, "c");
     char path[PATH_MAX], text[16] = "";
-    (void)state;
     work_make(job, 1, "result", "one");
     work_make(job, 2, "result", "two");
     assert_int_equal(bag_result_put(&bag, job, 2, &figures, "here"), 0);
@@ -234,14 +221,13 @@ static void worker_write(uint64_t id, uint64_t boot, uint64_t counter)
 /* Claim: a worker of another machine is dead when its record has not changed for T of our own time,
  * and only such time counts in which we looked and could write; one of this machine that lives is
  * never dead, and one that has ended is so at once. */
-static void the_silent_are_dead(void **state)
+TEST_WITH(the_silent_are_dead, bag_begin, bag_end)
 {
     enum { T = 60 };
     struct bag_watch watch = { 0 };
     struct bag_figures figures = { 0 };
     struct bag_job *job = bag_job_find(&bag, "a");
     uint64_t now_ns = 5 * SPOTNIK_S, gap_ns = 2 * SPOTNIK_S;
-    (void)state;
     assert_int_equal(bag_claim(&bag, job, 42, &figures), 0);
     worker_write(42, 1, 1);
     for (int i = 0; i < T; i++, now_ns += SPOTNIK_S) {
@@ -273,19 +259,4 @@ static void the_silent_are_dead(void **state)
     assert_int_equal(bag_watch_look(&watch, &bag, 7, now_ns += SPOTNIK_S, gap_ns), 0);
     assert_true(bag_watch_is_dead(&watch, 42, T * SPOTNIK_S));
     bag_watch_done(&watch);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_filled),
-        cmocka_unit_test(words_are_cut),
-        cmocka_unit_test_setup_teardown(bags_do_not_mix, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(jobs_are_added, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(one_claim_each, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(a_job_passes_through, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(the_first_result_stands, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(the_silent_are_dead, bag_begin, bag_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

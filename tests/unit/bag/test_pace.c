@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the age of a machine means for saves and places. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "bag/pace.h"
+#include "tests.h"
 
 #define HOUR 3600.0
 
@@ -28,10 +22,9 @@ static double next_s(const struct bag_life *life, double rest_s, double age_s)
 
 /* Claim: a young machine is saved often, one in its calm years seldom, one near its cap often
  * again, and no save comes too late for it. */
-static void saves_follow_age(void **state)
+TEST(saves_follow_age)
 {
     struct bag_life life = bathtub();
-    (void)state;
     double young = next_s(&life, 5 * HOUR, 0), calm = next_s(&life, 5 * HOUR, 8 * HOUR),
            old = next_s(&life, 5 * HOUR, 22 * HOUR);
     assert_true(young < calm / 3);
@@ -41,20 +34,18 @@ static void saves_follow_age(void **state)
 
 /* Claim: with a constant rate of losses the interval is Young's, whatever the age and the time
  * scale. */
-static void saves_without_memory(void **state)
+TEST(saves_without_memory)
 {
     struct bag_life life = { .kind = BAG_LIFE_MTTF, .mttf_s = HOUR };
-    (void)state;
     double at_0 = next_s(&life, 3 * HOUR, 0), at_9 = next_s(&life, 3 * HOUR, 9 * HOUR);
     assert_float_equal(at_0, 657, 100); /* sqrt(2 60 3600), in ticks of 54 s */
     assert_float_equal(at_0, at_9, 55);
 }
 
 /* Claim: a long job is saved as often as a short one; what it is expected to take is all of it. */
-static void long_jobs_are_saved_as_often(void **state)
+TEST(long_jobs_are_saved_as_often)
 {
     struct bag_life life = { .kind = BAG_LIFE_MTTF, .mttf_s = HOUR }, tub = bathtub();
-    (void)state;
     assert_float_equal(next_s(&life, 3 * HOUR, 0), 657, 66); /* sqrt(2 60 3600) */
     assert_float_equal(next_s(&life, 100 * HOUR, 0), 657, 66);
     assert_float_equal(next_s(&tub, 20 * HOUR, 0), next_s(&tub, 5 * HOUR, 0), 180);
@@ -62,11 +53,10 @@ static void long_jobs_are_saved_as_often(void **state)
 
 /* Claim: what a job is expected to take on an old machine counts a new one in its place, which is
  * young in turn. */
-static void a_lost_machine_is_replaced(void **state)
+TEST(a_lost_machine_is_replaced)
 {
     struct bag_life life = bathtub();
     double work_s, calm_s, young_s;
-    (void)state;
     assert_int_equal(bag_pace_next(&life, 2 * HOUR, 8 * HOUR, 60, 60, &work_s, &calm_s, NULL), 0);
     assert_int_equal(bag_pace_next(&life, 2 * HOUR, 0, 60, 60, &work_s, &young_s, NULL), 0);
     assert_true(calm_s < young_s);
@@ -75,11 +65,10 @@ static void a_lost_machine_is_replaced(void **state)
 
 /* Claim: long jobs keep off machines that are infants and off those near their cap; in between they
  * go first. */
-static void long_jobs_want_calm(void **state)
+TEST(long_jobs_want_calm)
 {
     struct bag_life life = bathtub();
     const double length_s[] = { 1 * HOUR, 6 * HOUR, 0.25 * HOUR, 6 * HOUR, 3 * HOUR };
-    (void)state;
     assert_int_equal(bag_place_choose(&life, 0, length_s, 5), 2);
     assert_int_equal(bag_place_choose(&life, 8 * HOUR, length_s, 5), 1);
     assert_int_equal(bag_place_choose(&life, 23.9 * HOUR, length_s, 5), 2);
@@ -88,24 +77,10 @@ static void long_jobs_want_calm(void **state)
 }
 
 /* Claim: without memory age tells nothing, and the longest job comes first. */
-static void without_memory_the_longest(void **state)
+TEST(without_memory_the_longest)
 {
     struct bag_life life = { .kind = BAG_LIFE_MTTF, .mttf_s = HOUR };
     const double length_s[] = { 60, 600, 300 };
-    (void)state;
     assert_int_equal(bag_place_choose(&life, 0, length_s, 3), 1);
     assert_int_equal(bag_place_choose(&life, 50 * HOUR, length_s, 3), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saves_follow_age),
-        cmocka_unit_test(saves_without_memory),
-        cmocka_unit_test(long_jobs_are_saved_as_often),
-        cmocka_unit_test(a_lost_machine_is_replaced),
-        cmocka_unit_test(long_jobs_want_calm),
-        cmocka_unit_test(without_memory_the_longest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a bag keeps of attempts: restart files, the outputs beside them, results; and what goes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -22,16 +15,16 @@
 
 #include "bag/saves.h"
 #include "fixture.h"
+#include "tests.h"
 
 /* Claim: a directory that one worker puts into place as a result, while another one removes it, is
  * a whole result, or none. */
-static void a_result_is_whole_or_none(void **state)
+TEST_WITH(a_result_is_whole_or_none, bag_begin, bag_end)
 {
     const struct bag_figures figures = { 0 };
     struct bag_job *job = bag_job_find(&bag, "c");
     char path[PATH_MAX], file[PATH_MAX], name[16];
     int status, placed = 0, removed = 0;
-    (void)state;
     bag_path(&bag, path, "results", "c");
     for (int turn = 0; turn < 20000 && (placed < 20 || removed < 20); turn++) {
         for (int i = 0; i < 20; i++) {
@@ -63,13 +56,12 @@ static void a_result_is_whole_or_none(void **state)
 
 /* Claim: a file is whole when it stayed the same and nobody has it open for writing; its copy is
  * found, the newest first, and a damaged one is not used. */
-static void saves_are_whole(void **state)
+TEST_WITH(saves_are_whole, bag_begin, bag_end)
 {
     struct bag_job *job = bag_job_find(&bag, "a");
     struct bag_restart restart = { 0 };
     struct bag_save save, older;
     char work[PATH_MAX], file[PATH_MAX];
-    (void)state;
     work_make(job, 1, "restart.10", "ten");
     bag_path(&bag, work, "work", "a@1");
     bag_join(file, work, "restart.10");
@@ -115,13 +107,12 @@ static void saves_are_whole(void **state)
 /* Claim: outputs come back as they were when they were taken: short ones though they were written
  * anew, long ones though they have grown. A long one that was written anew makes the save useless,
  * unless it is loose; then nothing is left behind. */
-static void outputs_come_back(void **state)
+TEST_WITH(outputs_come_back, bag_begin, bag_end)
 {
     static char big[100001];
     struct bag_job *job = bag_job_find(&bag, "a");
     char work[PATH_MAX], save[PATH_MAX], back[PATH_MAX], file[PATH_MAX];
     char *loose[] = { (char *)(uintptr_t)"lo*", NULL };
-    (void)state;
     memset(big, 'x', sizeof big - 1);
     big[99000] = 'y';
     work_make(job, 1, "short", "one");
@@ -162,12 +153,11 @@ static void outputs_come_back(void **state)
 
 /* Claim: an output that was changed after the restart file is told from those that were not, though
  * nobody was told of the write; a loose one does not matter. */
-static void later_outputs_are_told(void **state)
+TEST_WITH(later_outputs_are_told, bag_begin, bag_end)
 {
     struct bag_job *job = bag_job_find(&bag, "a");
     char work[PATH_MAX];
     const char *later = NULL;
-    (void)state;
     work_make(job, 7, "before", "one");
     work_make(job, 7, "restart.1", "state");
     bag_path(&bag, work, "work", "a@7");
@@ -216,12 +206,11 @@ static uint64_t bytes_of(const struct bag_outputs *outputs, const char *name)
 
 /* Claim: a file that is being written anew, and is seen empty, has been told of: else a save holds
  * it empty, with a restart file that needs it. */
-static void a_truncation_is_told_first(void **state)
+TEST_WITH(a_truncation_is_told_first, bag_begin, bag_end)
 {
     struct bag_job *job = bag_job_find(&bag, "a");
     char work[PATH_MAX], file[PATH_MAX];
     int status, idle = 0;
-    (void)state;
     work_make(job, 6, "sum", "one");
     bag_path(&bag, work, "work", "a@6");
     bag_join(file, work, "sum");
@@ -271,12 +260,11 @@ static void mover_end(pid_t mover, const char *from, const char *away)
 /* Claim: a folder that goes out of reach and comes back (a mount that is lost) never makes a list
  * of outputs shorter, nor a save without outputs of one that has some. Such a save would let a
  * program go on without the files that it appends to. */
-static void an_absent_folder_hides_no_output(void **state)
+TEST_WITH(an_absent_folder_hides_no_output, bag_begin, bag_end)
 {
     struct bag_job *job = bag_job_find(&bag, "a");
     char work[PATH_MAX], save[PATH_MAX], back[PATH_MAX], away[PATH_MAX], file[PATH_MAX];
     int whole = 0, restored = 0;
-    (void)state;
     work_make(job, 8, "restart.1", "state");
     work_make(job, 8, "sum", "one");
     work_make(job, 8, "trajectory", "two");
@@ -312,17 +300,4 @@ static void an_absent_folder_hides_no_output(void **state)
             assert_int_equal(unlink(file), 0);
         }
     mover_end(mover, save, away);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_result_is_whole_or_none, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(saves_are_whole, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(outputs_come_back, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(later_outputs_are_told, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(a_truncation_is_told_first, bag_begin, bag_end),
-        cmocka_unit_test_setup_teardown(an_absent_folder_hides_no_output, bag_begin, bag_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

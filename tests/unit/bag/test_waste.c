@@ -2,19 +2,13 @@
 /* What the pace is worth: jobs on machines that live as the published curve says, saved at the
  * times of the programme, at any fixed interval, and at Young and Daly's for the initial rate of
  * losses. All meet the same machines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 
 #include "bag/pace.h"
 #include "base/prng.h"
 #include "plan/model_interval.h"
+#include "tests.h"
 
 #define HOUR 3600.0
 #define JOB_S (5 * HOUR)
@@ -139,10 +133,9 @@ static double waste_of_bag(pace *next, double fixed_s)
 
 /* Claim: the programme wastes no more than the best fixed interval found afterwards, and little
  * more than half of what Young and Daly's wastes. */
-static void the_programme_is_worth_it(void **state)
+TEST(the_programme_is_worth_it)
 {
     double best = INFINITY, best_s = 0, work_s, expected_s;
-    (void)state;
     life = (struct bag_life){ .kind = BAG_LIFE_BATHTUB,
                               .bathtub = spotnik_bathtub_published,
                               .cap_s = 24 * HOUR };
@@ -164,11 +157,10 @@ static void the_programme_is_worth_it(void **state)
 /* Claim: where machines take one job after the other, the programme wastes less than the best fixed
  * interval found afterwards, and less than half of what Young and Daly's wastes at the rate of
  * losses of new machines. */
-static void it_is_worth_more_in_a_bag(void **state)
+TEST(it_is_worth_more_in_a_bag)
 {
     double best = INFINITY, best_s = 0,
            initial_s = spotnik_bathtub_published.early_s / spotnik_bathtub_published.scale;
-    (void)state;
     life = (struct bag_life){ .kind = BAG_LIFE_BATHTUB,
                               .bathtub = spotnik_bathtub_published,
                               .cap_s = 24 * HOUR };
@@ -184,11 +176,4 @@ static void it_is_worth_more_in_a_bag(void **state)
         100 * programme, 100 * best, best_s / 60, 100 * young);
     assert_true(programme <= best);
     assert_true(programme <= 0.5 * young);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_programme_is_worth_it),
-                                        cmocka_unit_test(it_is_worth_more_in_a_bag) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,6 @@
 #include "base/assert.h"
 #include "base/descriptor.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -18,9 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void a_true_expression_goes_on(void **state)
+#include "tests.h"
+
+TEST(a_true_expression_goes_on)
 {
-    (void)state;
     int evaluated = 0;
     SPOTNIK_ASSERT(++evaluated == 1);
     assert_int_equal(evaluated, 1);
@@ -56,9 +50,8 @@ static void end_of_child(void (*act)(int fd), char *text, size_t size)
     assert_int_equal(WTERMSIG(status), SIGABRT);
 }
 
-static void a_false_one_names_the_place_and_aborts(void **state)
+TEST(a_false_one_names_the_place_and_aborts)
 {
-    (void)state;
     char text[512];
 
     end_of_child(child_breaks_an_invariant, text, sizeof text);
@@ -78,23 +71,12 @@ static void child_loses_a_descriptor(int fd)
     _exit(0);
 }
 
-static void a_descriptor_that_was_closed_ends_the_process(void **state)
+TEST(a_descriptor_that_was_closed_ends_the_process)
 {
-    (void)state;
     char text[512];
 
     end_of_child(child_loses_a_descriptor, text, sizeof text);
     assert_int_equal(strncmp(text, "spotnik: a descriptor of Spotnik was closed by this process",
                              59),
                      0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_true_expression_goes_on),
-        cmocka_unit_test(a_false_one_names_the_place_and_aborts),
-        cmocka_unit_test(a_descriptor_that_was_closed_ends_the_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

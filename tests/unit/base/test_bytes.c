@@ -3,14 +3,9 @@
  * sticks. */
 #include "base/bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
+
+#include "tests.h"
 
 /* One field of each kind, 1 + 2 + 4 + 8 + 16 + 3 + 2 = 36 bytes. */
 static const uint8_t wire[36] = {
@@ -33,9 +28,8 @@ static void write_all(struct spotnik_writer *writer)
     spotnik_writer_skip(writer, 2);
 }
 
-static void writes_little_endian(void **state)
+TEST(writes_little_endian)
 {
-    (void)state;
     uint8_t out[sizeof wire];
     struct spotnik_writer writer;
 
@@ -47,9 +41,8 @@ static void writes_little_endian(void **state)
     assert_memory_equal(out, wire, sizeof wire);
 }
 
-static void reads_what_was_written(void **state)
+TEST(reads_what_was_written)
 {
-    (void)state;
     char text[3];
     struct spotnik_reader reader;
 
@@ -68,9 +61,8 @@ static void reads_what_was_written(void **state)
 }
 
 /* Whatever the room, the writer stays inside it, and says so when it was too small. */
-static void writer_stays_inside_every_room(void **state)
+TEST(writer_stays_inside_every_room)
 {
-    (void)state;
     for (size_t room = 0; room <= sizeof wire; room++) {
         uint8_t out[sizeof wire + 1];
         struct spotnik_writer writer;
@@ -98,9 +90,8 @@ static uint64_t read_all(struct spotnik_reader *reader, uint8_t tail[3])
     return last;
 }
 
-static void reader_fails_at_every_truncation(void **state)
+TEST(reader_fails_at_every_truncation)
 {
-    (void)state;
     for (size_t size = 0; size < sizeof wire; size++) {
         uint8_t tail[3] = { 9, 9, 9 };
         struct spotnik_reader reader;
@@ -116,9 +107,8 @@ static void reader_fails_at_every_truncation(void **state)
     }
 }
 
-static void failure_sticks(void **state)
+TEST(failure_sticks)
 {
-    (void)state;
     uint8_t out[4] = { 0 };
     struct spotnik_reader reader;
     struct spotnik_writer writer;
@@ -138,9 +128,8 @@ static void failure_sticks(void **state)
     assert_int_equal(out[0], 0);
 }
 
-static void sizes_near_the_limit_do_not_wrap(void **state)
+TEST(sizes_near_the_limit_do_not_wrap)
 {
-    (void)state;
     uint8_t out[4];
     struct spotnik_reader reader;
     struct spotnik_writer writer;
@@ -155,9 +144,8 @@ static void sizes_near_the_limit_do_not_wrap(void **state)
     assert_true(writer.failed);
 }
 
-static void nothing_at_all_is_fine(void **state)
+TEST(nothing_at_all_is_fine)
 {
-    (void)state;
     struct spotnik_reader reader;
     struct spotnik_writer writer;
 
@@ -167,18 +155,4 @@ static void nothing_at_all_is_fine(void **state)
     spotnik_writer_init(&writer, NULL, 0);
     spotnik_writer_bytes(&writer, NULL, 0);
     assert_false(writer.failed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_little_endian),
-        cmocka_unit_test(reads_what_was_written),
-        cmocka_unit_test(writer_stays_inside_every_room),
-        cmocka_unit_test(reader_fails_at_every_truncation),
-        cmocka_unit_test(failure_sticks),
-        cmocka_unit_test(sizes_near_the_limit_do_not_wrap),
-        cmocka_unit_test(nothing_at_all_is_fine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A copy is a copy, whichever way it goes: every alignment, every end, and nothing beyond it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/copy.h"
+#include "tests.h"
 
 #define ROOM 512
 #define AROUND 0xa5
@@ -26,9 +22,8 @@ static void copied(size_t to_at, size_t from_at, size_t bytes, size_t whole)
             assert_int_equal(to[i], AROUND);
 }
 
-static void every_alignment_and_end(void **unused)
+TEST(every_alignment_and_end)
 {
-    (void)unused;
     for (size_t to_at = 0; to_at < 70; to_at++)
         for (size_t bytes = 0; bytes < 300; bytes += bytes < 140 ? 1 : 13) {
             copied(to_at, (to_at * 5) % 64, bytes, bytes);
@@ -36,17 +31,7 @@ static void every_alignment_and_end(void **unused)
         }
 }
 
-static void nothing_from_nowhere(void **unused)
+TEST(nothing_from_nowhere)
 {
-    (void)unused;
     spotnik_copy(NULL, NULL, 0, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_alignment_and_end),
-        cmocka_unit_test(nothing_from_nowhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
 
 #include "spotnik/spotnik.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+
+#include "tests.h"
 
 static const int codes[] = {
     SPOTNIK_OK,          SPOTNIK_ERR_ARGUMENT, SPOTNIK_ERR_STATE,    SPOTNIK_ERR_MEMORY,
@@ -26,9 +21,8 @@ static const int codes[] = {
 
 #define CODE_COUNT (sizeof codes / sizeof codes[0])
 
-static void every_code_has_a_text_of_its_own(void **state)
+TEST(every_code_has_a_text_of_its_own)
 {
-    (void)state;
     const char *unknown = spotnik_strerror(-9999);
 
     for (size_t i = 0; i < CODE_COUNT; i++) {
@@ -41,9 +35,8 @@ static void every_code_has_a_text_of_its_own(void **state)
     assert_ptr_equal(spotnik_strerror(1), unknown);
 }
 
-static void detail_is_kept_and_errno_left(void **state)
+TEST(detail_is_kept_and_errno_left)
 {
-    (void)state;
     errno = ENOENT;
     spotnik_error_set("cannot open %s: %m", "key");
     assert_int_equal(errno, ENOENT);
@@ -53,9 +46,8 @@ static void detail_is_kept_and_errno_left(void **state)
     assert_string_equal(spotnik_last_error(), "from cannot open key: No such file or directory");
 }
 
-static void long_details_are_cut(void **state)
+TEST(long_details_are_cut)
 {
-    (void)state;
     char text[5000];
 
     memset(text, 'x', sizeof text);
@@ -76,9 +68,8 @@ static void *other_thread(void *arg)
     return seen;
 }
 
-static void threads_do_not_see_each_other(void **state)
+TEST(threads_do_not_see_each_other)
 {
-    (void)state;
     pthread_t thread;
     void *seen;
 
@@ -87,15 +78,4 @@ static void threads_do_not_see_each_other(void **state)
     assert_int_equal(pthread_join(thread, &seen), 0);
     assert_string_equal(seen, "");
     assert_string_equal(spotnik_last_error(), "of this thread");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_has_a_text_of_its_own),
-        cmocka_unit_test(detail_is_kept_and_errno_left),
-        cmocka_unit_test(long_details_are_cut),
-        cmocka_unit_test(threads_do_not_see_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  * the result. */
 #include "base/fingerprint.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
+
+#include "tests.h"
 
 static uint64_t of(uint64_t step, const unsigned char *data, size_t bytes)
 {
@@ -30,10 +25,9 @@ static int shows(unsigned char *data, size_t bytes, size_t at)
     return count;
 }
 
-static void every_byte_is_looked_at(void **state)
+TEST(every_byte_is_looked_at)
 {
     static const size_t sizes[] = { 1, 4, 511, 512, 513, 1024, 4096, 32768, 32769, 100003 };
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         unsigned char *data = calloc(sizes[i], 1);
         for (size_t at = 0; at < sizes[i]; at += 1 + sizes[i] / 97)
@@ -43,21 +37,13 @@ static void every_byte_is_looked_at(void **state)
     }
 }
 
-static void what_it_depends_on(void **state)
+TEST(what_it_depends_on)
 {
     unsigned char data[600] = { 0 };
-    (void)state;
     assert_true(of(1, data, 600) != of(1, data, 599));
     assert_true(of(1, NULL, 0) == of(2, NULL, 0));
     assert_true(spotnik_fingerprint_add(0, 3, 1, data, 8)
                 != spotnik_fingerprint_add(0, 4, 1, data, 8));
     assert_true(spotnik_fingerprint_add(5, 3, 1, data, 8)
                 != spotnik_fingerprint_add(6, 3, 1, data, 8));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_byte_is_looked_at),
-                                        cmocka_unit_test(what_it_depends_on) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

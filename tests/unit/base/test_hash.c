@@ -2,23 +2,15 @@
 /* It is XXH3-64 (a vector everybody can check), and pieces give the same as the whole, however they
  * are cut. */
 #include "base/hash.h"
+#include "tests.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void is_xxh3(void **state)
+TEST(is_xxh3)
 {
-    (void)state;
     assert_true(spotnik_hash_bytes("", 0) == UINT64_C(0x2d06800538d394c2));
 }
 
-static void pieces_give_the_whole(void **state)
+TEST(pieces_give_the_whole)
 {
-    (void)state;
     uint8_t data[2000];
 
     for (size_t i = 0; i < sizeof data; i++)
@@ -34,9 +26,8 @@ static void pieces_give_the_whole(void **state)
     }
 }
 
-static void every_bit_counts(void **state)
+TEST(every_bit_counts)
 {
-    (void)state;
     uint8_t data[40] = { 0 };
     uint64_t before = spotnik_hash_bytes(data, sizeof data);
 
@@ -45,14 +36,4 @@ static void every_bit_counts(void **state)
         assert_true(spotnik_hash_bytes(data, sizeof data) != before);
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_xxh3),
-        cmocka_unit_test(pieces_give_the_whole),
-        cmocka_unit_test(every_bit_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* member_id is totally ordered, high half first; ties of the lineage rule rest on it. */
 #include "base/id.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests.h"
 
 static const struct spotnik_id ascending[] = {
     { 0, 0 }, { 0, 1 },          { 0, UINT64_MAX },          { 1, 0 },
     { 1, 1 }, { UINT64_MAX, 0 }, { UINT64_MAX, UINT64_MAX },
 };
 
-static void order_is_total(void **state)
+TEST(order_is_total)
 {
-    (void)state;
     int count = sizeof ascending / sizeof ascending[0];
 
     for (int i = 0; i < count; i++) {
@@ -26,10 +19,4 @@ static void order_is_total(void **state)
         }
         assert_int_equal(spotnik_id_is_none(ascending[i]), i == 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(order_is_total) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

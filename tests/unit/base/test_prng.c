@@ -2,18 +2,11 @@
 /* The generator is the published one (a seed must replay for ever), and its ranges are exact and
  * fair. */
 #include "base/prng.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests.h"
 
 /* xoshiro256** from the state {1, 2, 3, 4}: first outputs of the authors' reference code. */
-static void is_the_published_generator(void **state)
+TEST(is_the_published_generator)
 {
-    (void)state;
     struct spotnik_prng prng = { { 1, 2, 3, 4 } };
 
     assert_true(spotnik_prng_next(&prng) == 11520);
@@ -23,9 +16,8 @@ static void is_the_published_generator(void **state)
 }
 
 /* splitmix64 from 0: first output of the authors' reference code. */
-static void seeding_is_splitmix(void **state)
+TEST(seeding_is_splitmix)
 {
-    (void)state;
     struct spotnik_prng prng, other;
 
     spotnik_prng_seed(&prng, 0);
@@ -34,9 +26,8 @@ static void seeding_is_splitmix(void **state)
     assert_true(spotnik_prng_next(&prng) != spotnik_prng_next(&other));
 }
 
-static void below_reaches_every_value_and_no_other(void **state)
+TEST(below_reaches_every_value_and_no_other)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 7);
@@ -53,9 +44,8 @@ static void below_reaches_every_value_and_no_other(void **state)
     assert_true(spotnik_prng_below(&prng, UINT64_MAX) < UINT64_MAX);
 }
 
-static void between_includes_both_ends(void **state)
+TEST(between_includes_both_ends)
 {
-    (void)state;
     struct spotnik_prng prng;
     unsigned seen[3] = { 0 };
 
@@ -70,9 +60,8 @@ static void between_includes_both_ends(void **state)
     spotnik_prng_between(&prng, 0, UINT64_MAX);
 }
 
-static void chance_keeps_the_odds(void **state)
+TEST(chance_keeps_the_odds)
 {
-    (void)state;
     struct spotnik_prng prng;
     int hits = 0;
 
@@ -83,16 +72,4 @@ static void chance_keeps_the_odds(void **state)
         assert_true(spotnik_prng_chance(&prng, 4, 4));
     }
     assert_in_range(hits, 2300, 2700);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_the_published_generator),
-        cmocka_unit_test(seeding_is_splitmix),
-        cmocka_unit_test(below_reaches_every_value_and_no_other),
-        cmocka_unit_test(between_includes_both_ends),
-        cmocka_unit_test(chance_keeps_the_odds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

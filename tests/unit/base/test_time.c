@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instants saturate instead of wrapping: a limit of NEVER plus anything is still never. */
 #include "base/time.h"
+#include "tests.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void addition_saturates(void **state)
+TEST(addition_saturates)
 {
-    (void)state;
     assert_true(spotnik_time_add(1, 2) == 3);
     assert_true(spotnik_time_add(SPOTNIK_NEVER, 0) == SPOTNIK_NEVER);
     assert_true(spotnik_time_add(SPOTNIK_NEVER, 1) == SPOTNIK_NEVER);
@@ -20,28 +13,16 @@ static void addition_saturates(void **state)
     assert_true(spotnik_time_add(SPOTNIK_NEVER, SPOTNIK_NEVER) == SPOTNIK_NEVER);
 }
 
-static void nothing_has_passed_since_the_future(void **state)
+TEST(nothing_has_passed_since_the_future)
 {
-    (void)state;
     assert_true(spotnik_time_since(10, 4) == 6);
     assert_true(spotnik_time_since(4, 4) == 0);
     assert_true(spotnik_time_since(4, 10) == 0);
     assert_true(spotnik_time_since(4, SPOTNIK_NEVER) == 0);
 }
 
-static void units_fit_together(void **state)
+TEST(units_fit_together)
 {
-    (void)state;
     assert_true(spotnik_time_min(SPOTNIK_S, SPOTNIK_MS) == SPOTNIK_MS);
     assert_true(1000 * SPOTNIK_US == SPOTNIK_MS && 1000 * SPOTNIK_MS == SPOTNIK_S);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addition_saturates),
-        cmocka_unit_test(nothing_has_passed_since_the_future),
-        cmocka_unit_test(units_fit_together),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

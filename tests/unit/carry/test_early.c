@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pieces of a result that are with the caller before the commit: whatever has been moved, the input
  * comes back whole, or the result is complete. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
 #include "carry/early.h"
+#include "tests.h"
 
 #define BYTES 10007u
 
@@ -33,10 +27,9 @@ static void pieces(struct spotnik_early *early, uint64_t step, unsigned count)
         spotnik_early_move(early, data, result, BYTES, 100);
 }
 
-static void test_what_is_final_moves_and_comes_back(void **state)
+TEST(what_is_final_moves_and_comes_back)
 {
     struct spotnik_early early = { 0 };
-    (void)state;
     begin();
     assert_false(spotnik_early_is_due(&early, 3));
     spotnik_early_add(&early, 3, 500, 700);
@@ -57,10 +50,9 @@ static void test_what_is_final_moves_and_comes_back(void **state)
     free(early.saved);
 }
 
-static void test_more_ranges_than_there_is_room_for(void **state)
+TEST(more_ranges_than_there_is_room_for)
 {
     struct spotnik_early early = { 0 };
-    (void)state;
     begin();
     for (size_t i = 0; i < 2 * SPOTNIK_EARLY_RANGES; i++)
         spotnik_early_add(&early, 1, 20 * i, 20 * i + 10);
@@ -71,10 +63,9 @@ static void test_more_ranges_than_there_is_room_for(void **state)
     free(early.saved);
 }
 
-static void test_a_step_does_not_see_the_one_before(void **state)
+TEST(a_step_does_not_see_the_one_before)
 {
     struct spotnik_early early = { 0 };
-    (void)state;
     begin();
     spotnik_early_add(&early, 1, 0, BYTES);
     pieces(&early, 1, 3);
@@ -89,11 +80,10 @@ static void test_a_step_does_not_see_the_one_before(void **state)
 
 /* Segments in any order, chunk by chunk, as a ring has them; moved as far as it happens to be; then
  * lost, or committed. */
-static void test_any_history(void **state)
+TEST(any_history)
 {
     struct spotnik_early early = { 0 };
     struct spotnik_prng prng;
-    (void)state;
     spotnik_prng_seed(&prng, 42);
     for (uint64_t step = 1; step <= 3000; step++) {
         size_t segments = 1 + spotnik_prng_below(&prng, 9),
@@ -121,11 +111,10 @@ static void test_any_history(void **state)
 
 /* Claim: where a copy of the input is lent nothing is saved, and it is what comes back; after that
  * it is not looked at any more. */
-static void test_lent(void **state)
+TEST(lent)
 {
     struct spotnik_early early = { 0 };
     uint8_t copy[BYTES];
-    (void)state;
     begin();
     memcpy(copy, input, BYTES);
     spotnik_early_lend(&early, 4, copy);
@@ -153,16 +142,4 @@ static void test_lent(void **state)
     spotnik_early_undo(&early, data);
     assert_memory_equal(data, input, BYTES);
     free(early.saved);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_final_moves_and_comes_back),
-        cmocka_unit_test(test_more_ranges_than_there_is_room_for),
-        cmocka_unit_test(test_a_step_does_not_see_the_one_before),
-        cmocka_unit_test(test_any_history),
-        cmocka_unit_test(test_lent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,6 @@
  * memory, between them by one member of each; results are right, and the loss of the one that held
  * the stream, of another, and of a whole host is survived; also when results had been written over
  * inputs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -19,6 +12,7 @@
 #include "carry/share.h"
 #include "engine/inside.h"
 #include "engine/probe.h"
+#include "tests.h"
 
 #define MEMBERS 5
 #define LARGE 100003
@@ -265,10 +259,9 @@ static void end(struct worker *worker)
 
 /* Claim: all steps are right, and all but the first ones of a view are reduced on hosts first. The
  * first cannot know yet who shares memory; nor can the next, where a processor is busy. */
-static void test_nobody_is_lost(void **state)
+TEST(nobody_is_lost)
 {
     struct worker worker[MEMBERS];
-    (void)state;
     start(worker);
     run(worker);
     check(worker, 0);
@@ -290,40 +283,35 @@ static void lose(unsigned lost, unsigned also)
 }
 
 /* Claim: the founder holds the stream of its host; so does the second. */
-static void test_holder_is_lost(void **state)
+TEST(holder_is_lost)
 {
-    (void)state;
     lose(1u << 0, 0);
     lose(1u << 1, 0);
 }
 
-static void test_served_is_lost(void **state)
+TEST(served_is_lost)
 {
-    (void)state;
     lose(1u << 2, 0);
 }
 
 /* Claim: with both members of the second host one host is left, and with them the next holder of
  * the first. */
-static void test_host_is_lost(void **state)
+TEST(host_is_lost)
 {
-    (void)state;
     lose(1u << 1 | 1u << 3, 0);
 }
 
 /* Claim: when the one that took the stream over is lost in its turn, the third has it. */
-static void test_holders_are_lost_in_turn(void **state)
+TEST(holders_are_lost_in_turn)
 {
-    (void)state;
     lose(1u << 0 | 1u << 2, 1u << 2);
 }
 
 /* Claim: a member of one host is lost while results lie over the inputs of another's: they come
  * back, and the step is right. */
-static void test_lost_when_results_are_shown(void **state)
+TEST(lost_when_results_are_shown)
 {
     struct worker worker[MEMBERS];
-    (void)state;
     start(worker);
     worker[3].die_late = true;
     spotnik_engine_patience_set(worker[3].engine, PATIENCE_NS);
@@ -338,13 +326,5 @@ static void test_lost_when_results_are_shown(void **state)
 int main(void)
 {
     spotnik_net_probe = hold_up;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_is_lost),
-        cmocka_unit_test(test_holder_is_lost),
-        cmocka_unit_test(test_served_is_lost),
-        cmocka_unit_test(test_host_is_lost),
-        cmocka_unit_test(test_holders_are_lost_in_turn),
-        cmocka_unit_test(test_lost_when_results_are_shown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lanes, seen from inside: what a cut leaves half sent, what is lost with a lane, and
  * in which segments it is dialled. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
@@ -18,6 +11,7 @@
 #include "carry/inside.h"
 #include "engine/inside.h"
 #include "link/inside.h"
+#include "tests.h"
 
 #define PAYLOAD_BYTES 5000
 #define SENT_BYTES 100
@@ -60,13 +54,12 @@ static ssize_t come(int fd, uint8_t *bytes, size_t size)
     return recv(fd, bytes, size, 0);
 }
 
-static void test_zeros_wait_for_the_next_view(void **context)
+TEST(zeros_wait_for_the_next_view)
 {
     struct spotnik_engine *engine = engine_start();
     struct spotnik_lane *lane = &engine->carriage->lane[0];
     uint8_t bytes[2 * PAYLOAD_BYTES], zero[PAYLOAD_BYTES] = { 0 };
     size_t rest = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES - SENT_BYTES;
-    (void)context;
 
     int fd = half_sent(engine, lane);
     engine->stand.frozen = true; /* our promise */
@@ -90,12 +83,11 @@ static void test_zeros_wait_for_the_next_view(void **context)
 
 /* Its control link may have broken with it, and be dialled again: that data are lost is told when
  * the link is back, however late, unless a view has come first. */
-static void test_a_loss_waits_for_its_link(void **context)
+TEST(a_loss_waits_for_its_link)
 {
     struct spotnik_engine *engine = engine_start();
     struct spotnik_lane *lane = &engine->carriage->lane[0];
     uint64_t late_ns = spotnik_clock_ns() + SPOTNIK_S;
-    (void)context;
 
     close(half_sent(engine, lane));
     lane->first.socket.readable = true;
@@ -107,13 +99,4 @@ static void test_a_loss_waits_for_its_link(void **context)
     assert_int_equal(lane->down_ns, SPOTNIK_NEVER);
     spotnik_engine_unlock(engine);
     spotnik_engine_free(engine, false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zeros_wait_for_the_next_view),
-        cmocka_unit_test(test_a_loss_waits_for_its_link),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

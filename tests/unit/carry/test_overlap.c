@@ -3,13 +3,6 @@
  * the data have been left to the callers by the step before. Fails when the progress thread does
  * not get them back; when it gets them only after the callers' grace (attend.c) this does not
  * notice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -18,6 +11,7 @@
 #include "base/time.h"
 #include "carry/inside.h"
 #include "engine/inside.h"
+#include "tests.h"
 
 #define MEMBERS 2
 #define STEPS 5
@@ -89,10 +83,9 @@ static void start(struct worker *worker)
     spotnik_engine_enter(worker[1].engine, &first);
 }
 
-static void test_a_bucket_moves_before_its_commit_is_asked_for(void **context)
+TEST(a_bucket_moves_before_its_commit_is_asked_for)
 {
     struct worker worker[MEMBERS] = { { .rc = 0 } };
-    (void)context;
     start(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
         assert_int_equal(pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]), 0);
@@ -107,12 +100,4 @@ static void test_a_bucket_moves_before_its_commit_is_asked_for(void **context)
         spotnik_engine_free(worker[i].engine, true);
         free(worker[i].data);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_bucket_moves_before_its_commit_is_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

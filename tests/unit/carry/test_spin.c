@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a waiting caller looks: less and less when that is not enough, in full when it was; and
  * when it has to make room. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "carry/spin.h"
+#include "tests.h"
 
 #define LONG_NS (10 * SPOTNIK_MS)
 
@@ -18,10 +12,9 @@ static bool wait(struct spotnik_spin *spin, uint64_t slept_ns, bool enough)
     return spotnik_spin_learn(spin, ns, ns + slept_ns, enough);
 }
 
-static void test_looks_less_when_in_vain(void **state)
+TEST(looks_less_when_in_vain)
 {
     struct spotnik_spin spin = { 0 };
-    (void)state;
     spotnik_spin_init(&spin, true);
     assert_int_equal(spin.ns, SPOTNIK_SPIN_MOST_NS);
     uint64_t spent_ns = 0;
@@ -36,10 +29,9 @@ static void test_looks_less_when_in_vain(void **state)
     assert_int_equal(spin.ns, SPOTNIK_SPIN_MOST_NS);
 }
 
-static void test_never_where_it_is_not_allowed(void **state)
+TEST(never_where_it_is_not_allowed)
 {
     struct spotnik_spin spin = { 0 };
-    (void)state;
     spotnik_spin_init(&spin, false);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(spotnik_spin_choose(&spin), 0);
@@ -48,11 +40,10 @@ static void test_never_where_it_is_not_allowed(void **state)
 }
 
 /* What comes at once when we sleep, and not while we look, comes from our own processor. */
-static void test_makes_room(void **state)
+TEST(makes_room)
 {
     struct spotnik_spin spin = { 0 };
     unsigned told = 0, waits = 0;
-    (void)state;
     spotnik_spin_init(&spin, true);
     while (told == 0 && waits < 100) {
         told += wait(&spin, 5 * SPOTNIK_US, false);
@@ -61,14 +52,4 @@ static void test_makes_room(void **state)
     assert_int_equal(told, 1);
     assert_true(waits <= (SPOTNIK_SPIN_CROWDED + 1) * SPOTNIK_SPIN_TRY_AGAIN);
     assert_int_equal(spin.crowded, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_looks_less_when_in_vain),
-        cmocka_unit_test(test_never_where_it_is_not_allowed),
-        cmocka_unit_test(test_makes_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

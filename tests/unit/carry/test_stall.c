@@ -6,13 +6,6 @@
  * now. And no connection of ours may hold anything back: the lanes, which carry data one way only,
  * would not stall by that alone (the kernel acknowledges at once what is read on such a connection;
  * measured: 0.17 ms a step instead of 0.10), so it is counted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -25,6 +18,7 @@
 #include "../engine/cluster.h"
 #include "base/time.h"
 #include "engine/inside.h"
+#include "tests.h"
 
 #define MEMBERS 3
 #define STEPS 41
@@ -176,11 +170,10 @@ static uint64_t stall_make(void)
     return took_ns[STEPS / 2];
 }
 
-static void test_small_steps_do_not_stall(void **context)
+TEST(small_steps_do_not_stall)
 {
     struct worker worker[MEMBERS] = { { .steps = 0 } };
     unsigned all;
-    (void)context;
     uint64_t stalled_ns = stall_make();
     start(worker);
     run(worker, WARM_UP);
@@ -197,12 +190,4 @@ static void test_small_steps_do_not_stall(void **context)
     if (stalled_ns < 10 * SPOTNIK_MS) /* this kernel knows no such stall */
         skip();
     assert_true(TIMES * step_ns < stalled_ns);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_steps_do_not_stall),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,6 @@
 /* Lanes of several connections. From outside: sums are right, and the connections are there and
  * used. From inside, at the receiving end: frames take their turn across connections, wait for it
  * in the scratch, are void when their epoch is over, and a turn that cannot be ends the lane. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,6 +15,7 @@
 #include "carry/inside.h"
 #include "engine/inside.h"
 #include "link/inside.h"
+#include "tests.h"
 
 #define MEMBERS 3
 #define COUNT 300007
@@ -133,24 +127,21 @@ static void sums_are_right_over(const char *lanes, bool apart, uint32_t width)
         spotnik_engine_free(worker[i].engine, true);
 }
 
-static void test_as_many_as_are_asked_for(void **context)
+TEST(as_many_as_are_asked_for)
 {
-    (void)context;
     sums_are_right_over("8", false, 8);
 }
 
-static void test_four_between_hosts(void **context)
+TEST(four_between_hosts)
 {
-    (void)context;
     sums_are_right_over(NULL, true, 4);
 }
 
 /* Nobody has committed anything: that the other side reads is known from what it has taken. */
-static void test_a_long_first_step_is_enough(void **context)
+TEST(a_long_first_step_is_enough)
 {
     struct worker worker[MEMBERS] = { { .index = 0 } };
     float *data[MEMBERS];
-    (void)context;
     start(worker, "4", false);
     for (unsigned i = 0; i < MEMBERS; i++) {
         spotnik_step step;
@@ -173,10 +164,9 @@ static void test_a_long_first_step_is_enough(void **context)
     }
 }
 
-static void test_one_does_on_one_host(void **context)
+TEST(one_does_on_one_host)
 {
     struct worker worker[MEMBERS] = { { .index = 0 } };
-    (void)context;
     start(worker, NULL, false);
     run(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -185,12 +175,11 @@ static void test_one_does_on_one_host(void **context)
         spotnik_engine_free(worker[i].engine, true);
 }
 
-static void test_other_words_are_refused(void **context)
+TEST(other_words_are_refused)
 {
     static const char *const bad[] = { "0", "9", "10", "4x", "x", "-1", "auto" };
     struct spotnik_engine_config config;
     struct spotnik_engine *engine;
-    (void)context;
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         cluster_config(&config, 1);
         config.credentials.self.id = cluster_id(1);
@@ -279,11 +268,10 @@ static void end(struct spotnik_engine *engine)
 
 /* A frame of a later epoch than ours waits for our next view, when its turn has come; what is
  * behind it in turn is read and kept. */
-static void test_a_frame_before_its_turn_is_kept(void **context)
+TEST(a_frame_before_its_turn_is_kept)
 {
     struct spotnik_engine *engine = alone();
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
-    (void)context;
     assert_int_equal(head.stream->width, 2);
     say(&more, 9, 1);
     say(&more, 9, 2);
@@ -305,11 +293,10 @@ static void test_a_frame_before_its_turn_is_kept(void **context)
 
 /* A cut leaves a gap in the turns of its epoch. Nothing waits for it once a frame of the next has
  * come on any connection. */
-static void test_a_gap_ends_with_the_epoch(void **context)
+TEST(a_gap_ends_with_the_epoch)
 {
     struct spotnik_engine *engine = alone();
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
-    (void)context;
     say(&more, 9, 5);
     spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
@@ -324,11 +311,10 @@ static void test_a_gap_ends_with_the_epoch(void **context)
 
 /* And once our own view is a later one: what is behind the gap may be the very frame that would
  * tell. */
-static void test_a_gap_ends_with_our_view(void **context)
+TEST(a_gap_ends_with_our_view)
 {
     struct spotnik_engine *engine = alone();
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
-    (void)context;
     say(&more, 0, 5); /* ours is 1 */
     say(&more, 9, 0);
     spotnik_carriage_read(engine->carriage, SIZE_MAX);
@@ -339,11 +325,10 @@ static void test_a_gap_ends_with_our_view(void **context)
     end(engine);
 }
 
-static void test_a_turn_that_was_taken_ends_the_lane(void **context)
+TEST(a_turn_that_was_taken_ends_the_lane)
 {
     struct spotnik_engine *engine = alone();
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
-    (void)context;
     say(&head, 9, 0);
     spotnik_carriage_read(engine->carriage, SIZE_MAX);
     head.stream->turn = 3; /* as if it had been dealt with, and two more */
@@ -357,11 +342,10 @@ static void test_a_turn_that_was_taken_ends_the_lane(void **context)
 }
 
 /* With one connection there is nothing to wait for. */
-static void test_a_gap_on_one_connection_ends_it(void **context)
+TEST(a_gap_on_one_connection_ends_it)
 {
     struct spotnik_engine *engine = alone();
     struct side head = side_new(engine, 1, 0);
-    (void)context;
     say(&head, 9, 1);
     spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_true(is_closed(&head));
@@ -369,12 +353,11 @@ static void test_a_gap_on_one_connection_ends_it(void **context)
     end(engine);
 }
 
-static void test_only_what_stands_can_be_widened(void **context)
+TEST(only_what_stands_can_be_widened)
 {
     struct spotnik_engine *engine = alone();
     struct side head = side_new(engine, 1, 0), more[SPOTNIK_WIDTH_MAX],
                 stray = side_new(engine, 2, 7);
-    (void)context;
     assert_int_equal(stray.fd, -1);
     for (unsigned i = 1; i < SPOTNIK_WIDTH_MAX; i++) {
         more[i] = side_new(engine, (uint8_t)(10 + i), 1);
@@ -391,22 +374,4 @@ static void test_only_what_stands_can_be_widened(void **context)
     close(head.fd);
     close(again.fd);
     end(engine);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_many_as_are_asked_for),
-        cmocka_unit_test(test_four_between_hosts),
-        cmocka_unit_test(test_a_long_first_step_is_enough),
-        cmocka_unit_test(test_one_does_on_one_host),
-        cmocka_unit_test(test_other_words_are_refused),
-        cmocka_unit_test(test_a_frame_before_its_turn_is_kept),
-        cmocka_unit_test(test_a_gap_ends_with_the_epoch),
-        cmocka_unit_test(test_a_gap_ends_with_our_view),
-        cmocka_unit_test(test_a_turn_that_was_taken_ends_the_lane),
-        cmocka_unit_test(test_a_gap_on_one_connection_ends_it),
-        cmocka_unit_test(test_only_what_stands_can_be_widened),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

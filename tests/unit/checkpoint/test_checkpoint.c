@@ -8,21 +8,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "api/job.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
+#include "tests.h"
 
 #define WORDS 1000
 #define SAMPLES 100
@@ -136,13 +133,12 @@ static void train(uint64_t first, uint64_t last)
     assert_int_equal(spotnik_leave(job), 0);
 }
 
-static void test_resume(void **state)
+TEST_WITH(resume, setup, teardown)
 {
     spotnik_config config;
     spotnik_checkpoint_info info = { .size = sizeof info };
     spotnik_step step;
 
-    (void)state;
     train(1, 5);
     memset(words, 0, sizeof words);
     configure(&config);
@@ -170,12 +166,11 @@ static void test_resume(void **state)
 }
 
 /* A job that is done stays so. */
-static void test_done_again(void **state)
+TEST_WITH(done_again, setup, teardown)
 {
     spotnik_config config;
     spotnik_step step;
 
-    (void)state;
     train(1, 3);
     configure(&config);
     config.steps_max = 3;
@@ -312,12 +307,11 @@ static void part_name(const char *entry, const char *prefix, char ret[NAME_MAX +
     assert_true(ret[0] != 0);
 }
 
-static void test_damaged_is_never_loaded(void **state)
+TEST_WITH(damaged_is_never_loaded, setup, teardown)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1], part[NAME_MAX + 1], blobs[NAME_MAX + 1], path[PATH_MAX];
     struct spotnik_resume resume;
 
-    (void)state;
     two_checkpoints();
     newest(entry);
     assert_int_equal(load(entry, &resume), 6);
@@ -335,11 +329,10 @@ static void test_damaged_is_never_loaded(void **state)
 }
 
 /* Killed before the manifest was written: as if it had never been begun. */
-static void test_incomplete_is_passed_over(void **state)
+TEST_WITH(incomplete_is_passed_over, setup, teardown)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX];
 
-    (void)state;
     two_checkpoints();
     newest(entry);
     file_path(entry, SPOTNIK_MANIFEST_NAME, path);
@@ -351,11 +344,10 @@ static void test_incomplete_is_passed_over(void **state)
 
 /* What the founder passed over is out of the way for good: a later one must not take it for the
  * newest. */
-static void test_damaged_is_set_aside(void **state)
+TEST_WITH(damaged_is_set_aside, setup, teardown)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX];
 
-    (void)state;
     two_checkpoints();
     newest(entry);
     spill(entry, SPOTNIK_MANIFEST_NAME, (const uint8_t *)"{}", 2);
@@ -380,12 +372,11 @@ static void expect_refused(spotnik_config *config, const char *name, size_t coun
     spotnik_abandon(job);
 }
 
-static void test_not_ours(void **state)
+TEST_WITH(not_ours, setup, teardown)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
     spotnik_config config;
 
-    (void)state;
     two_checkpoints();
     configure(&config);
     config.job_name = "another";
@@ -408,11 +399,10 @@ static void test_not_ours(void **state)
 
 /* A FIFO or a device in the place of a file of a checkpoint: passed over at once, as any damage
  * is. */
-static void test_no_files(void **state)
+TEST_WITH(no_files, setup, teardown)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
 
-    (void)state;
     alarm(60); /* a test that hangs ends */
     two_checkpoints();
     newest(entry);
@@ -452,7 +442,7 @@ static uint32_t prune(uint32_t keep) /* as the newest one's founding */
 
 /* A linked archive, and files of somebody else beside ours, outlive every pruning; an old
  * checkpoint of ours goes. */
-static void test_prune_removes_only_ours(void **state)
+TEST_WITH(prune_removes_only_ours, setup, teardown)
 {
     static const char ours[] = "step-000000000002-00000000000000aa",
                       linked[] = "step-000000000001-00000000000000aa",
@@ -460,7 +450,6 @@ static void test_prune_removes_only_ours(void **state)
     static const char *const kept[] = { "notes.txt", "part-1.safetensors", "manifest.json.orig" };
     char archive[512], path[PATH_MAX];
 
-    (void)state;
     two_checkpoints();
     snprintf(archive, sizeof archive, "%s/archive", root);
     assert_int_equal(mkdir(archive, 0700), 0);
@@ -530,14 +519,13 @@ static void status_expect(spotnik_job *job, bool failing)
 
 /* On a full disk older checkpoints make room for the next, down to one; and where that is not
  * enough, the newest complete one stays, and the status says that checkpoints fail, and why. */
-static void test_full_disk(void **state)
+TEST_WITH(full_disk, setup, teardown)
 {
     spotnik_checkpoint_info info = { .size = sizeof info };
     struct spotnik_shelf_list found;
     spotnik_config config;
     spotnik_step step;
 
-    (void)state;
     setenv("SPOTNIK_EVENTS", "off", 1); /* its log would race for the room that is made */
     if (!mount_small("size=128k")) {
         print_message("skipped: no disk of our own can be mounted: %s\n", strerror(errno));
@@ -567,12 +555,11 @@ static void test_full_disk(void **state)
     newest_is(8);
 }
 
-static void test_wrong_directory(void **state)
+TEST_WITH(wrong_directory, setup, teardown)
 {
     spotnik_config config;
     spotnik_job *job = NULL;
 
-    (void)state;
     configure(&config);
     config.checkpoint_dir = "/proc/spotnik/checkpoints";
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_SYSTEM);
@@ -580,21 +567,4 @@ static void test_wrong_directory(void **state)
     config.checkpoint_keep = 0;
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
     assert_null(job);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_resume, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_done_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_damaged_is_never_loaded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_incomplete_is_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_damaged_is_set_aside, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,17 @@
  * write to is warned of; and a job begins from the checkpoint that SPOTNIK_FROM names, unless
  * its directory has a later one. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "api/job.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shelf.h"
+#include "tests.h"
 
 static char root[200], dir[256];
 static int32_t word;
@@ -99,11 +96,10 @@ static uint32_t entries(void)
     return count;
 }
 
-static void another_job_is_left_alone(void **state)
+TEST_WITH(another_job_is_left_alone, setup, teardown)
 {
     char manifest[600];
 
-    (void)state;
     uint64_t first = train(4);
     stranger_write(0xbb, manifest);
     uint64_t second = train(6); /* goes on from the first, and prunes it */
@@ -112,11 +108,10 @@ static void another_job_is_left_alone(void **state)
     assert_int_equal(entries(), 2);
 }
 
-static void a_directory_of_all_is_warned_of(void **state)
+TEST_WITH(a_directory_of_all_is_warned_of, setup, teardown)
 {
     static char text[1 << 18];
 
-    (void)state;
     assert_int_equal(mkdir(dir, 0777) | chmod(dir, 0777), 0);
     spotnik_job *job = join(6);
     assert_true(spotnik_job_status_text(job, text, sizeof text) > 0);
@@ -136,14 +131,13 @@ static void goes_on_after_4(void)
     spotnik_abandon(job);
 }
 
-static void one_that_is_named_is_begun_from(void **state)
+TEST_WITH(one_that_is_named_is_begun_from, setup, teardown)
 {
     char older[300], from[512], newer[SPOTNIK_SHELF_NAME_MAX + 1];
     struct spotnik_shelf_list found;
     spotnik_config config;
     spotnik_job *job;
 
-    (void)state;
     uint64_t first = train(4);
     snprintf(older, sizeof older, "%s/older", root);
     assert_int_equal(rename(dir, older), 0);
@@ -163,15 +157,4 @@ static void one_that_is_named_is_begun_from(void **state)
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_CHECKPOINT);
     assert_non_null(strstr(spotnik_last_error(), "no checkpoint"));
     unsetenv("SPOTNIK_FROM");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(another_job_is_left_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_is_named_is_begun_from, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

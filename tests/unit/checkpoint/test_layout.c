@@ -2,18 +2,15 @@
 /* Claims: however a replica is cut, every byte is in exactly one part; small tensors are not cut;
  * what a part holds is named in its header where it lies, aligned to its element; blobs come
  * through their file unchanged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/prng.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/safetensors.h"
+#include "tests.h"
 
 #define BYTES_MAX 4096
 
@@ -94,12 +91,11 @@ static void one_way_of_cutting(const struct spotnik_registry *registry, uint32_t
     assert_int_equal(empty, 0);
 }
 
-static void test_every_byte_in_one_part(void **state)
+TEST(every_byte_in_one_part)
 {
     struct spotnik_registry registry;
     struct spotnik_prng prng;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
         spotnik_prng_seed(&prng, seed);
         registry_draw(&registry, &prng);
@@ -111,13 +107,12 @@ static void test_every_byte_in_one_part(void **state)
 }
 
 /* Out of one replica and, in pieces of any length, into another of the same shape. */
-static void test_out_and_in(void **state)
+TEST(out_and_in)
 {
     struct spotnik_registry registry, other;
     struct spotnik_prng prng;
     struct spotnik_part part;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 100; seed++) {
         spotnik_prng_seed(&prng, seed);
         registry_draw(&registry, &prng);
@@ -146,11 +141,10 @@ static void test_out_and_in(void **state)
     }
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     struct spotnik_registry registry;
 
-    (void)state;
     spotnik_registry_init(&registry);
     assert_int_equal(spotnik_registry_add(&registry, "Gewicht \xc3\xa4", memory, 1, SPOTNIK_F32),
                      0);
@@ -163,13 +157,12 @@ static void test_names(void **state)
     spotnik_registry_done(&registry);
 }
 
-static void test_blobs_file(void **state)
+TEST(blobs_file)
 {
     static struct spotnik_blobs blobs, other;
     uint8_t *bytes;
     size_t size;
 
-    (void)state;
     assert_int_equal(spotnik_blobs_set(&blobs, "a \"quoted\" name", "\0\1\2", 3), 0);
     assert_int_equal(spotnik_blobs_set(&blobs, "none", "", 0), 0);
     assert_int_equal(spotnik_blobs_file(&blobs, &bytes, &size), 0);
@@ -186,15 +179,4 @@ static void test_blobs_file(void **state)
     assert_int_equal(spotnik_blobs_file_read(&other, bytes, size), 0);
     assert_int_equal(other.count, 0);
     free(bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_byte_in_one_part),
-        cmocka_unit_test(test_out_and_in),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_blobs_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

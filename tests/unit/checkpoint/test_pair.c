@@ -6,18 +6,15 @@
  * was replaced complete no checkpoint and remove none, on a full disk neither. */
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/time.h"
 #include "checkpoint/checkpoint_inside.h"
 #include "checkpoint/shelf.h"
+#include "tests.h"
 
 #define MEMBERS 2
 #define EVERY 10
@@ -183,9 +180,8 @@ static void ready(void)
 }
 
 /* Whoever missed the first: rank 0, or the other. */
-static void test_together_again(void **state)
+TEST_WITH(together_again, setup, teardown)
 {
-    (void)state;
     for (uint32_t late = 0; late < MEMBERS; late++) {
         uint64_t first = EVERY * (1 + 16 * late);
 
@@ -198,11 +194,10 @@ static void test_together_again(void **state)
     }
 }
 
-static void test_whose_part_was_missing(void **state)
+TEST_WITH(whose_part_was_missing, setup, teardown)
 {
     spotnik_checkpoint_info info = { .size = sizeof info };
 
-    (void)state;
     ready();
     train(EVERY, 2);
     await(0, is_free);
@@ -216,11 +211,10 @@ static void test_whose_part_was_missing(void **state)
 
 /* The second member owes nothing once its part is written; the first waits for the other's part a
  * few seconds, or for as long as it is given after the last step. */
-static void test_the_end_is_not_held_up(void **state)
+TEST_WITH(the_end_is_not_held_up, setup, teardown)
 {
     spotnik_checkpoint_info info = { .size = sizeof info };
 
-    (void)state;
     ready();
     train(EVERY, 1);
     spotnik_checkpoint_finish(checkpoint[1], true, HOUR_NS);
@@ -231,11 +225,10 @@ static void test_the_end_is_not_held_up(void **state)
     assert_int_equal(checkpoint[0]->work.phase, SPOTNIK_CHECKPOINT_WAITING);
 }
 
-static void test_after_the_last_step(void **state)
+TEST_WITH(after_the_last_step, setup, teardown)
 {
     spotnik_step last = { .number = 3, .view_epoch = 3, .size = MEMBERS };
 
-    (void)state;
     ready();
     for (uint32_t i = 0; i < MEMBERS; i++) {
         last.rank = i;
@@ -277,9 +270,8 @@ static bool is_left_out(const struct spotnik_checkpoint *at)
     return at->info.left_out_count > 0;
 }
 
-static void test_replaced(void **state)
+TEST_WITH(replaced, setup, teardown)
 {
-    (void)state;
     ready();
     train(EVERY, 0);
     expect_complete(EVERY);
@@ -307,29 +299,13 @@ static void full_disk(bool is_replaced)
     assert_int_equal(is_there(EVERY / 2, YOUNGER), is_replaced);
 }
 
-static void test_replaced_on_a_full_disk(void **state)
+TEST_WITH(replaced_on_a_full_disk, setup, teardown)
 {
-    (void)state;
     full_disk(true);
 }
 
 /* Else what is older makes room. */
-static void test_full_disk(void **state)
+TEST_WITH(full_disk, setup, teardown)
 {
-    (void)state;
     full_disk(false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_together_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_whose_part_was_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_end_is_not_held_up, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_after_the_last_step, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_replaced_on_a_full_disk, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  * before, and however differently fast they write, once all can keep to it they complete one, in
  * bounded time; in step with each other and fast enough they complete every one; two that had got
  * out of step by one boundary complete the next but one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/prng.h"
 #include "checkpoint/rhythm.h"
+#include "tests.h"
 
 #define MEMBERS 5
 #define TICKS 10 /* of an interval between two boundaries */
@@ -75,11 +70,10 @@ static void boundary(struct world *world, uint64_t number, uint64_t away)
     }
 }
 
-static void test_whatever_happened(void **state)
+TEST(whatever_happened)
 {
     struct spotnik_prng prng;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 20000; seed++) {
         struct world world = { .count = 2 + (uint32_t)(seed % (MEMBERS - 1)) };
         uint64_t number = 1 + seed % 100, calm;
@@ -99,11 +93,10 @@ static void test_whatever_happened(void **state)
     }
 }
 
-static void test_in_step(void **state)
+TEST(in_step)
 {
     struct world world = { .count = 3 };
 
-    (void)state;
     for (uint32_t i = 0; i < world.count; i++)
         world.member[i].write = 3 * (i + 1); /* of 10 */
     for (uint64_t number = 7; number < 107; number++)
@@ -111,9 +104,8 @@ static void test_in_step(void **state)
     assert_int_equal(world.completed, 99); /* the last is being written */
 }
 
-static void test_out_of_step_by_one(void **state)
+TEST(out_of_step_by_one)
 {
-    (void)state;
     for (uint64_t first = 1; first < 65; first++) {
         struct world world = { .count = 2 };
 
@@ -128,26 +120,14 @@ static void test_out_of_step_by_one(void **state)
 
 /* Writing takes longer than an interval: as many boundaries are let go as that takes, not many
  * more. */
-static void test_slow_disks(void **state)
+TEST(slow_disks)
 {
     struct world world = { .count = 4 };
 
-    (void)state;
     for (uint32_t i = 0; i < world.count; i++)
         world.member[i].write = 15 + 3 * i; /* up to 2.4 intervals */
     for (uint64_t number = 1; number <= 1000; number++)
         boundary(&world, number, 0);
     if (world.completed < 125)
         fail_msg("%llu of 1000", (unsigned long long)world.completed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whatever_happened),
-        cmocka_unit_test(test_in_step),
-        cmocka_unit_test(test_out_of_step_by_one),
-        cmocka_unit_test(test_slow_disks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

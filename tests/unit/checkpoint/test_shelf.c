@@ -2,13 +2,6 @@
 /* Claim: files of checkpoints go where they belong, and are read only where they are files.
  * Somebody else may have put a link or a FIFO in their place: writing must not follow the one, nor
  * reading wait for the other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +12,7 @@
 #include "spotnik/spotnik.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/shelf.h"
+#include "tests.h"
 
 #define ENTRY "step-000000000001-0000000000000001"
 
@@ -58,13 +52,12 @@ static void expect_untouched(void)
     assert_string_equal(text, "untouched");
 }
 
-static void writing_follows_no_link(void **state)
+TEST_WITH(writing_follows_no_link, directory_make, directory_clear)
 {
     char path[256];
     uint8_t *bytes;
     size_t size;
 
-    (void)state;
     snprintf(path, sizeof path, "%s/" ENTRY "/.tmp-%016x", directory, 7);
     assert_int_equal(symlink(victim, path), 0);
     assert_int_equal(spotnik_shelf_put(directory, ENTRY, "manifest.json", 7, "text", 4), 0);
@@ -78,14 +71,13 @@ static void writing_follows_no_link(void **state)
     assert_int_equal(spotnik_shelf_due(directory, 1), 9);
 }
 
-static void a_fifo_is_no_manifest(void **state)
+TEST_WITH(a_fifo_is_no_manifest, directory_make, directory_clear)
 {
     char path[256];
     uint8_t *bytes;
     size_t size;
     struct spotnik_manifest manifest = { .part_count = 0 };
 
-    (void)state;
     snprintf(path, sizeof path, "%s/" ENTRY "/manifest.json", directory);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size),
@@ -100,12 +92,11 @@ static void a_fifo_is_no_manifest(void **state)
 
 /* A scratch disk was tidied up: the folder is made again. Not so what it lies in: that may be a
  * disk that is away. */
-static void a_folder_that_was_removed_is_made_again(void **state)
+TEST_WITH(a_folder_that_was_removed_is_made_again, directory_make, directory_clear)
 {
     char folder[128], path[256], inner[160];
     struct stat facts;
 
-    (void)state;
     snprintf(folder, sizeof folder, "%s/folder", directory);
     snprintf(inner, sizeof inner, "%s/inner", folder);
     snprintf(path, sizeof path, "%s/" ENTRY, folder);
@@ -118,13 +109,12 @@ static void a_folder_that_was_removed_is_made_again(void **state)
 }
 
 /* The model is in them. */
-static void only_their_user_reads_checkpoints(void **state)
+TEST_WITH(only_their_user_reads_checkpoints, directory_make, directory_clear)
 {
     char folder[128], path[256];
     struct stat facts;
     mode_t mask = umask(0);
 
-    (void)state;
     snprintf(folder, sizeof folder, "%s/folder", directory);
     assert_int_equal(spotnik_shelf_open(folder), 0);
     assert_int_equal(spotnik_shelf_entry_make(folder, ENTRY), 0);
@@ -143,14 +133,13 @@ static void only_their_user_reads_checkpoints(void **state)
 /* One whose manifest cannot be looked at (another user's, a server that does not answer) is not one
  * that was never completed: no job goes on from an older one, nor begins anew, and nothing is
  * pruned. */
-static void an_unreadable_one_is_not_incomplete(void **state)
+TEST_WITH(an_unreadable_one_is_not_incomplete, directory_make, directory_clear)
 {
     struct spotnik_registry registry;
     struct spotnik_resume resume;
     struct spotnik_shelf_list list;
     char path[256];
 
-    (void)state;
     snprintf(path, sizeof path, "%s/step-000000000002-0000000000000001", directory);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(spotnik_shelf_put(directory, ENTRY, "manifest.json", 7, "text", 4), 0);
@@ -170,12 +159,11 @@ static void an_unreadable_one_is_not_incomplete(void **state)
 }
 
 /* The state of a minority is in no list that a job resumes from or prunes by; it is in its own. */
-static void a_minority_has_a_list_of_its_own(void **state)
+TEST_WITH(a_minority_has_a_list_of_its_own, directory_make, directory_clear)
 {
     char name[SPOTNIK_SHELF_NAME_MAX + 1], path[256];
     struct spotnik_shelf_list list;
 
-    (void)state;
     spotnik_shelf_minority_name(9, 0xabc, name);
     assert_string_equal(name, "minority-step-000000000009-0000000000000abc");
     snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -191,22 +179,4 @@ static void a_minority_has_a_list_of_its_own(void **state)
     spotnik_shelf_list_done(&list);
     assert_int_equal(spotnik_shelf_prune(directory, 1, 1, 0), 1);
     assert_true(spotnik_shelf_has(directory, name, "manifest.json"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(writing_follows_no_link, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(only_their_user_reads_checkpoints, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_fifo_is_no_manifest, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(an_unreadable_one_is_not_incomplete, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_minority_has_a_list_of_its_own, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_folder_that_was_removed_is_made_again, directory_make,
-                                        directory_clear),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

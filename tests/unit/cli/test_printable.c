@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a member says cannot steer the terminal that it is shown on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "printable.h"
+#include "tests.h"
 
-static void controls_become_question_marks(void **state)
+TEST(controls_become_question_marks)
 {
-    (void)state;
     json_t *answer = json_loads("{\"job\": \"a\\u001b]0;owned\\u0007b\", \"size\": 2, \"members\":"
                                 "[{\"address\": \"\\u009b31m\\u007f\\n\\u00a0\\u00e4\\u4e2d\"}]}",
                                 0, NULL);
@@ -27,12 +20,4 @@ static void controls_become_question_marks(void **state)
                                                           "address")),
                         "?31m??\xc2\xa0\xc3\xa4\xe4\xb8\xad");
     json_decref(answer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(controls_become_question_marks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

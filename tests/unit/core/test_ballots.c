@@ -2,15 +2,10 @@
 /* The rules of Paxos in one member (docs/protocol.md 5), word by word: tokens and proposals come
  * from a script, and what the member passes on is looked at. Drawn worlds hardly ever reach a
  * second accepted proposal; here every case is one call. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "pair.h"
+#include "tests.h"
 
 enum { MEMBERS = 5, MARK = 1000, STRANGER = 5000 };
 
@@ -136,9 +131,8 @@ static void propose(uint32_t from, uint64_t round)
 
 /* Claim: what we have accepted goes along with every promise, and of two accepted proposals the one
  * of the higher ballot, whichever of them is ours: it may have been chosen. */
-static void test_highest_accepted_wins(void **state)
+TEST_WITH(highest_accepted_wins, assemble, close_pair)
 {
-    (void)state;
     reconcile(1, 20, 0, SPOTNIK_NO_RANK);
     assert_int_equal(said.accepted_round, 0);
     propose(1, 20);
@@ -158,9 +152,8 @@ static void test_highest_accepted_wins(void **state)
 
 /* Claim: a promise is kept: nothing of a lower ballot is signed or accepted, nor of the same round
  * of a smaller id. */
-static void test_promise_binds(void **state)
+TEST_WITH(promise_binds, assemble, close_pair)
 {
-    (void)state;
     reconcile(3, 50, 0, SPOTNIK_NO_RANK);
     uint32_t tokens = said.tokens;
     assert_true(tokens > 0);
@@ -176,9 +169,8 @@ static void test_promise_binds(void **state)
 
 /* Claim: only the very ballot that was promised is accepted: the initiator of a higher one may not
  * have counted us. */
-static void test_accepts_what_it_promised(void **state)
+TEST_WITH(accepts_what_it_promised, assemble, close_pair)
 {
-    (void)state;
     propose(1, 20);
     assert_int_equal(said.accepts, 0);
     reconcile(1, 20, 0, SPOTNIK_NO_RANK);
@@ -190,9 +182,8 @@ static void test_accepts_what_it_promised(void **state)
 }
 
 /* Claim: from a promise on nothing is committed in this epoch. */
-static void test_promise_freezes(void **state)
+TEST_WITH(promise_freezes, assemble, close_pair)
 {
-    (void)state;
     uint32_t frozen = pair.node[0].frozen;
     reconcile(1, 20, 0, SPOTNIK_NO_RANK);
     assert_int_equal(pair.node[0].frozen, frozen + 1);
@@ -200,9 +191,8 @@ static void test_promise_freezes(void **state)
 
 /* Claim: ACCEPT passes over no voter, though it may be silent by now: a view is chosen when all of
  * them have accepted. */
-static void test_accept_passes_over_nobody(void **state)
+TEST_WITH(accept_passes_over_nobody, assemble, close_pair)
 {
-    (void)state;
     uint32_t next = (spotnik_view_rank(view(), pair.node[0].member.id) + 1) % MEMBERS;
     struct spotnik_id id = view()->entry[next].member.id;
     uint32_t from = 1;
@@ -246,9 +236,8 @@ static void reports_of_the_dead(void)
 /* Claim: only members of the view bid and propose in it. A stranger's token changes nothing, nor
  * its proposal; not where the table of peers is full of strangers, and the next hop would take the
  * place of the very one that speaks. */
-static void test_strangers_do_not_bid(void **state)
+TEST_WITH(strangers_do_not_bid, assemble_apart, close_pair)
 {
-    (void)state;
     for (uint64_t i = 1; i < 3 * NODES_MAX + SPOTNIK_JOINERS_MAX; i++)
         stranger(STRANGER + i);
     struct spotnik_member last = stranger(STRANGER); /* its place is the next to be taken */
@@ -275,17 +264,4 @@ static void test_strangers_do_not_bid(void **state)
     tell_as(&pair.node[1].member,
             &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPT, .proposal = &proposal });
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], accepts + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_highest_accepted_wins, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_promise_binds, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_accepts_what_it_promised, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_promise_freezes, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_accept_passes_over_nobody, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_strangers_do_not_bid, assemble_apart, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is told briefly (docs/design/0036-many-members.md): voters are, joiners are not;
  * and one that cannot follow asks, and is told all. Messages go through the real codec. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 enum { MEMBERS = 5 };
 
@@ -71,9 +66,8 @@ static void lose_one(void)
     }
 }
 
-static void test_voters_are_told_briefly(void **state)
+TEST(voters_are_told_briefly)
 {
-    (void)state;
     assemble(0);
     lose_one();
     assert_true(said.tokens >= MEMBERS - 2 && said.accepts >= MEMBERS - 2
@@ -83,9 +77,8 @@ static void test_voters_are_told_briefly(void **state)
     pair_close(&pair);
 }
 
-static void test_small_views_are_told_all(void **state)
+TEST(small_views_are_told_all)
 {
-    (void)state;
     assemble(MEMBERS);
     lose_one();
     assert_int_equal(said.tokens + said.accepts + said.restarts, 0);
@@ -93,9 +86,8 @@ static void test_small_views_are_told_all(void **state)
 }
 
 /* Claim: a joiner gets the view as a whole; it has none to compare it with. */
-static void test_joiners_are_told_all(void **state)
+TEST(joiners_are_told_all)
 {
-    (void)state;
     assemble(0);
     pair_renew(&pair, 3, 9, 1, 0, 0); /* and its end is noticed */
     pair_join(&pair, 3, 1, 0, 0);
@@ -136,9 +128,8 @@ static void restart(uint64_t epoch)
 
 /* Claim: a brief RESTART on another view than ours changes nothing but that we ask; on ours it is
  * installed. */
-static void test_what_does_not_follow_is_asked_for(void **state)
+TEST(what_does_not_follow_is_asked_for)
 {
-    (void)state;
     assemble(0);
     pair_run(&pair, SPOTNIK_MS);
     uint64_t epoch = spotnik_core_view(pair.node[0].core)->epoch;
@@ -153,11 +144,10 @@ static void test_what_does_not_follow_is_asked_for(void **state)
 }
 
 /* Claim: whoever asks for the view gets all of it, also a voter. */
-static void test_who_asks_is_told_all(void **state)
+TEST(who_asks_is_told_all)
 {
     struct spotnik_message ask = { .kind = SPOTNIK_MESSAGE_VIEW_ASK };
 
-    (void)state;
     assemble(0);
     lose_one();
     memset(&said, 0, sizeof said);
@@ -168,16 +158,4 @@ static void test_who_asks_is_told_all(void **state)
     assert_int_equal(said.restarts, 0);
     assert_int_equal(said.whole, 1);
     pair_close(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_voters_are_told_briefly),
-        cmocka_unit_test(test_small_views_are_told_all),
-        cmocka_unit_test(test_joiners_are_told_all),
-        cmocka_unit_test(test_what_does_not_follow_is_asked_for),
-        cmocka_unit_test(test_who_asks_is_told_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

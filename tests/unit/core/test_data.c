@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a data frame belongs: by epoch, step, bucket and number, never by when it comes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -47,11 +41,10 @@ static enum spotnik_verdict place(uint32_t from, struct spotnik_chunk_header hea
 
 /* Claim: the next frame of the predecessor is taken; of anybody else, out of turn or of no bucket
  * there is, it is a breach. */
-static void test_take(void **state)
+TEST_WITH(take, NULL, close_pair)
 {
     struct spotnik_chunk_header header;
 
-    (void)state;
     assemble();
     assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_TAKE);
     assert_int_equal(place(2, frame()), SPOTNIK_VERDICT_BAD);
@@ -67,11 +60,10 @@ static void test_take(void **state)
 }
 
 /* Claim: a frame of an older epoch is dropped, one of a later epoch waits. */
-static void test_epochs(void **state)
+TEST_WITH(epochs, NULL, close_pair)
 {
     struct spotnik_chunk_header header = { 0 };
 
-    (void)state;
     assemble();
     header = frame();
     header.epoch--;
@@ -83,12 +75,11 @@ static void test_epochs(void **state)
 
 /* Claim: while a recovery is decided frames of the running epoch are dropped, and nothing is
  * sent. */
-static void test_frozen(void **state)
+TEST_WITH(frozen, NULL, close_pair)
 {
     struct spotnik_transfer transfer;
     struct spotnik_chunk_header header;
 
-    (void)state;
     assemble();
     pair_cut(&pair, 1, 0, true);
     pair_cut(&pair, 1, 2, true);
@@ -102,9 +93,8 @@ static void test_frozen(void **state)
 }
 
 /* Claim: a payload that was being read when the recovery began does not count. */
-static void test_done_too_late(void **state)
+TEST_WITH(done_too_late, NULL, close_pair)
 {
-    (void)state;
     assemble();
     struct spotnik_chunk_header header = frame();
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_TAKE);
@@ -119,11 +109,10 @@ static void test_done_too_late(void **state)
 
 /* Claim: a frame for a bucket that the caller has not started, or of a step it has not begun,
  * waits; of a step committed already it is dropped. */
-static void test_caller_is_behind(void **state)
+TEST_WITH(caller_is_behind, NULL, close_pair)
 {
     struct spotnik_chunk_header header;
 
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair_assemble(&pair);
     assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_WAIT);
@@ -159,9 +148,8 @@ static void run_different(uint32_t odd, bool size, uint64_t goal, bool leaves)
 
 /* Claim: programs that differ in the size or the number of buckets are told so, both of them, also
  * in the last step of the job, which the one with fewer buckets commits before anybody can tell. */
-static void test_mismatch(void **state)
+TEST_WITH(mismatch, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t kind = 0; kind < 24; kind++) {
         uint32_t odd = kind & 1;
         run_different(odd, kind & 2, 1 + kind / 8, kind & 4);
@@ -176,9 +164,8 @@ static void test_mismatch(void **state)
 
 /* Claim: the same where the frames that would show it are lost with a view change: the hand-over
  * says how many buckets the step has. */
-static void test_mismatch_handed_over(void **state)
+TEST_WITH(mismatch_handed_over, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 2, 1, 0, 0);
     pair_assemble(&pair);
     pair.node[1].buckets++;
@@ -210,9 +197,8 @@ static void test_mismatch_handed_over(void **state)
 }
 
 /* Claim: a bucket of other type or operation is a mismatch too. */
-static void test_layout(void **state)
+TEST_WITH(layout, NULL, close_pair)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         assemble();
         struct spotnik_chunk_header header = frame();
@@ -250,9 +236,8 @@ static void run_to_the_end(uint32_t count)
 
 /* Claim: whichever member is the odd one, and however it differs: all end, and all name two
  * members, of which one is the odd one, and what each of these has. */
-static void test_all_end(void **state)
+TEST_WITH(all_end, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t kind = 0; kind < 5 * DIFFERENCES; kind++) {
         uint32_t count = kind / DIFFERENCES < 3 ? 3 : 5, odd = kind / DIFFERENCES % count;
 
@@ -279,30 +264,12 @@ static void test_all_end(void **state)
 }
 
 /* Claim: a finished result offered to a member that has to reduce the step itself is dropped. */
-static void test_unwanted_handover(void **state)
+TEST_WITH(unwanted_handover, NULL, close_pair)
 {
     struct spotnik_chunk_header header;
 
-    (void)state;
     assemble();
     header = frame();
     header.handover = 1;
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_take, close_pair),
-        cmocka_unit_test_teardown(test_epochs, close_pair),
-        cmocka_unit_test_teardown(test_frozen, close_pair),
-        cmocka_unit_test_teardown(test_done_too_late, close_pair),
-        cmocka_unit_test_teardown(test_caller_is_behind, close_pair),
-        cmocka_unit_test_teardown(test_mismatch, close_pair),
-        cmocka_unit_test_teardown(test_mismatch_handed_over, close_pair),
-        cmocka_unit_test_teardown(test_layout, close_pair),
-        cmocka_unit_test_teardown(test_all_end, close_pair),
-        cmocka_unit_test_teardown(test_unwanted_handover, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,8 @@
  * follow their members over losses, joiners and steps that are reduced again. */
 #include "pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
+#include "tests.h"
 
 static struct pair pair;
 static const uint32_t weight[NODES_MAX] = { 18, 12, 9, 1, 1, 1, 1, 1 };
@@ -30,9 +24,8 @@ static void assert_ledgers_equal(uint32_t a, uint32_t b)
 
 /* Claim: the first step is even; what its results say holds from the next one on, exactly, for
  * every member. */
-static void test_the_next_step_is_uneven(void **state)
+TEST_WITH(the_next_step_is_uneven, NULL, close_pair)
 {
-    (void)state;
     pair_open_dealt(&pair, 3, 3, 1000, 39, weight);
     pair_assemble(&pair);
     pair_goal(&pair, 3);
@@ -49,9 +42,8 @@ static void test_the_next_step_is_uneven(void **state)
 
 /* Claim: lost before anybody began the next step, a member's weight goes with it, and the others
  * keep theirs. */
-static void test_survivors_keep_their_weight(void **state)
+TEST_WITH(survivors_keep_their_weight, NULL, close_pair)
 {
-    (void)state;
     pair_open_dealt(&pair, 3, 2, 1000, 39, weight);
     pair_assemble(&pair);
     pair_goal(&pair, 2);
@@ -70,9 +62,8 @@ static void test_survivors_keep_their_weight(void **state)
 
 /* Claim: lost in a step that has begun, the step keeps its shares; afterwards weights stand by rank
  * in the new view. */
-static void test_a_begun_step_keeps_its_shares(void **state)
+TEST_WITH(a_begun_step_keeps_its_shares, NULL, close_pair)
 {
-    (void)state;
     pair_open_dealt(&pair, 3, 2, 1000, 39, weight);
     pair_assemble(&pair);
     pair_goal(&pair, 2);
@@ -100,9 +91,8 @@ static void test_a_begun_step_keeps_its_shares(void **state)
 }
 
 /* Claim: who comes in gets the mean of the others' weights. */
-static void test_a_joiner_gets_the_mean(void **state)
+TEST_WITH(a_joiner_gets_the_mean, NULL, close_pair)
 {
-    (void)state;
     pair_open_dealt(&pair, 3, 2, 1000, 45, weight);
     pair.node[2].alive = false;
     pair_goal(&pair, 2);
@@ -120,15 +110,4 @@ static void test_a_joiner_gets_the_mean(void **state)
     assert_int_equal(ledger->deal_count, 3);
     assert_true(ledger->deal[0] == 18 && ledger->deal[1] == 12 && ledger->deal[2] == 15);
     assert_ledgers_equal(0, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_next_step_is_uneven, close_pair),
-        cmocka_unit_test_teardown(test_survivors_keep_their_weight, close_pair),
-        cmocka_unit_test_teardown(test_a_begun_step_keeps_its_shares, close_pair),
-        cmocka_unit_test_teardown(test_a_joiner_gets_the_mean, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Digests of results: members that differ find out by their heartbeats, the odd one ends, and
  * nobody else does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -46,9 +40,8 @@ static void assert_failed(uint32_t node, bool failed)
 }
 
 /* Claim: equal results are compared, and nobody ends. */
-static void test_equal_results(void **state)
+TEST_WITH(equal_results, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 2; count <= 6; count++) {
         assemble(count);
         steps(8);
@@ -63,9 +56,8 @@ static void test_equal_results(void **state)
 
 /* Claim: one result that differs, once, ends the member that got it, and nobody else; the others go
  * on. */
-static void test_the_odd_one_ends(void **state)
+TEST_WITH(the_odd_one_ends, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 3; count <= 6; count++)
         for (uint32_t odd = 0; odd < count; odd++) {
             assemble(count);
@@ -84,9 +76,8 @@ static void test_the_odd_one_ends(void **state)
 }
 
 /* Claim: of two nobody knows which is right, so both end. */
-static void test_two_both_end(void **state)
+TEST_WITH(two_both_end, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     pair.node[1].wrong_step = 3;
     pair.node[1].wrong_value = 5;
@@ -97,9 +88,8 @@ static void test_two_both_end(void **state)
 
 /* Claim: two neighbours with the same wrong result do not vouch for each other. They end, and so
  * may those beside them. */
-static void test_two_of_a_kind_end(void **state)
+TEST_WITH(two_of_a_kind_end, NULL, close_pair)
 {
-    (void)state;
     assemble(6);
     pair.node[2].wrong_step = pair.node[3].wrong_step = 4;
     pair.node[2].wrong_value = pair.node[3].wrong_value = 7;
@@ -114,9 +104,8 @@ static void test_two_of_a_kind_end(void **state)
 /* Claim: two that are wrong each in its own way both end, although the view changes when the first
  * does. Nobody else does, but for a member that stands between them and has nobody to agree
  * with. */
-static void test_two_different_ones_end(void **state)
+TEST_WITH(two_different_ones_end, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t apart = 1; apart <= 3; apart++) {
         assemble(6);
         pair.node[1].wrong_step = pair.node[1 + apart].wrong_step = 4;
@@ -132,9 +121,8 @@ static void test_two_different_ones_end(void **state)
 
 /* Claim: one step that differs is found out though all after it are the same, and no heartbeat told
  * of it alone. */
-static void test_one_among_many(void **state)
+TEST_WITH(one_among_many, NULL, close_pair)
 {
-    (void)state;
     assemble(4);
     steps(3);
     pair.node[2].wrong_step = 5;
@@ -149,9 +137,8 @@ static void test_one_among_many(void **state)
 }
 
 /* Claim: what differed before a view changed is still found out after it. */
-static void test_a_view_change_hides_nothing(void **state)
+TEST_WITH(a_view_change_hides_nothing, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     steps(3);
     pair.node[2].wrong_step = 4;
@@ -166,18 +153,4 @@ static void test_a_view_change_hides_nothing(void **state)
     assert_failed(0, false);
     assert_failed(1, false);
     assert_failed(3, false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_equal_results, close_pair),
-        cmocka_unit_test_teardown(test_the_odd_one_ends, close_pair),
-        cmocka_unit_test_teardown(test_two_both_end, close_pair),
-        cmocka_unit_test_teardown(test_two_of_a_kind_end, close_pair),
-        cmocka_unit_test_teardown(test_two_different_ones_end, close_pair),
-        cmocka_unit_test_teardown(test_one_among_many, close_pair),
-        cmocka_unit_test_teardown(test_a_view_change_hides_nothing, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doubt: who was stopped commits nothing before a quorum has said that it has promised nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 /* Shorter than the silence that counts as loss, longer than what is forgiven without a question. */
 #define NOTICED_NS (200 * SPOTNIK_MS)
@@ -68,9 +62,8 @@ static bool watch(struct pair *the, uint32_t node, const struct spotnik_action *
 
 /* Claim: a member that was stopped for a while in which nobody suspected it asks everybody, commits
  * once most of them have answered, and no view changes for it. */
-static void test_asks_and_goes_on(void **state)
+TEST_WITH(asks_and_goes_on, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 2; count <= 5; count++) {
         assemble(count, NODES_MAX);
         uint64_t epoch = pair_status(&pair, 0).epoch;
@@ -92,9 +85,8 @@ static void test_asks_and_goes_on(void **state)
 }
 
 /* Claim: lateness that others bear with costs no question. */
-static void test_short_stops_are_not_noticed(void **state)
+TEST_WITH(short_stops_are_not_noticed, NULL, close_pair)
 {
-    (void)state;
     assemble(3, NODES_MAX);
     for (int i = 0; i < 10; i++) {
         sleep_of(i % 3, UNNOTICED_NS);
@@ -107,11 +99,10 @@ static void test_short_stops_are_not_noticed(void **state)
 }
 
 /* Claim: a member that is stopped again before it has sent a heartbeat asks again. */
-static void test_stopped_again_before_a_tick(void **state)
+TEST_WITH(stopped_again_before_a_tick, NULL, close_pair)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };
     struct spotnik_event any = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
-    (void)state;
 
     assemble(3, NODES_MAX);
     message.epoch = pair_status(&pair, 1).epoch;
@@ -127,9 +118,8 @@ static void test_stopped_again_before_a_tick(void **state)
 }
 
 /* Claim: members of one host, who bear with each other for longer, may also be late for longer. */
-static void test_one_host_is_patient(void **state)
+TEST_WITH(one_host_is_patient, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair_together(&pair, 1, 0, 0);
     pair_goal(&pair, 1);
@@ -145,9 +135,8 @@ static void test_one_host_is_patient(void **state)
 
 /* Claim: who wakes up when the others have gone on without it is told by the first word it says,
  * and commits nothing. */
-static void test_left_behind(void **state)
+TEST_WITH(left_behind, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 3; count <= 5; count++) {
         assemble(count, NODES_MAX);
         pair_stop(&pair, 1, true);
@@ -168,9 +157,8 @@ static void test_left_behind(void **state)
 
 /* Claim: when all were stopped (a laptop sleeps) they assure each other, and go on in the same
  * view. */
-static void test_all_were_stopped(void **state)
+TEST_WITH(all_were_stopped, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 2; count <= 5; count++) {
         assemble(count, NODES_MAX);
         uint64_t epoch = pair_status(&pair, 0).epoch;
@@ -204,9 +192,8 @@ static void unlink_nodes(uint32_t a, uint32_t b)
 
 /* Claim: in a ring where nobody is linked to a quorum a ballot gives the answer: a view of the same
  * members, and nobody is lost. */
-static void test_without_links_to_a_quorum(void **state)
+TEST_WITH(without_links_to_a_quorum, NULL, close_pair)
 {
-    (void)state;
     assemble(8, 1);
     for (uint32_t i = 3; i < 8; i++) /* whom it met when it came in */
         unlink_nodes(1, i);
@@ -224,10 +211,9 @@ static void test_without_links_to_a_quorum(void **state)
 }
 
 /* Claim: who has promised assures nobody. */
-static void test_the_frozen_do_not_answer(void **state)
+TEST_WITH(the_frozen_do_not_answer, NULL, close_pair)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_DOUBT, .serial = 5 };
-    (void)state;
 
     assemble(2, NODES_MAX);
     message.epoch = pair_status(&pair, 0).epoch;
@@ -245,11 +231,10 @@ static void test_the_frozen_do_not_answer(void **state)
 
 /* Claim: an answer to a question that was asked before counts no more, nor one of another epoch or
  * of a stranger. */
-static void test_old_answers_do_not_count(void **state)
+TEST_WITH(old_answers_do_not_count, NULL, close_pair)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };
     struct spotnik_event answer = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
-    (void)state;
 
     assemble(2, NODES_MAX);
     release();
@@ -277,20 +262,4 @@ static void test_old_answers_do_not_count(void **state)
     assert_int_equal(committed_early, 0);
     assert_member(0, 2, 3);
     assert_member(1, 2, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_asks_and_goes_on, close_pair),
-        cmocka_unit_test_teardown(test_short_stops_are_not_noticed, close_pair),
-        cmocka_unit_test_teardown(test_stopped_again_before_a_tick, close_pair),
-        cmocka_unit_test_teardown(test_one_host_is_patient, close_pair),
-        cmocka_unit_test_teardown(test_left_behind, close_pair),
-        cmocka_unit_test_teardown(test_all_were_stopped, close_pair),
-        cmocka_unit_test_teardown(test_without_links_to_a_quorum, close_pair),
-        cmocka_unit_test_teardown(test_the_frozen_do_not_answer, close_pair),
-        cmocka_unit_test_teardown(test_old_answers_do_not_count, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

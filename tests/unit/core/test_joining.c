@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a joiner stays out: a wait for it that was in vain costs it a rest in proportion to that
  * wait, and to nothing else. And who is no joiner any more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 #define LONG_AGO (60 * SPOTNIK_S)
 #define SOON SPOTNIK_S /* two rests after the shortest wait */
@@ -79,9 +73,8 @@ static void be_silent(uint64_t silence_ns)
 
 /* Claim: a suspicion that was taken back, however long the silence was, makes neither a later
  * recovery look long nor a joiner rest long. */
-static void test_a_suspicion_taken_back_is_none(void **state)
+TEST_WITH(a_suspicion_taken_back_is_none, NULL, close_pair)
 {
-    (void)state;
     uint32_t taken_back = 0;
     for (uint64_t ms = 1; ms <= 1500; ms += 3) {
         assemble();
@@ -106,9 +99,8 @@ static void test_a_suspicion_taken_back_is_none(void **state)
 
 /* Claim: a joiner does not rest for a view that a loss has forced upon the members, however long
  * the token took: nobody waited for it. */
-static void test_no_rest_for_a_loss(void **state)
+TEST_WITH(no_rest_for_a_loss, NULL, close_pair)
 {
-    (void)state;
     assemble();
     ask();
     while (pair_turn(&pair)) /* the joiner is linked to all, and asks */
@@ -145,9 +137,8 @@ static void hear_enter(uint64_t epoch)
 /* Claim: a member that was left out is not let in once more by what it had asked as a joiner, when
  * that was held up on the way. One that is a joiner still, because it heard of no view that held
  * it, is let in when it asks at our epoch. */
-static void test_an_old_wish_lets_nobody_in(void **state)
+TEST_WITH(an_old_wish_lets_nobody_in, NULL, close_pair)
 {
-    (void)state;
     assemble();
     uint64_t asked = pair_status(&pair, 0).epoch;
     ask();
@@ -168,9 +159,8 @@ static void test_an_old_wish_lets_nobody_in(void **state)
 
 /* Claim: a joiner that asks another member while the first one has everybody wait for it is let in
  * when that wait ends, if it has come near. */
-static void test_it_asked_another_meanwhile(void **state)
+TEST_WITH(it_asked_another_meanwhile, NULL, close_pair)
 {
-    (void)state;
     assemble();
     uint32_t frozen = pair.node[2].frozen;
     uint64_t epoch = pair_status(&pair, 0).epoch;
@@ -186,15 +176,4 @@ static void test_it_asked_another_meanwhile(void **state)
     pair_run(&pair, SPOTNIK_S);
     assert_true(is_in());
     assert_int_equal(pair_status(&pair, 0).epoch, epoch + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_a_suspicion_taken_back_is_none, close_pair),
-        cmocka_unit_test_teardown(test_no_rest_for_a_loss, close_pair),
-        cmocka_unit_test_teardown(test_an_old_wish_lets_nobody_in, close_pair),
-        cmocka_unit_test_teardown(test_it_asked_another_meanwhile, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Planned departure: the leaver votes, hands over what only it holds, and then goes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -42,9 +36,8 @@ static void assert_member(uint32_t node, uint32_t size, uint64_t committed)
 }
 
 /* Claim: a leaver goes after one view change, nobody counts it as a loss, and the rest go on. */
-static void test_one_leaves(void **state)
+TEST_WITH(one_leaves, NULL, close_pair)
 {
-    (void)state;
     assemble(3, 2);
     uint64_t epoch = pair_status(&pair, 0).epoch;
     leave(1);
@@ -60,9 +53,8 @@ static void test_one_leaves(void **state)
 
 /* Claim: a leaver in the middle of a step takes its contribution along; the rest reduce the step
  * without it. */
-static void test_leaves_in_a_step(void **state)
+TEST_WITH(leaves_in_a_step, NULL, close_pair)
 {
-    (void)state;
     assemble(3, 0);
     pair_goal(&pair, 1);
     for (int i = 0; i < 12; i++)
@@ -90,9 +82,8 @@ static bool alone_has(uint32_t holder, uint32_t count)
 
 /* Claim: the sole holder of a step stays until somebody who stays has its result, bit for bit, even
  * when the hand-over takes many times longer than its first patience. */
-static void test_sole_holder(void **state)
+TEST_WITH(sole_holder, NULL, close_pair)
 {
-    (void)state;
     assemble(2, 0);
     pair_goal(&pair, 1);
     pair.slow = 1;
@@ -114,9 +105,8 @@ static void test_sole_holder(void **state)
 }
 
 /* Claim: when everybody leaves, everybody gets away. */
-static void test_everybody_leaves(void **state)
+TEST_WITH(everybody_leaves, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 1; count <= 4; count++) {
         assemble(count, 2);
         for (uint32_t i = 0; i < count; i++)
@@ -143,9 +133,8 @@ static bool dies_leaving(struct pair *of, uint32_t node, const struct spotnik_ac
 
 /* Claim: of two the smaller id may leave while the larger stays, whether its process ends the
  * moment it may or even before it has told of the new view: the larger is not parked. */
-static void test_smaller_of_two_leaves(void **state)
+TEST_WITH(smaller_of_two_leaves, NULL, close_pair)
 {
-    (void)state;
     for (int early = 0; early < 2; early++) {
         assemble(2, 1);
         pair.before = early ? dies_telling : dies_leaving;
@@ -160,9 +149,8 @@ static void test_smaller_of_two_leaves(void **state)
 }
 
 /* Claim: a leave asked for while a recovery is under way happens in the view after it. */
-static void test_leaves_during_recovery(void **state)
+TEST_WITH(leaves_during_recovery, NULL, close_pair)
 {
-    (void)state;
     assemble(4, 1);
     pair_goal(&pair, 3);
     for (int i = 0; i < 12; i++)
@@ -178,9 +166,8 @@ static void test_leaves_during_recovery(void **state)
 }
 
 /* Claim: a leaver and a loss at the same time cost the rest nothing but a view or two. */
-static void test_leaver_and_loss(void **state)
+TEST_WITH(leaver_and_loss, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t when = 0; when < 30; when++) {
         assemble(4, 1);
         pair_goal(&pair, 3);
@@ -197,26 +184,10 @@ static void test_leaver_and_loss(void **state)
 }
 
 /* Claim: a joiner that leaves before it is in just leaves. */
-static void test_joiner_leaves(void **state)
+TEST_WITH(joiner_leaves, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 1, 1, 0, 0);
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN });
     leave(0);
     assert_int_equal(pair.node[0].left, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_one_leaves, close_pair),
-        cmocka_unit_test_teardown(test_leaves_in_a_step, close_pair),
-        cmocka_unit_test_teardown(test_sole_holder, close_pair),
-        cmocka_unit_test_teardown(test_everybody_leaves, close_pair),
-        cmocka_unit_test_teardown(test_smaller_of_two_leaves, close_pair),
-        cmocka_unit_test_teardown(test_leaves_during_recovery, close_pair),
-        cmocka_unit_test_teardown(test_leaver_and_loss, close_pair),
-        cmocka_unit_test_teardown(test_joiner_leaves, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

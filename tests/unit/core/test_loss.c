@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Members that die: at every moment of a step, at every pass of a recovery, two at once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -97,11 +91,10 @@ static uint32_t committed(uint64_t step)
 /* Claim: whenever one of them dies, the survivors commit the step it died in, all with one result:
  * the exact sum over the survivors, or, where a survivor had committed before, that very result,
  * with the dead one's contribution in it. */
-static void test_any_moment(void **state)
+TEST_WITH(any_moment, NULL, close_pair)
 {
     uint32_t reduced_again = 0, handed_over = 0;
 
-    (void)state;
     for (uint32_t size = 2; size <= 4; size++)
         for (uint32_t slow = 0; slow < size; slow++)
             for (uint32_t when = 0; when < 320; when += 3) {
@@ -138,14 +131,13 @@ static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_ac
 
 /* Claim: whoever dies when it is about to pass on RECONCILE, ACCEPT or RESTART, the initiator or
  * another, the rest end in one view of the living and go on. */
-static void test_dies_in_a_pass(void **state)
+TEST_WITH(dies_in_a_pass, NULL, close_pair)
 {
     static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_RECONCILE,
                                                         SPOTNIK_MESSAGE_ACCEPT,
                                                         SPOTNIK_MESSAGE_RESTART };
     uint32_t died = 0;
 
-    (void)state;
     for (uint32_t p = 0; p < 3; p++)
         for (victim = 0; victim < 4; victim++)
             for (uint32_t when = 0; when < 60; when += 12) {
@@ -168,9 +160,8 @@ static void test_dies_in_a_pass(void **state)
 
 /* Claim: of the messages of a recovery any one may be the last of its sender: the second, too,
  * after a first got away. */
-static void test_dies_in_a_second_ballot(void **state)
+TEST_WITH(dies_in_a_second_ballot, NULL, close_pair)
 {
-    (void)state;
     for (victim = 0; victim < 3; victim++)
         for (fatal = SPOTNIK_MESSAGE_RECONCILE; fatal <= SPOTNIK_MESSAGE_RESTART; fatal++) {
             assemble(5);
@@ -201,9 +192,8 @@ static bool counts_restart(struct pair *of, uint32_t node, const struct spotnik_
 
 /* Claim: RESTART reaches every survivor once, and nobody sends more than three, however far apart
  * they stand. */
-static void test_restart_spreads(void **state)
+TEST_WITH(restart_spreads, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t warm = 1; warm <= 8; warm++) {
         pair_open_warm(&pair, 8, 1, 0, 0, warm);
         pair_assemble(&pair);
@@ -226,9 +216,8 @@ static void test_restart_spreads(void **state)
 
 /* Claim: whoever holds the proof of a death stops moving data at once, before any token: else the
  * token would wait at every hop for a member busy with a step that cannot commit. */
-static void test_proof_freezes(void **state)
+TEST_WITH(proof_freezes, NULL, close_pair)
 {
-    (void)state;
     assemble(4);
     pair_goal(&pair, 1);
     turns(10);
@@ -247,9 +236,8 @@ static void test_proof_freezes(void **state)
 }
 
 /* Claim: two that die at once on opposite sides make two initiators, and still one view. */
-static void test_two_initiators(void **state)
+TEST_WITH(two_initiators, NULL, close_pair)
 {
-    (void)state;
     assemble(6);
     pair_goal(&pair, 1);
     turns(10);
@@ -283,9 +271,8 @@ static uint64_t without_two(uint32_t first, uint32_t second)
 /* Claim: two silences that begin together cost one, wherever the two stand. A token that has gone
  * to the second before anybody knew of it is made good by the next witness's, also where that is
  * outbid. */
-static void test_two_silences(void **state)
+TEST(two_silences)
 {
-    (void)state;
     for (uint32_t first = 0; first < 8; first++)
         for (uint32_t apart = 1; apart <= 4; apart++) {
             uint64_t took_ns = without_two(first, (first + apart) % 8);
@@ -294,9 +281,8 @@ static void test_two_silences(void **state)
 }
 
 /* Claim: all but one may die at once, cleanly; the last one goes on by itself. */
-static void test_all_but_one(void **state)
+TEST_WITH(all_but_one, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     pair_goal(&pair, 1);
     turns(15);
@@ -308,9 +294,8 @@ static void test_all_but_one(void **state)
 
 /* Claim: spotnik_core_linked() counts those whose end proves itself. Who hears all the others goes
  * on when they end at once; two that came at once, and do not hear each other yet, cannot. */
-static void test_linked(void **state)
+TEST(linked)
 {
-    (void)state;
     for (int apart = 0; apart < 2; apart++) {
         pair_open(&pair, 3, 1, 0, 0);
         pair_cut(&pair, 1, 2, apart);
@@ -337,9 +322,8 @@ static bool dies_half_told(struct pair *of, uint32_t node, const struct spotnik_
 
 /* Claim: a heartbeat that tells of a view its sender died before passing on does not make the last
  * survivor park: it voted for that view, nobody fenced it, and all ends are clean. */
-static void test_last_hears_of_a_view(void **state)
+TEST_WITH(last_hears_of_a_view, NULL, close_pair)
 {
-    (void)state;
     assemble(4);
     pair_goal(&pair, 1);
     turns(10);
@@ -366,9 +350,8 @@ static void test_last_hears_of_a_view(void **state)
 
 /* Claim: one loss costs three control messages per survivor: RECONCILE and ACCEPT go round, RESTART
  * spares the initiator. No member starts a second ballot. */
-static void test_messages(void **state)
+TEST_WITH(messages, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t size = 3; size <= NODES_MAX; size++) {
         assemble(size);
         pair_kill(&pair, size / 2);
@@ -384,9 +367,8 @@ static void test_messages(void **state)
 
 /* Claim: a broken data connection between two that live makes a new view of the same members, and
  * the step is reduced again. */
-static void test_lane_down(void **state)
+TEST_WITH(lane_down, NULL, close_pair)
 {
-    (void)state;
     assemble(3);
     uint64_t epoch = pair_status(&pair, 0).epoch;
     pair_goal(&pair, 1);
@@ -402,9 +384,8 @@ static void test_lane_down(void **state)
 
 /* Claim: samples of the lost return to the pool: with one of four lost, its share is drawn again,
  * and none twice. */
-static void test_samples_return(void **state)
+TEST_WITH(samples_return, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 4, 4, 64, 8);
     pair_assemble(&pair);
     for (uint32_t i = 0; i < 4; i++)
@@ -442,9 +423,8 @@ static bool cut_off_when_chosen(struct pair *of, uint32_t node, const struct spo
 /* Claim: a view that one member may have installed is the one that the rest install, though that
  * member is silent by now and they could do without it; only then do they go on to a view without
  * it. */
-static void test_chosen_stands(void **state)
+TEST_WITH(chosen_stands, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     second_epoch = pair_status(&pair, 0).epoch + 1;
     memset(second_view, 0, sizeof second_view);
@@ -463,11 +443,10 @@ static void test_chosen_stands(void **state)
 
 /* Claim: a view that is too small to go on, and began with a laggard, is settled once more when the
  * laggard has been served, so that a joiner may have the step the others wait with. */
-static void test_settles_while_waiting(void **state)
+TEST_WITH(settles_while_waiting, NULL, close_pair)
 {
     uint32_t cases = 0;
 
-    (void)state;
     for (uint32_t when = 60; when < 320; when += 3) {
         pair_open(&pair, 3, 3, 0, 0);
         pair_assemble(&pair);
@@ -487,26 +466,4 @@ static void test_settles_while_waiting(void **state)
         pair_close(&pair);
     }
     assert_true(cases > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_any_moment, close_pair),
-        cmocka_unit_test_teardown(test_dies_in_a_pass, close_pair),
-        cmocka_unit_test_teardown(test_dies_in_a_second_ballot, close_pair),
-        cmocka_unit_test_teardown(test_restart_spreads, close_pair),
-        cmocka_unit_test_teardown(test_proof_freezes, close_pair),
-        cmocka_unit_test_teardown(test_two_initiators, close_pair),
-        cmocka_unit_test_teardown(test_all_but_one, close_pair),
-        cmocka_unit_test_teardown(test_last_hears_of_a_view, close_pair),
-        cmocka_unit_test_teardown(test_messages, close_pair),
-        cmocka_unit_test_teardown(test_lane_down, close_pair),
-        cmocka_unit_test_teardown(test_samples_return, close_pair),
-        cmocka_unit_test(test_two_silences),
-        cmocka_unit_test(test_linked),
-        cmocka_unit_test_teardown(test_chosen_stands, close_pair),
-        cmocka_unit_test_teardown(test_settles_while_waiting, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Silence: who goes on, who parks, who is told afterwards that it was left behind (P1). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -52,9 +46,8 @@ static void assert_parked(uint32_t node)
 
 /* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they
  * hear each other again the larger learns that it was left behind. */
-static void test_two_cut(void **state)
+TEST_WITH(two_cut, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     pair_cut(&pair, 0, 1, true);
     pair_run(&pair, 5 * SPOTNIK_S);
@@ -71,9 +64,8 @@ static void test_two_cut(void **state)
 
 /* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard
  * again: nothing is lost. */
-static void test_two_smaller_stops(void **state)
+TEST_WITH(two_smaller_stops, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     pair_stop(&pair, 0, true);
     pair_run(&pair, 5 * SPOTNIK_S);
@@ -89,9 +81,8 @@ static void test_two_smaller_stops(void **state)
 
 /* Claim: the larger of two that parked for silence goes on alone as soon as the smaller is proven
  * dead. */
-static void test_two_smaller_dies(void **state)
+TEST_WITH(two_smaller_dies, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     pair_stop(&pair, 0, true);
     pair_run(&pair, 5 * SPOTNIK_S);
@@ -103,9 +94,8 @@ static void test_two_smaller_dies(void **state)
 
 /* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take
  * that for deaths it may survive: they went on without it, committed, and only then died. */
-static void test_fenced_is_not_gone(void **state)
+TEST_WITH(fenced_is_not_gone, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 2; count <= 5; count++) {
         uint32_t last = count - 1;
         assemble(count);
@@ -138,9 +128,8 @@ static bool stuck_voter(struct pair *of, uint32_t node, const struct spotnik_act
 
 /* Claim: who has voted without a member says so first on every new link to it, also when hearing it
  * makes it try again at once. */
-static void test_fenced_comes_first(void **state)
+TEST_WITH(fenced_comes_first, NULL, close_pair)
 {
-    (void)state;
     assemble(3);
     pair.before = stuck_voter;
     first_said = SPOTNIK_MESSAGE_HEARTBEAT;
@@ -158,9 +147,8 @@ static void test_fenced_comes_first(void **state)
 }
 
 /* Claim: the same when the old link is lost too and a new one says nothing but a later epoch. */
-static void test_moved_on_is_not_gone(void **state)
+TEST_WITH(moved_on_is_not_gone, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     pair_cut(&pair, 0, 1, true);
     pair_run(&pair, 5 * SPOTNIK_S);
@@ -207,9 +195,8 @@ static bool stops_who_counts(struct pair *on, uint32_t node, const struct spotni
 /* Claim: a silence that lasts across a view counts from where it began. The others must first
  * install what the stopped one may have decided, a view that holds it, and are not patient with it
  * a second time. */
-static void test_silence_across_a_view(void **state)
+TEST_WITH(silence_across_a_view, NULL, close_pair)
 {
-    (void)state;
     uint32_t went_on = 0;
     assemble(5);
     pair.before = stops_who_counts;
@@ -223,9 +210,8 @@ static void test_silence_across_a_view(void **state)
 }
 
 /* Claim: a link that ends before the other has said a word proves no clean death. */
-static void test_unheard_is_not_gone(void **state)
+TEST_WITH(unheard_is_not_gone, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     pair_cut(&pair, 0, 1, true);
     pair_event(&pair, 1,
@@ -243,9 +229,8 @@ static void test_unheard_is_not_gone(void **state)
 
 /* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may
  * join anew. */
-static void test_majority(void **state)
+TEST_WITH(majority, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     for (uint32_t a = 0; a < 2; a++)
         for (uint32_t b = 2; b < 5; b++)
@@ -266,9 +251,8 @@ static void test_majority(void **state)
 }
 
 /* Claim: of four cut in halves the one with the smallest id goes on, the other never does. */
-static void test_halves(void **state)
+TEST_WITH(halves, NULL, close_pair)
 {
-    (void)state;
     assemble(4);
     for (uint32_t a = 0; a < 4; a += 2)
         for (uint32_t b = 1; b < 4; b += 2)
@@ -282,11 +266,10 @@ static void test_halves(void **state)
 
 /* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found
  * itself, in one view, and whoever was not in time is told so. */
-static void test_all_park(void **state)
+TEST_WITH(all_park, NULL, close_pair)
 {
     uint32_t members = 0, excluded = 0;
 
-    (void)state;
     assemble(5);
     for (uint32_t a = 0; a < 5; a++)
         for (uint32_t b = 0; b < a; b++)
@@ -311,9 +294,8 @@ static void test_all_park(void **state)
 
 /* Claim: a stopped member of three is voted out, told so when it wakes, and then does nothing
  * more. */
-static void test_stopped(void **state)
+TEST_WITH(stopped, NULL, close_pair)
 {
-    (void)state;
     assemble(3);
     pair_stop(&pair, 1, true);
     pair_run(&pair, 5 * SPOTNIK_S);
@@ -327,9 +309,8 @@ static void test_stopped(void **state)
 }
 
 /* Claim: a short pause, below the limit of silence, costs no view. */
-static void test_short_pause(void **state)
+TEST_WITH(short_pause, NULL, close_pair)
 {
-    (void)state;
     assemble(3);
     uint32_t views = pair.node[0].views;
     pair_stop(&pair, 1, true);
@@ -353,9 +334,8 @@ static bool looks_at_enter(struct pair *of, uint32_t node, const struct spotnik_
 
 /* Claim: a joiner links to the members before it asks to be let in. So it goes on when all others
  * die at once right after, though its sponsor was the only one it had to do with. */
-static void test_joiner_meets_all_first(void **state)
+TEST_WITH(joiner_meets_all_first, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair.before = looks_at_enter;
     entered_alone = false;
@@ -378,10 +358,9 @@ static void test_joiner_meets_all_first(void **state)
 /* Claim: a certificate says how far the dead had gone. One of a later view than ours proves an end,
  * and no more; when we have come to that view it proves that the dead had not gone on without us,
  * and the survivor goes on. */
-static void test_certificate_of_a_later_view(void **state)
+TEST_WITH(certificate_of_a_later_view, NULL, close_pair)
 {
     for (uint64_t ahead = 0; ahead < 2; ahead++) {
-        (void)state;
         assemble(2);
         uint64_t epoch = pair_status(&pair, 1).epoch;
         struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH,
@@ -435,9 +414,8 @@ static const struct spotnik_founding another = { .id = 77, .root = 77, .born_ms 
 
 /* Claim: a view of another founding, however much later, is none of ours: nobody gives up its
  * lineage for it. */
-static void test_another_founding_is_not_followed(void **state)
+TEST_WITH(another_founding_is_not_followed, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     uint64_t epoch = pair_status(&pair, 1).epoch;
     told_of_a_next_view(1, another);
@@ -449,9 +427,8 @@ static void test_another_founding_is_not_followed(void **state)
 }
 
 /* Claim: it is kept until then. */
-static void test_certificate_waits_for_its_view(void **state)
+TEST_WITH(certificate_waits_for_its_view, NULL, close_pair)
 {
-    (void)state;
     assemble(2);
     struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH,
                                    .death = { pair.node[0].member,
@@ -475,7 +452,7 @@ static void end_heard(enum spotnik_proof proof)
 /* Claim: the end of a connection from another host proves a death only together with a dial that is
  * refused next, and with nobody in between. A dial that ran out of time first makes the refusal
  * worthless. */
-static void test_end_and_refusal(void **state)
+TEST_WITH(end_and_refusal, NULL, close_pair)
 {
     static const struct {
         enum spotnik_proof proof;
@@ -483,7 +460,6 @@ static void test_end_and_refusal(void **state)
     } of[] = { { SPOTNIK_PROOF_LIKELY, false, true },
                { SPOTNIK_PROOF_LIKELY, true, false },
                { SPOTNIK_PROOF_END, false, false } };
-    (void)state;
     for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         assemble(2);
         pair.node[0].alive = false;
@@ -507,9 +483,8 @@ static void test_end_and_refusal(void **state)
 
 /* Claim: who takes the dial lives, and nothing is held against it: both go on, in one view, and
  * nobody is lost. */
-static void test_end_and_answer(void **state)
+TEST_WITH(end_and_answer, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t first = 0; first < 2; first++) {
         assemble(2);
         pair.node[0].linked[1] = false; /* both read the end of the other */
@@ -524,30 +499,4 @@ static void test_end_and_answer(void **state)
         assert_int_equal(pair_status(&pair, 1).losses, 0);
         pair_close(&pair);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_end_and_refusal, close_pair),
-        cmocka_unit_test_teardown(test_end_and_answer, close_pair),
-        cmocka_unit_test_teardown(test_joiner_meets_all_first, close_pair),
-        cmocka_unit_test_teardown(test_certificate_of_a_later_view, close_pair),
-        cmocka_unit_test_teardown(test_certificate_waits_for_its_view, close_pair),
-        cmocka_unit_test_teardown(test_two_cut, close_pair),
-        cmocka_unit_test_teardown(test_two_smaller_stops, close_pair),
-        cmocka_unit_test_teardown(test_two_smaller_dies, close_pair),
-        cmocka_unit_test_teardown(test_fenced_is_not_gone, close_pair),
-        cmocka_unit_test_teardown(test_fenced_comes_first, close_pair),
-        cmocka_unit_test_teardown(test_moved_on_is_not_gone, close_pair),
-        cmocka_unit_test_teardown(test_unheard_is_not_gone, close_pair),
-        cmocka_unit_test_teardown(test_silence_across_a_view, close_pair),
-        cmocka_unit_test_teardown(test_majority, close_pair),
-        cmocka_unit_test_teardown(test_halves, close_pair),
-        cmocka_unit_test_teardown(test_all_park, close_pair),
-        cmocka_unit_test_teardown(test_stopped, close_pair),
-        cmocka_unit_test_teardown(test_short_pause, close_pair),
-        cmocka_unit_test_teardown(test_another_founding_is_not_followed, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

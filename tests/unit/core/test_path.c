@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two hosts that do not reach each other, and all others reach both: one of the two is left out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -69,9 +63,8 @@ static uint32_t left_out(uint32_t count, uint32_t a, uint32_t b)
 /* Claim: whichever two of three, four or five do not hear each other: one of them is left out,
  * and steps go on. Ring neighbours find it by silence. The others are told by their drivers:
  * there it is the one with the larger id, and the other names the path. */
-static void test_any_two(void **state)
+TEST_WITH(any_two, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 3; count <= 5; count++)
         for (uint32_t a = 0; a < count; a++)
             for (uint32_t b = a + 1; b < count; b++) {
@@ -95,9 +88,8 @@ static void test_any_two(void **state)
 }
 
 /* Claim: data that do not arrive count although heartbeats do, also between two hosts. */
-static void test_data_alone(void **state)
+TEST_WITH(data_alone, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 2; count <= 5; count++) {
         assemble(count);
         tell_of(0, 1);
@@ -109,9 +101,8 @@ static void test_data_alone(void **state)
 }
 
 /* Claim: one way is as good as none: its driver leaves unread who does not hear it. */
-static void test_unheard(void **state)
+TEST_WITH(unheard, NULL, close_pair)
 {
-    (void)state;
     for (uint32_t count = 3; count <= 5; count++)
         for (uint32_t a = 0; a < count; a++) {
             uint32_t b = (a + 1) % count;
@@ -126,9 +117,8 @@ static void test_unheard(void **state)
 
 /* Claim: two of four that a second broken path cuts off at the same time, each from another: the
  * view that the lineage rule allows goes on, and nobody for ever waits for it. */
-static void test_two_pairs(void **state)
+TEST_WITH(two_pairs, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     pair_cut(&pair, 0, 1, true);
     pair_cut(&pair, 2, 3, true);
@@ -143,9 +133,8 @@ static void test_two_pairs(void **state)
 
 /* Claim: a joiner that does not reach one member is not let in, and costs the members no ballot.
  * After two seconds its sponsor and it name the path. It is let in when the path works. */
-static void test_joiner(void **state)
+TEST_WITH(joiner, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     pair_event(&pair, 4, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LEAVE });
     pair_run(&pair, SPOTNIK_S);
@@ -169,9 +158,8 @@ static void test_joiner(void **state)
 
 /* Claim: a member that is stopped is not taken for one behind a broken path: the others go on
  * without it as fast as ever. */
-static void test_stopped(void **state)
+TEST_WITH(stopped, NULL, close_pair)
 {
-    (void)state;
     assemble(5);
     pair_stop(&pair, 2, true);
     pair_goal(&pair, 5);
@@ -201,9 +189,8 @@ static void kernel_answers(uint32_t count, uint32_t stopped, uint64_t duration_n
 
 /* Claim: who says nothing, while its kernel answers, is waited for three times as long, and no
  * longer. */
-static void test_kernel(void **state)
+TEST_WITH(kernel, NULL, close_pair)
 {
-    (void)state;
     assemble(3);
     pair_stop(&pair, 1, true);
     kernel_answers(3, 1, 2 * pair.limits.silence_floor_ns);
@@ -212,18 +199,4 @@ static void test_kernel(void **state)
     kernel_answers(3, 1, pair.limits.silence_floor_ns + 4 * pair.limits.heartbeat_ns);
     assert_int_equal(pair_status(&pair, 0).size, 2);
     assert_int_equal(pair_status(&pair, 2).size, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_any_two, close_pair),
-        cmocka_unit_test_teardown(test_data_alone, close_pair),
-        cmocka_unit_test_teardown(test_unheard, close_pair),
-        cmocka_unit_test_teardown(test_two_pairs, close_pair),
-        cmocka_unit_test_teardown(test_joiner, close_pair),
-        cmocka_unit_test_teardown(test_stopped, close_pair),
-        cmocka_unit_test_teardown(test_kernel, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Founding, joining and undisturbed steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -21,9 +16,8 @@ static int close_pair(void **state)
 }
 
 /* Claim: a founder and a joiner make a view of two, one epoch after the founding. */
-static void test_founder_and_joiner(void **state)
+TEST_WITH(founder_and_joiner, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 2, 1, 0, 0);
     pair_assemble(&pair);
     for (uint32_t i = 0; i < 2; i++) {
@@ -37,9 +31,8 @@ static void test_founder_and_joiner(void **state)
 }
 
 /* Claim: eight that start at once stand in one view, the same for all. */
-static void test_eight(void **state)
+TEST_WITH(eight, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 8, 1, 0, 0);
     pair_assemble(&pair);
     for (uint32_t i = 0; i < 8; i++) {
@@ -54,9 +47,8 @@ static void test_eight(void **state)
 }
 
 /* Claim: a member alone commits its own input. */
-static void test_alone(void **state)
+TEST_WITH(alone, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 1, 1, 0, 0);
     pair.node[0].buckets = 2;
     pair_goal(&pair, 3);
@@ -67,9 +59,8 @@ static void test_alone(void **state)
 }
 
 /* Claim: three members commit the exact sum of their inputs, in every bucket and step. */
-static void test_sums(void **state)
+TEST_WITH(sums, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 3, 0, 0);
     for (uint32_t i = 0; i < 3; i++)
         pair.node[i].buckets = BUCKETS;
@@ -85,11 +76,10 @@ static void test_sums(void **state)
 }
 
 /* Claim: the mean is weighted by what each caller said: 1, 2 and 5 of 8. */
-static void test_weighted_mean(void **state)
+TEST_WITH(weighted_mean, NULL, close_pair)
 {
     static const uint64_t weight[] = { 1, 2, 5 };
 
-    (void)state;
     pair_open(&pair, 3, 3, 0, 0);
     for (uint32_t i = 0; i < 3; i++) {
         pair.node[i].op = SPOTNIK_MEAN;
@@ -107,9 +97,8 @@ static void test_weighted_mean(void **state)
 
 /* Claim: with a ledger the weights are the samples drawn, and a step draws `batch` of them
  * together. */
-static void test_ledger_weights(void **state)
+TEST_WITH(ledger_weights, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 3, 100, 8);
     for (uint32_t i = 0; i < 3; i++)
         pair.node[i].op = SPOTNIK_MEAN;
@@ -128,9 +117,8 @@ static void test_ledger_weights(void **state)
 }
 
 /* Claim: nobody begins a step before the view has members_min. */
-static void test_members_min(void **state)
+TEST_WITH(members_min, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 2, 2, 0, 0);
     pair.node[0].goal = 1;
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND });
@@ -147,11 +135,10 @@ static void test_members_min(void **state)
 /* Claim: a founder that holds the state of a checkpoint goes on behind its step and at its place in
  * the data; who joins copies that state, and a loss in the first step is recovered from although
  * nobody has the result of the one before. */
-static void test_resume(void **state)
+TEST_WITH(resume, NULL, close_pair)
 {
     struct spotnik_ledger ledger;
 
-    (void)state;
     pair_open(&pair, 3, 3, 100, 8);
     spotnik_ledger_init(&ledger, 100, 8);
     ledger.data_epoch = 2;
@@ -190,9 +177,8 @@ static void test_resume(void **state)
 }
 
 /* Claim: a step without buckets still waits for everybody. */
-static void test_barrier(void **state)
+TEST_WITH(barrier, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 3, 0, 0);
     for (uint32_t i = 0; i < 3; i++)
         pair.node[i].buckets = 0;
@@ -209,9 +195,8 @@ static void test_barrier(void **state)
 
 /* Claim: a joiner begins a step only when its stream has a frame of it; it replays each result bit
  * for bit, without samples, and only stable ones. */
-static void test_joiner_replays(void **state)
+TEST_WITH(joiner_replays, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
     pair_goal(&pair, 4);
@@ -238,9 +223,8 @@ static void test_joiner_replays(void **state)
 
 /* Claim: a joiner one step behind enters as a laggard, is served the settled result, and works in
  * the next step. */
-static void test_joiner_enters_as_laggard(void **state)
+TEST_WITH(joiner_enters_as_laggard, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
     pair_goal(&pair, 5);
@@ -267,9 +251,8 @@ static void test_joiner_enters_as_laggard(void **state)
 
 /* Claim: a joiner that dies while it copies, linked to a member, costs the members nothing: no
  * view, no frozen step. */
-static void test_joiner_dies(void **state)
+TEST_WITH(joiner_dies, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
     pair_goal(&pair, 5);
@@ -303,9 +286,8 @@ static bool counts_enter(struct pair *of, uint32_t node, const struct spotnik_ac
 
 /* Claim: a joiner asks another sponsor when one does nothing for long, even if it replays step
  * after step meanwhile and so never waits for as long as a heartbeat. */
-static void test_joiner_leaves_a_deaf_sponsor(void **state)
+TEST_WITH(joiner_leaves_a_deaf_sponsor, NULL, close_pair)
 {
-    (void)state;
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
     pair_goal(&pair, 1);
@@ -325,24 +307,4 @@ static void test_joiner_leaves_a_deaf_sponsor(void **state)
     }
     assert_true(asked[1] > 10);
     assert_true(asked[0] > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_founder_and_joiner, close_pair),
-        cmocka_unit_test_teardown(test_eight, close_pair),
-        cmocka_unit_test_teardown(test_alone, close_pair),
-        cmocka_unit_test_teardown(test_sums, close_pair),
-        cmocka_unit_test_teardown(test_weighted_mean, close_pair),
-        cmocka_unit_test_teardown(test_ledger_weights, close_pair),
-        cmocka_unit_test_teardown(test_members_min, close_pair),
-        cmocka_unit_test_teardown(test_resume, close_pair),
-        cmocka_unit_test_teardown(test_barrier, close_pair),
-        cmocka_unit_test_teardown(test_joiner_replays, close_pair),
-        cmocka_unit_test_teardown(test_joiner_enters_as_laggard, close_pair),
-        cmocka_unit_test_teardown(test_joiner_dies, close_pair),
-        cmocka_unit_test_teardown(test_joiner_leaves_a_deaf_sponsor, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

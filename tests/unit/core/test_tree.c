@@ -2,16 +2,11 @@
 /* Passes by a tree (docs/design/0036-many-members.md): the four facts that the proof rests on, word
  * by word, in one member whose neighbours are a script; and whole recoveries, deaths of inner
  * members, and the ways back to the ring. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 enum { MEMBERS = 7, MARK = 1000 };
 
@@ -210,9 +205,8 @@ static void gather(uint64_t round, uint64_t accepted_3, uint64_t accepted_4)
 
 /* Claim (fact 1): a member answers when all below it have promised this very ballot, each by its
  * own word. */
-static void test_promises_are_their_own(void **state)
+TEST_WITH(promises_are_their_own, assemble, close_pair)
 {
-    (void)state;
     ask(at_place(0), 20);
     assert_int_equal(said.asks, 2);
     assert_int_equal(said.asked, UINT64_C(1) << at_place(3) | UINT64_C(1) << at_place(4));
@@ -228,9 +222,8 @@ static void test_promises_are_their_own(void **state)
 
 /* Claim: asked again, perhaps in the stead of one that died, it answers again. A lower ballot gets
  * no promise. */
-static void test_answers_again(void **state)
+TEST_WITH(answers_again, assemble, close_pair)
 {
-    (void)state;
     ask(at_place(0), 20);
     ask(at_place(2), 20);
     promise(at_place(3), 20, 0);
@@ -271,9 +264,8 @@ static void speak(uint32_t from, uint64_t epoch)
 
 /* Claim: over a new link ASK waits for the first word. Whoever stands in our view is told nothing
  * of it; whoever is behind is told of it before. */
-static void test_new_link_speaks_first(void **state)
+TEST(new_link_speaks_first)
 {
-    (void)state;
     for (uint32_t way = 0; way < 4; way++) {
         uint32_t behind = way & 1, below;
         open_with(3);
@@ -327,9 +319,8 @@ static bool is_watched(uint32_t node)
 
 /* Claim: a new link that stays mute is noticed as long as ASK waits for it: the others below answer
  * for themselves. It is not watched any more once another ballot has come. */
-static void test_new_link_stays_mute(void **state)
+TEST(new_link_stays_mute)
 {
-    (void)state;
     for (int other = 0; other <= 1; other++) {
         open_with(3);
         uint32_t below = at_place(3);
@@ -349,9 +340,8 @@ static void test_new_link_stays_mute(void **state)
 
 /* Claim (fact 2): of the accepted values below a member and its own, the one with the highest
  * ballot goes up. */
-static void test_highest_accepted_goes_up(void **state)
+TEST_WITH(highest_accepted_goes_up, assemble, close_pair)
 {
-    (void)state;
     gather(20, 12, 11);
     assert_int_equal(said.accepted_mark, MARK + 12);
     propose(20, NODES_MAX);
@@ -362,9 +352,8 @@ static void test_highest_accepted_goes_up(void **state)
 }
 
 /* Claim (fact 3): a member says that it has accepted when all voters below it have. */
-static void test_all_below_accept_first(void **state)
+TEST_WITH(all_below_accept_first, assemble, close_pair)
 {
-    (void)state;
     gather(20, 0, 0);
     propose(20, NODES_MAX);
     assert_int_equal(said.accepts, 2);
@@ -381,9 +370,8 @@ static void test_all_below_accept_first(void **state)
 }
 
 /* Claim: a ballot that we did not promise gets no vote, by a tree as round the ring. */
-static void test_accepts_what_it_promised(void **state)
+TEST_WITH(accepts_what_it_promised, assemble, close_pair)
 {
-    (void)state;
     gather(20, 0, 0);
     propose(19, NODES_MAX);
     propose(21, NODES_MAX);
@@ -392,9 +380,8 @@ static void test_accepts_what_it_promised(void **state)
 
 /* Claim (fact 4): a member that does not vote has been told FENCED before a word of our vote goes
  * anywhere, up or down. */
-static void test_fenced_first(void **state)
+TEST_WITH(fenced_first, assemble, close_pair)
 {
-    (void)state;
     gather(20, 0, 0);
     propose(20, at_place(3));
     assert_int_equal(said.fenced, 1);
@@ -417,9 +404,8 @@ static void goes_on(uint32_t size, uint64_t step)
 }
 
 /* Claim: one loss: each survivor but one is asked, promises, is told and accepts, once. */
-static void test_one_loss(void **state)
+TEST_WITH(one_loss, assemble, close_pair)
 {
-    (void)state;
     pair_kill(&pair, 3);
     goes_on(MEMBERS - 1, 4);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], 0);
@@ -440,7 +426,7 @@ static bool dies_at(struct pair *on, uint32_t node, const struct spotnik_action 
 }
 
 /* Claim: whoever dies before whichever word of a pass, the others go on without it. */
-static void test_deaths_in_the_passes(void **state)
+TEST(deaths_in_the_passes)
 {
     static const enum spotnik_message_kind kinds[] = { SPOTNIK_MESSAGE_ASK, SPOTNIK_MESSAGE_PROMISE,
                                                        SPOTNIK_MESSAGE_ACCEPT,
@@ -448,7 +434,6 @@ static void test_deaths_in_the_passes(void **state)
                                                        SPOTNIK_MESSAGE_RESTART };
     uint32_t asks = 0;
 
-    (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (uint32_t nth = 1; nth <= MEMBERS - 2; nth++) {
             open_with(3);
@@ -485,9 +470,8 @@ static void answer_from(uint32_t ahead, uint32_t silent)
 
 /* Claim: when a tree has come up without a member that is not known to have ended, nothing is
  * proposed; the ring looks for it. When all have promised, the initiator proposes at once. */
-static void test_missed_members_are_looked_for(void **state)
+TEST(missed_members_are_looked_for)
 {
-    (void)state;
     for (uint32_t silent = 0; silent <= 3; silent += 3) {
         open_with(3);
         pair_event(&pair, 0,
@@ -504,9 +488,8 @@ static void test_missed_members_are_looked_for(void **state)
 }
 
 /* Claim: a member that is silent, and not known to have ended, is looked for by the ring. */
-static void test_silence_goes_round(void **state)
+TEST_WITH(silence_goes_round, assemble, close_pair)
 {
-    (void)state;
     pair_stop(&pair, 3, true);
     pair_goal(&pair, 4);
     pair_run(&pair, 10 * SPOTNIK_S);
@@ -534,11 +517,10 @@ static uint64_t left_to_others(uint32_t ahead)
 
 /* Claim: a loss is left to its nearest predecessor, and then to its live successor. Others leave it
  * to them for as long as ASK takes down all heads of blocks: here three, which is two levels. */
-static void test_witnesses_wait_for_the_tree(void **state)
+TEST(witnesses_wait_for_the_tree)
 {
     static const uint64_t staggers[][2] = { { 1, 0 }, { MEMBERS - 1, 1 }, { 2, 2 }, { 3, 3 } };
 
-    (void)state;
     for (uint32_t tree = 0; tree <= 1; tree++)
         for (size_t i = 0; i < sizeof staggers / sizeof *staggers; i++) {
             uint64_t more = tree && staggers[i][1] > 1 ? 2 : 0;
@@ -552,34 +534,12 @@ static void test_witnesses_wait_for_the_tree(void **state)
 }
 
 /* Claim: in a small view all goes round the ring. */
-static void test_ring_stays(void **state)
+TEST(ring_stays)
 {
-    (void)state;
     open_with(MEMBERS);
     pair_kill(&pair, 3);
     goes_on(MEMBERS - 1, 4);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], MEMBERS - 1);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASK], 0);
     pair_close(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_promises_are_their_own, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_answers_again, assemble, close_pair),
-        cmocka_unit_test(test_new_link_speaks_first),
-        cmocka_unit_test(test_new_link_stays_mute),
-        cmocka_unit_test_setup_teardown(test_highest_accepted_goes_up, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_all_below_accept_first, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_accepts_what_it_promised, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_fenced_first, assemble, close_pair),
-        cmocka_unit_test_setup_teardown(test_one_loss, assemble, close_pair),
-        cmocka_unit_test(test_deaths_in_the_passes),
-        cmocka_unit_test(test_missed_members_are_looked_for),
-        cmocka_unit_test_setup_teardown(test_silence_goes_round, assemble, close_pair),
-        cmocka_unit_test(test_witnesses_wait_for_the_tree),
-        cmocka_unit_test(test_ring_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact ties in a lineage that has a witness: the script plays the folder. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "pair.h"
+#include "tests.h"
 
 static struct pair pair;
 
@@ -51,9 +45,8 @@ static void cut_two(void)
 /* Claim: of two that do not hear each other both ask, whatever their ids, and neither goes on
  * before it is answered. The one that is named goes on at once, the other parks; once they hear
  * each other again it learns that it was left behind. */
-static void test_the_named_goes_on(void **state)
+TEST(the_named_goes_on)
 {
-    (void)state;
     for (uint32_t named = 0; named < 2; named++) {
         cut_two();
         for (uint32_t i = 0; i < 2; i++) {
@@ -76,9 +69,8 @@ static void test_the_named_goes_on(void **state)
 }
 
 /* Claim: without an answer both park; an answer that comes late is as good. */
-static void test_late(void **state)
+TEST_WITH(late, NULL, close_pair)
 {
-    (void)state;
     cut_two();
     uint64_t epoch = epoch_of(1);
     pair_run(&pair, 5 * SPOTNIK_S);
@@ -89,9 +81,8 @@ static void test_late(void **state)
 }
 
 /* Claim: an answer of another epoch decides nothing. */
-static void test_of_another_epoch(void **state)
+TEST_WITH(of_another_epoch, NULL, close_pair)
 {
-    (void)state;
     cut_two();
     tell(1, epoch_of(1) - 1, true);
     tell(1, epoch_of(1) + 1, true);
@@ -100,9 +91,8 @@ static void test_of_another_epoch(void **state)
 }
 
 /* Claim: two against two: one member of a half is named, and its half goes on. */
-static void test_halves_of_four(void **state)
+TEST_WITH(halves_of_four, NULL, close_pair)
 {
-    (void)state;
     assemble(4);
     for (uint32_t a = 0; a < 2; a++)
         for (uint32_t b = 2; b < 4; b++)
@@ -120,9 +110,8 @@ static void test_halves_of_four(void **state)
 
 /* Claim: who has asked in this epoch asks again, whoever bids: it may be named, and have lost the
  * answer. Others' ballots make nobody ask that never saw a tie itself. */
-static void test_asks_again(void **state)
+TEST_WITH(asks_again, NULL, close_pair)
 {
-    (void)state;
     bool asked[8] = { false };
     uint32_t count = 0;
 
@@ -144,9 +133,8 @@ static void test_asks_again(void **state)
 }
 
 /* Claim: a majority, and whoever survives proven deaths, ask nobody. */
-static void test_no_tie(void **state)
+TEST_WITH(no_tie, NULL, close_pair)
 {
-    (void)state;
     assemble(3);
     pair_cut(&pair, 0, 1, true);
     pair_cut(&pair, 0, 2, true);
@@ -157,17 +145,4 @@ static void test_no_tie(void **state)
     pair_run(&pair, SPOTNIK_S);
     assert_int_equal(pair_status(&pair, 2).committed, 5);
     assert_int_equal(pair.node[1].asked_epoch + pair.node[2].asked_epoch, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_named_goes_on),
-        cmocka_unit_test_teardown(test_late, close_pair),
-        cmocka_unit_test_teardown(test_of_another_epoch, close_pair),
-        cmocka_unit_test_teardown(test_halves_of_four, close_pair),
-        cmocka_unit_test_teardown(test_asks_again, close_pair),
-        cmocka_unit_test_teardown(test_no_tie, close_pair),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

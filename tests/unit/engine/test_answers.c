@@ -2,13 +2,6 @@
 /* Claim: what a process says to one that looks for the job, or asks for its status, is believed
  * only as it said it. A machine in between, which has no key, flips a bit of each byte, or cuts the
  * end off: the asker notices. An epoch of 0 would let it found the job a second time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -23,6 +16,7 @@
 #include "link/dial.h"
 #include "link/socket.h"
 #include "wire/handshake.h"
+#include "tests.h"
 
 #define SECOND UINT64_C(1000000000)
 #define REPLY_BYTES (SPOTNIK_ANSWER_BYTES + SPOTNIK_AUTH_BYTES)
@@ -126,10 +120,9 @@ static int ask(size_t flip, size_t keep, struct spotnik_answer *answer)
     return spotnik_net_ask(&asker, asker.self.address, between.port, 20 * SECOND, answer, NULL);
 }
 
-static void no_altered_answer_is_believed(void **state)
+TEST_WITH(no_altered_answer_is_believed, start, end)
 {
     struct spotnik_answer answer;
-    (void)state;
     assert_int_equal(ask(SIZE_MAX / 2, REPLY_BYTES, &answer), 0);
     assert_int_equal(answer.epoch, 1);
     for (size_t i = 0; i < REPLY_BYTES; i++) {
@@ -150,24 +143,14 @@ static int question(size_t flip, char **ret_text, size_t *ret_size)
                                 20 * SECOND, ret_text, ret_size);
 }
 
-static void no_altered_text_is_believed(void **state)
+TEST_WITH(no_altered_text_is_believed, start, end)
 {
     char *text;
     size_t size;
-    (void)state;
     assert_int_equal(question(SIZE_MAX / 2, &text, &size), 0);
     assert_int_equal(strlen(text), size);
     assert_in_range(size, 1, 4096);
     free(text);
     for (size_t i = 0; i < size + SPOTNIK_AUTH_BYTES; i++)
         assert_int_equal(question(i, &text, &size), SPOTNIK_ERR_PEERS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_altered_answer_is_believed, start, end),
-        cmocka_unit_test_setup_teardown(no_altered_text_is_believed, start, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member whose caller gets one wrong byte in every step ends with an error that says so; the
  * others go on with right results. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -15,6 +8,7 @@
 
 #include "base/error.h"
 #include "cluster.h"
+#include "tests.h"
 
 #define MEMBERS 4
 #define ODD 2u
@@ -104,10 +98,9 @@ static void start(struct worker *worker)
     }
 }
 
-static void test_the_odd_one_ends(void **state)
+TEST(the_odd_one_ends)
 {
     struct worker worker[MEMBERS];
-    (void)state;
     start(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
         pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]);
@@ -127,10 +120,4 @@ static void test_the_odd_one_ends(void **state)
             spotnik_engine_free(worker[i].engine, true);
         free(worker[i].result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_odd_one_ends) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

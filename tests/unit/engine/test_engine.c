@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole engines over loopback, several in one process: results are right, the loss of a member is
  * survived with the step it was lost in, leaving and joining work, strangers are kept out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,6 +10,7 @@
 
 #include "cluster.h"
 #include "engine/inside.h"
+#include "tests.h"
 
 #define MEMBERS 3
 #define COUNT 100003                      /* no multiple of anything */
@@ -145,9 +139,8 @@ static float mean_expected(uint64_t step, unsigned members)
 }
 
 /* Sums and weighted means of three members are right, step after step, and all leave. */
-static void three_members_reduce(void **state)
+TEST(three_members_reduce)
 {
-    (void)state;
     struct worker worker[MEMBERS] = { 0 };
     cluster_start(worker, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -169,9 +162,8 @@ static void three_members_reduce(void **state)
 
 /* A member vanishes after it has started its bucket: the two others commit that very step, without
  * it or with its whole contribution, and go on. */
-static void survivors_commit(void **state)
+TEST(survivors_commit)
 {
-    (void)state;
     struct worker worker[MEMBERS] = { 0 };
     cluster_start(worker, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -195,9 +187,8 @@ static void survivors_commit(void **state)
 
 /* The founder dies with the others in the middle of a step: the last one goes on alone when the two
  * others are proven gone. */
-static void last_one_goes_on(void **state)
+TEST(last_one_goes_on)
 {
-    (void)state;
     struct worker worker[MEMBERS] = { 0 };
     cluster_start(worker, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -249,25 +240,22 @@ static void differ_after(unsigned steps)
         assert_true(worker[i].rc == SPOTNIK_ERR_MISMATCH || worker[i].rc == 0);
 }
 
-static void mismatch_is_an_error(void **state)
+TEST(mismatch_is_an_error)
 {
-    (void)state;
     differ_after(0);
 }
 
 /* Here the bucket that differs lies in memory, and a member that looks there sees it at once. Not
  * every time both look: so again and again. */
-static void mismatch_in_memory_is_an_error(void **state)
+TEST(mismatch_in_memory_is_an_error)
 {
-    (void)state;
     for (unsigned i = 0; i < 20; i++)
         differ_after(3);
 }
 
 /* Calls that do not fit are refused and change nothing. */
-static void wrong_calls_are_refused(void **state)
+TEST(wrong_calls_are_refused)
 {
-    (void)state;
     struct worker worker[1] = { 0 };
     float data[4] = { 1, 2, 3, 4 };
     spotnik_step step;
@@ -295,9 +283,8 @@ static void wrong_calls_are_refused(void **state)
 }
 
 /* A notice ends the loop with LEAVING, also while step_begin waits for members that never come. */
-static void notice_ends_the_wait(void **state)
+TEST(notice_ends_the_wait)
 {
-    (void)state;
     struct spotnik_engine_config config;
     struct spotnik_engine *engine;
     spotnik_step step;
@@ -312,9 +299,8 @@ static void notice_ends_the_wait(void **state)
 
 /* A notice comes to a joiner before it has asked the members. The thread that follows the job gets
  * near a moment later, while the caller is on its way out. */
-static void joiner_with_a_notice_does_not_ask(void **state)
+TEST(joiner_with_a_notice_does_not_ask)
 {
-    (void)state;
     struct spotnik_engine_config config;
     struct spotnik_engine *engine;
     struct spotnik_member sponsor = { .id = cluster_id(10) };
@@ -332,11 +318,10 @@ static void joiner_with_a_notice_does_not_ask(void **state)
 
 /* A joiner asks to be let in and then gives up (its donors are lost, say). It must not be in the
  * view for good: nobody steps for it, and the others would wait for ever. */
-static void joiner_that_gives_up_is_not_waited_for(void **state)
+TEST(joiner_that_gives_up_is_not_waited_for)
 {
     struct worker worker[2] = { { .steps = 10, .buckets = 2 }, { .steps = 0 } };
     struct spotnik_engine_config config;
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         cluster_config(&config, 1);
         config.credentials.self.id = cluster_id(10 - i);
@@ -357,11 +342,10 @@ static void joiner_that_gives_up_is_not_waited_for(void **state)
 /* A caller that waits for its commit looks for a moment and then sleeps, and so does its progress
  * thread: both members together, one waiting for the other for a second, take less than 2 % of a
  * processor. Time is what is measured here. */
-static void waiting_costs_no_processor(void **state)
+TEST(waiting_costs_no_processor)
 {
     struct worker worker[2] = { { .steps = 1, .buckets = 2 }, { .steps = 1, .buckets = 2 } };
     struct timespec second = { .tv_sec = 1 }, begin, end;
-    (void)state;
     cluster_start(worker, 2);
     pthread_create(&worker[0].thread, NULL, worker_main, &worker[0]);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
@@ -379,9 +363,8 @@ static void waiting_costs_no_processor(void **state)
 }
 
 /* Strangers get the right error and disturb nothing; the door remembers the last one. */
-static void strangers_are_refused(void **state)
+TEST(strangers_are_refused)
 {
-    (void)state;
     struct worker worker[1] = { 0 };
     char text[256];
     int fd;
@@ -418,9 +401,8 @@ static void strangers_are_refused(void **state)
 
 /* Somebody who holds the key and talks nonsense afterwards is sent away, on every kind of
  * connection; the job does not notice. */
-static void nonsense_after_the_handshake(void **state)
+TEST(nonsense_after_the_handshake)
 {
-    (void)state;
     struct worker worker[1] = { 0 };
     float data[4] = { 1, 2, 3, 4 };
     spotnik_step step;
@@ -458,9 +440,8 @@ static void nonsense_after_the_handshake(void **state)
 }
 
 /* More silent connections than the door holds do not keep a member out. */
-static void half_open_connections_are_bounded(void **state)
+TEST(half_open_connections_are_bounded)
 {
-    (void)state;
     struct worker worker[1] = { 0 };
     int fd[200];
     cluster_start(worker, 1);
@@ -480,24 +461,4 @@ static void half_open_connections_are_bounded(void **state)
     for (unsigned i = 0; i < 200; i++)
         close(fd[i]);
     spotnik_engine_free(worker[0].engine, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_calls_are_refused),
-        cmocka_unit_test(three_members_reduce),
-        cmocka_unit_test(survivors_commit),
-        cmocka_unit_test(last_one_goes_on),
-        cmocka_unit_test(mismatch_is_an_error),
-        cmocka_unit_test(mismatch_in_memory_is_an_error),
-        cmocka_unit_test(notice_ends_the_wait),
-        cmocka_unit_test(joiner_with_a_notice_does_not_ask),
-        cmocka_unit_test(joiner_that_gives_up_is_not_waited_for),
-        cmocka_unit_test(waiting_costs_no_processor),
-        cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(nonsense_after_the_handshake),
-        cmocka_unit_test(half_open_connections_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all are told when the buckets of two members differ: which bucket, of whom, and what each
  * has; and no number that is the library's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/mismatch.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 static struct spotnik_entry entry[2];
 static const struct spotnik_id self = { 1, 1 }, other = { 2, 2 }, stranger = { 3, 3 };
@@ -34,9 +31,8 @@ static struct spotnik_held held(struct spotnik_id id, uint64_t count)
     return (struct spotnik_held){ id, count, 1, SPOTNIK_F32, SPOTNIK_SUM };
 }
 
-static void test_a_bucket_of_the_caller(void **state)
+TEST(a_bucket_of_the_caller)
 {
-    (void)state;
     expect(&(struct spotnik_mismatch){ 7, 1, { held(self, 9), held(other, 10) } },
            "in step 7, bucket 1, this member has 9 elements, F32, SUM, and member 1 at "
            "10.0.0.7:4000 has 10 elements, F32, SUM");
@@ -48,23 +44,14 @@ static void test_a_bucket_of_the_caller(void **state)
            "SUM by different ways; give all the same settings");
 }
 
-static void test_numbers_of_buckets(void **state)
+TEST(numbers_of_buckets)
 {
     struct spotnik_held three = { self, 3, 1, 0, 0 }, two = { other, 2, 1, 0, 0 };
 
-    (void)state;
     expect(&(struct spotnik_mismatch){ 7, SPOTNIK_MISMATCH_OF_NUMBER, { three, two } },
            "in step 7, this member has 3 buckets, and member 1 at 10.0.0.7:4000 has 2 buckets");
     expect(&(struct spotnik_mismatch){ 7,
                                        SPOTNIK_BUCKET_BARRIER,
                                        { { .member = self }, held(other, 0) } },
            "in step 7, this member has buckets, and member 1 at 10.0.0.7:4000 has no buckets");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_a_bucket_of_the_caller),
-                                        cmocka_unit_test(test_numbers_of_buckets) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

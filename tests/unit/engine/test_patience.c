@@ -3,13 +3,6 @@
  * is nobody's broken path: a lane to it takes longer to open, no view is made round it, and nobody
  * goes. Found by the matrix on a busy machine: a world there waits ten minutes for silence, yet its
  * member was gone after two seconds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -18,6 +11,7 @@
 #include "base/time.h"
 #include "cluster.h"
 #include "engine/inside.h"
+#include "tests.h"
 
 /* in a tree some have lanes to others than their neighbours: those are opened by the first
  * bucket */
@@ -82,13 +76,12 @@ static void gather(struct worker *worker)
             sched_yield();
 }
 
-static void test_a_starved_member_stays(void **context)
+TEST(a_starved_member_stays)
 {
     struct worker worker[MEMBERS] = { { .rc = 0 } };
     struct spotnik_member member[MEMBERS];
     uint64_t epoch[MEMBERS], after;
     char path[160];
-    (void)context;
     create(worker);
     gather(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -111,12 +104,4 @@ static void test_a_starved_member_stays(void **context)
     }
     for (unsigned i = 0; i < MEMBERS; i++)
         spotnik_engine_free(worker[i].engine, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_starved_member_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While a view is being made the engine says which steps no view can change any more, wherever the
  * callers are: the donor of a joiner for which all wait has it from here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 
 #include "base/time.h"
 #include "cluster.h"
 #include "engine/inside.h"
+#include "tests.h"
 
 #define MEMBERS 3
 #define STEPS 20
@@ -90,11 +84,10 @@ static void train_all(struct worker *worker)
 
 /* Claim: for the sake of a joiner that is two steps behind, and never comes, all are frozen; each
  * is told its stable step though nobody calls. */
-static void test_told_while_frozen(void **state)
+TEST(told_while_frozen)
 {
     struct worker worker[MEMBERS + 1] = { 0 };
 
-    (void)state;
     for (unsigned i = 0; i <= MEMBERS; i++)
         make(&worker[i], i);
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
@@ -120,12 +113,4 @@ static void test_told_while_frozen(void **state)
         spotnik_engine_free(worker[i].engine, true);
     for (unsigned i = 0; i <= MEMBERS; i++)
         assert_int_equal(worker[i].wrong, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told_while_frozen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

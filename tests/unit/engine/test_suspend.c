@@ -2,13 +2,6 @@
 /* A host that was suspended: only one of the kernel's clocks shows it. Every member of it asks the
  * others before it commits, and as all were suspended, all go on together. The clock is faked: the
  * linker takes the one below. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -18,6 +11,7 @@
 #include "base/time.h"
 #include "cluster.h"
 #include "engine/inside.h"
+#include "tests.h"
 
 #define MEMBERS 3
 #define STEPS 200 /* before, and after */
@@ -125,23 +119,12 @@ static void all_go_on(const char *transport)
         spotnik_engine_free(worker[i].engine, true);
 }
 
-static void test_over_tcp(void **state)
+TEST(over_tcp)
 {
-    (void)state;
     all_go_on("tcp");
 }
 
-static void test_in_memory(void **state)
+TEST(in_memory)
 {
-    (void)state;
     all_go_on("shm");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_over_tcp),
-        cmocka_unit_test(test_in_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,11 @@
  * found. */
 #include "demo_log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests.h"
 
 static char path[] = "/tmp/test_demo_log.XXXXXX";
 static FILE *out;
@@ -58,11 +56,10 @@ static void read_all(struct demo_log *log)
 }
 
 /* Claim: lines that agree are all compared and nothing is found. */
-static void test_agreement_is_accepted(void **state)
+TEST_WITH(agreement_is_accepted, set_up, tear_down)
 {
     struct demo_log log;
 
-    (void)state;
     for (unsigned s = 1; s <= 3; s++) {
         step("a", s, 100 + s, 8 * s, 8 * s + 4);
         step("b", s, 100 + s, 8 * s + 4, 8 * s + 8);
@@ -82,11 +79,10 @@ static void test_agreement_is_accepted(void **state)
 }
 
 /* Claim: one differing digest of a stable step is found. */
-static void test_drift_is_found(void **state)
+TEST_WITH(drift_is_found, set_up, tear_down)
 {
     struct demo_log log;
 
-    (void)state;
     step("a", 1, 7, 0, 4);
     step("b", 1, 8, 4, 8);
     step("a", 2, 9, 8, 12);
@@ -98,11 +94,10 @@ static void test_drift_is_found(void **state)
 
 /* Claim: the last commit of a killed member, which nobody else may have seen, is neither proof nor
  * a lie; that of a member that ended in order counts. */
-static void test_last_line_counts_only_after_an_end(void **state)
+TEST_WITH(last_line_counts_only_after_an_end, set_up, tear_down)
 {
     struct demo_log log;
 
-    (void)state;
     step("a", 1, 7, 0, 4);
     step("b", 1, 7, 4, 8);
     step("b", 2, 66, 8, 12); /* killed here; the others then commit step 2 without it */
@@ -118,11 +113,10 @@ static void test_last_line_counts_only_after_an_end(void **state)
 
 /* Claim: samples used twice, steps skipped, steps that nobody committed and bad lines are
  * counted. */
-static void test_every_lie_is_counted(void **state)
+TEST_WITH(every_lie_is_counted, set_up, tear_down)
 {
     struct demo_log log;
 
-    (void)state;
     step("a", 1, 7, 0, 4);
     step("a", 3, 9, 2, 6);
     fputs("{\"kind\":\"st\n", out);
@@ -136,14 +130,13 @@ static void test_every_lie_is_counted(void **state)
 }
 
 /* Claim: a recovery is as long as it was for the slowest member, and views come out in order. */
-static void test_recoveries_are_merged(void **state)
+TEST_WITH(recoveries_are_merged, set_up, tear_down)
 {
     static const char *const line =
         "{\"kind\":\"recovery\",\"member\":\"%s\",\"view\":%u,\"lost\":1,\"joined\":0,"
         "\"left\":0,\"detected_ns\":%u,\"restarted_ns\":%u,\"committed_ns\":%u}\n";
     struct demo_log log;
 
-    (void)state;
     fprintf(out, line, "a", 6, 90, 95, 99);
     fprintf(out, line, "a", 5, 20, 25, 40);
     fprintf(out, line, "b", 5, 10, 30, 35);
@@ -158,11 +151,10 @@ static void test_recoveries_are_merged(void **state)
 }
 
 /* Claim: a process that joined again under a new member id is told apart from a new process. */
-static void test_a_second_life_is_counted(void **state)
+TEST_WITH(a_second_life_is_counted, set_up, tear_down)
 {
     struct demo_log log;
 
-    (void)state;
     fputs("{\"kind\":\"end\",\"member\":\"a\",\"pid\":7}\n{\"kind\":\"end\",\"member\":\"b\","
           "\"pid\":8}\n",
           out);
@@ -174,11 +166,10 @@ static void test_a_second_life_is_counted(void **state)
 }
 
 /* Claim: half a line is kept until its other half is written. */
-static void test_half_a_line_waits(void **state)
+TEST_WITH(half_a_line_waits, set_up, tear_down)
 {
     struct demo_log log;
 
-    (void)state;
     step("a", 1, 7, 0, 4);
     fputs("{\"kind\":\"end\",\"memb", out);
     read_all(&log);
@@ -189,19 +180,4 @@ static void test_half_a_line_waits(void **state)
     assert_true(log.members[0].ended);
     assert_int_equal(log.lines_bad, 0);
     demo_log_close(&log);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_agreement_is_accepted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_drift_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_last_line_counts_only_after_an_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_every_lie_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_recoveries_are_merged, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_second_life_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_half_a_line_waits, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * given to the others, with what the first began with; the loss of the one that made it, and of any
  * other, changes nothing in it; who comes when its maker is gone has it from another; another size,
  * and a transport without shared memory, are refused with words. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "gathering.h"
 #include "spotnik/apart.h"
+#include "tests.h"
 
 enum { COUNT = 70001, MEMBERS = 3 };
 
@@ -44,12 +41,11 @@ static float get(const float *memory, uint32_t i)
     return value;
 }
 
-static void one_memory(void **state)
+TEST(one_memory)
 {
     struct gathering gathering;
     float *memory[MEMBERS];
 
-    (void)state;
     gathering_begin(&gathering, MEMBERS, "auto");
     for (uint32_t rank = 0; rank < MEMBERS; rank++)
         memory[rank] = common_of(&gathering, rank, 10 + (float)rank);
@@ -67,12 +63,11 @@ static void one_memory(void **state)
     gathering_end(&gathering);
 }
 
-static void outlives_its_maker(void **state)
+TEST(outlives_its_maker)
 {
     struct gathering gathering;
     float *memory[2];
 
-    (void)state;
     gathering_begin(&gathering, MEMBERS, "auto");
     memory[0] = common_of(&gathering, 0, 1);
     memory[1] = common_of(&gathering, 1, 2);
@@ -87,12 +82,11 @@ static void outlives_its_maker(void **state)
     gathering_end(&gathering);
 }
 
-static void another_size(void **state)
+TEST(another_size)
 {
     struct gathering gathering;
     float few[2] = { 0 }, *memory = NULL;
 
-    (void)state;
     gathering_begin(&gathering, 2, "auto");
     common_of(&gathering, 0, 1);
     spotnik_job *first = gathering.job[gathering_of_rank(&gathering, 0)];
@@ -105,25 +99,13 @@ static void another_size(void **state)
     gathering_end(&gathering);
 }
 
-static void no_memory_over_tcp(void **state)
+TEST(no_memory_over_tcp)
 {
     struct gathering gathering;
     float few[2] = { 0 }, *memory = NULL;
 
-    (void)state;
     gathering_begin(&gathering, 2, "tcp");
     assert_int_equal(spotnik_common(gathering.job[0], "w", few, 2, &memory), SPOTNIK_ERR_SYSTEM);
     assert_non_null(strstr(spotnik_last_error(), "SPOTNIK_TRANSPORT"));
     gathering_end(&gathering);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_memory),
-        cmocka_unit_test(outlives_its_maker),
-        cmocka_unit_test(another_size),
-        cmocka_unit_test(no_memory_over_tcp),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

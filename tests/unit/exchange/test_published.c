@@ -5,20 +5,17 @@
  * touched. */
 #include "exchange/published.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 enum { COPIES = 3, COUNT = 100003, BYTES = COUNT * 4, STRIDE = (BYTES / 64 + 2) * 64 };
 
@@ -85,13 +82,12 @@ static enum spotnik_published_sight look(const struct place *place,
     return spotnik_published_look(place->base, place->size, &wanted, data, ret_version);
 }
 
-static void test_newest(void **state)
+TEST(newest)
 {
     struct place place = place_new();
     float *data = malloc(BYTES), *found = malloc(BYTES);
     uint64_t version = 0;
 
-    (void)state;
     assert_int_equal(look(&place, wanted_of("model", 0), found, &version), SPOTNIK_PUBLISHED_NONE);
     for (uint64_t i = 1; i <= 7; i++) {
         write_in_turn(&place, data, i);
@@ -119,13 +115,12 @@ static void test_newest(void **state)
 }
 
 /* An owner that has died, or stands still, in the midst of writing. */
-static void test_half_written(void **state)
+TEST(half_written)
 {
     struct place place = place_new();
     float *data = malloc(BYTES);
     uint64_t version;
 
-    (void)state;
     write_in_turn(&place, data, 1);
     copy_of(&place, 1)->turn++;
     assert_int_equal(look(&place, wanted_of("model", 0), data, &version), SPOTNIK_PUBLISHED_TORN);
@@ -135,12 +130,11 @@ static void test_half_written(void **state)
     place_free(&place);
 }
 
-static void test_full(void **state)
+TEST(full)
 {
     struct place place = place_new();
     char name[16];
 
-    (void)state;
     for (int i = 1; i < SPOTNIK_PUBLISHED_ROWS; i++) {
         snprintf(name, sizeof name, "row %d", i);
         assert_non_null(spotnik_published_add(place.published, name, SPOTNIK_U8, 1));
@@ -150,7 +144,7 @@ static void test_full(void **state)
 }
 
 /* Each of them once, on a page behind which there is nothing. */
-static void test_nonsense(void **state)
+TEST(nonsense)
 {
     struct place place = place_new();
     float *data = malloc(BYTES);
@@ -162,7 +156,6 @@ static void test_nonsense(void **state)
                              UINT64_C(1) << 63,
                              UINT64_MAX & ~UINT64_C(63) };
 
-    (void)state;
     write_in_turn(&place, data, 1);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
         spotnik_published_show(place.row, far[i] & ~UINT64_C(63));
@@ -211,7 +204,7 @@ static void read_on(const struct place *place, uint64_t *count)
 
 /* A reader after the other is killed while the owner goes on: any number of them costs it
  * nothing. */
-static void test_readers_are_killed(void **state)
+TEST(readers_are_killed)
 {
     struct place place = place_new();
     float *data = malloc(BYTES);
@@ -219,7 +212,6 @@ static void test_readers_are_killed(void **state)
         mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t version = 0;
 
-    (void)state;
     assert_true(count != MAP_FAILED);
     for (int i = 0; i < 40; i++) {
         uint64_t before = __atomic_load_n(count, __ATOMIC_RELAXED);
@@ -241,17 +233,4 @@ static void test_readers_are_killed(void **state)
     munmap(count, sizeof *count);
     free(data);
     place_free(&place);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_half_written),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_readers_are_killed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

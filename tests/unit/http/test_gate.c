@@ -2,21 +2,15 @@
 /* Claims: beyond loopback there is no server without a token; on loopback, names that are not
  * loopback's are turned away, so that a web page cannot read through a name of its own; a token is
  * compared whole. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "http/gate.h"
 #include "http/server.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
-static void test_where(void **state)
+TEST(where)
 {
     struct spotnik_gate door;
 
-    (void)state;
     assert_int_equal(spotnik_gate_open("8080", NULL, &door), 0);
     assert_true(door.loopback && door.port == 8080);
     assert_int_equal(spotnik_gate_open("127.0.0.1", NULL, &door), 0);
@@ -34,11 +28,10 @@ static void test_where(void **state)
     assert_false(door.loopback);
 }
 
-static void test_names(void **state)
+TEST(names)
 {
     struct spotnik_gate door;
 
-    (void)state;
     assert_int_equal(spotnik_gate_open("9640", NULL, &door), 0);
     assert_true(spotnik_gate_admits(&door, NULL, NULL)); /* HTTP/1.0: no browser */
     assert_true(spotnik_gate_admits(&door, "localhost:9640", NULL));
@@ -53,11 +46,10 @@ static void test_names(void **state)
     assert_false(spotnik_gate_admits(&door, "", NULL));
 }
 
-static void test_token(void **state)
+TEST(token)
 {
     struct spotnik_gate door;
 
-    (void)state;
     assert_int_equal(spotnik_gate_open("127.0.0.1", "0123456789abcdef", &door), 0);
     assert_true(spotnik_gate_admits(&door, "any.name", "Bearer 0123456789abcdef"));
     assert_true(spotnik_gate_admits(&door, NULL, "bearer 0123456789abcdef"));
@@ -69,12 +61,4 @@ static void test_token(void **state)
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcdef0"));
     assert_false(spotnik_gate_admits(&door, NULL, "Basic 0123456789abcdef"));
     assert_false(spotnik_gate_admits(&door, NULL, ""));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_where), cmocka_unit_test(test_names),
-                                        cmocka_unit_test(test_token) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* However many slow connections there are, a whole request is answered: Kubernetes asks /healthz
  * whether the member lives. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +11,7 @@
 #include "base/error.h"
 #include "http/server.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 #define SLOW 90
 #define PATIENCE_S 10 /* a connection without a request is closed by itself after 30 s */
@@ -47,14 +41,13 @@ static int say(uint16_t port, const char *text)
     return fd;
 }
 
-static void slow_ones_keep_nobody_out(void **state)
+TEST(slow_ones_keep_nobody_out)
 {
     struct spotnik_http_config config = { .where = "127.0.0.1:0", .get = get };
     struct spotnik_http *http;
     int slow[SLOW];
     char text[64] = "";
 
-    (void)state;
     if (spotnik_http_new(&config, &http) != 0) {
         print_message("%s\n", spotnik_last_error()); /* no libmicrohttpd here */
         skip();
@@ -80,13 +73,12 @@ static bool get_page(void *context, const char *path, bool open, struct spotnik_
 }
 
 /* What may run is named by its hash, and what runs reaches this server alone. */
-static void one_script_may_run(void **state)
+TEST(one_script_may_run)
 {
     struct spotnik_http_config config = { .where = "127.0.0.1:0", .get = get_page };
     struct spotnik_http *http;
     char text[2048] = "";
 
-    (void)state;
     if (spotnik_http_new(&config, &http) != 0)
         skip();
     int fd = say(spotnik_http_port(http), "GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
@@ -99,13 +91,4 @@ static void one_script_may_run(void **state)
     assert_non_null(strstr(text, "script-src 'sha256-x'; connect-src 'self';"));
     close(fd);
     spotnik_http_free(http);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_ones_keep_nobody_out),
-        cmocka_unit_test(one_script_may_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger at its edges: no samples, no share, numbers as large as they can be. */
 #include "ledger/ledger.h"
+#include "tests.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void without_samples_every_share_is_empty(void **state)
+TEST(without_samples_every_share_is_empty)
 {
-    (void)state;
     static struct spotnik_ledger ledger, before;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint32_t count = 99;
@@ -24,9 +17,8 @@ static void without_samples_every_share_is_empty(void **state)
     assert_true(spotnik_ledger_equal(&ledger, &before));
 }
 
-static void a_member_without_a_share_gets_nothing(void **state)
+TEST(a_member_without_a_share_gets_nothing)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint32_t count = 99;
@@ -39,9 +31,8 @@ static void a_member_without_a_share_gets_nothing(void **state)
     assert_int_equal(ledger.cursor, 0);
 }
 
-static void huge_numbers_do_not_overflow(void **state)
+TEST(huge_numbers_do_not_overflow)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint64_t end = 0;
@@ -56,14 +47,4 @@ static void huge_numbers_do_not_overflow(void **state)
         end = ranges[0].end;
     }
     assert_int_equal(end, UINT64_MAX - 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_samples_every_share_is_empty),
-        cmocka_unit_test(a_member_without_a_share_gets_nothing),
-        cmocka_unit_test(huge_numbers_do_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,8 @@
 /* How many steps an epoch of data has: as many as without losses, unless its last step is hit. */
 #include "ledger/ledger.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/prng.h"
+#include "tests.h"
 
 #define SHARES_MAX 9
 
@@ -43,9 +37,8 @@ static uint64_t epoch_run(struct spotnik_ledger *ledger, struct spotnik_prng *pr
 
 /* Whatever is lost in one of its steps but the last, an epoch has no step more, and no step more
  * than two batches. */
-static void losses_add_no_steps(void **state)
+TEST(losses_add_no_steps)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
     uint64_t added = 0;
@@ -62,12 +55,4 @@ static void losses_add_no_steps(void **state)
         added += steps != planned;
     }
     assert_true(added > 0); /* or the last step was never hit */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_add_no_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  * can be), each is consumed once. */
 #include "ledger/ledger.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define SAMPLES_MAX 200000
 #define SHARES_MAX 1500
@@ -103,9 +97,8 @@ static void lose_by_chance(struct spotnik_prng *prng, uint32_t shares, uint64_t 
         in_view[i] = !spotnik_prng_chance(prng, lost_percent, 100);
 }
 
-static void each_sample_once_under_random_losses(void **state)
+TEST(each_sample_once_under_random_losses)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
 
@@ -125,9 +118,8 @@ static void each_sample_once_under_random_losses(void **state)
 }
 
 /* Members come and go by chance, many at once, so that a few inherit what many had begun. */
-static void each_sample_once_with_a_batch_per_member(void **state)
+TEST(each_sample_once_with_a_batch_per_member)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
     uint32_t waiting = 0;
@@ -151,9 +143,8 @@ static void each_sample_once_with_a_batch_per_member(void **state)
 
 /* A step consumes as many batches as there are members, and fewer only at the end of the epoch of
  * data. */
-static void a_batch_per_member_follows_the_members(void **state)
+TEST(a_batch_per_member_follows_the_members)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint32_t count;
@@ -176,9 +167,8 @@ static void a_batch_per_member_follows_the_members(void **state)
 }
 
 /* The list is full to the brim, and still nobody gets more than a batch. */
-static void a_full_list_keeps_the_batch_per_member(void **state)
+TEST(a_full_list_keeps_the_batch_per_member)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
     uint32_t most = 0;
@@ -219,9 +209,8 @@ static void explore(const struct spotnik_ledger *from, uint32_t shares, uint32_t
     }
 }
 
-static void each_sample_once_in_every_small_case(void **state)
+TEST(each_sample_once_in_every_small_case)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
 
     for (uint64_t samples = 1; samples <= 9; samples++)
@@ -236,9 +225,8 @@ static void each_sample_once_in_every_small_case(void **state)
             }
 }
 
-static void shares_are_nearly_equal_and_cover_the_pool(void **state)
+TEST(shares_are_nearly_equal_and_cover_the_pool)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
 
     for (uint64_t batch = 1; batch <= 60; batch++)
@@ -268,9 +256,8 @@ static void shares_are_nearly_equal_and_cover_the_pool(void **state)
 }
 
 /* A pool is what returned, in order, then what is fresh; a step never mixes two epochs of data. */
-static void returned_samples_come_first(void **state)
+TEST(returned_samples_come_first)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint32_t count;
@@ -291,9 +278,8 @@ static void returned_samples_come_first(void **state)
 }
 
 /* More ranges than a share can name: the others stay, and nothing is lost. */
-static void what_needs_too_many_ranges_stays(void **state)
+TEST(what_needs_too_many_ranges_stays)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint32_t count;
@@ -315,9 +301,8 @@ static void what_needs_too_many_ranges_stays(void **state)
 
 /* As many splits as can be: every second of very many shares is lost, again and again, until the
  * list is full. */
-static void a_full_list_of_ranges_loses_nothing(void **state)
+TEST(a_full_list_of_ranges_loses_nothing)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     static const uint32_t shares[] = { 1024, 1500, 1023, 700, 3 };
     struct spotnik_prng prng;
@@ -347,9 +332,8 @@ static void a_full_list_of_ranges_loses_nothing(void **state)
 
 /* One survivor in the middle of many: each step splits once more, until the list is full to the
  * brim. */
-static void slow_growth_stops_at_the_limit(void **state)
+TEST(slow_growth_stops_at_the_limit)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
     uint32_t most = 0;
@@ -369,9 +353,8 @@ static void slow_growth_stops_at_the_limit(void **state)
         assert_true(step(&ledger, 5) > 0);
 }
 
-static void nothing_changes_when_everybody_is_lost(void **state)
+TEST(nothing_changes_when_everybody_is_lost)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
     uint32_t count;
@@ -400,9 +383,8 @@ static void deal_by_chance(struct spotnik_prng *prng, struct spotnik_ledger *led
 
 /* Uneven shares, whoever is lost and whatever the weights: every sample once, and something is
  * always consumed when nobody is lost. */
-static void each_sample_once_with_any_deal(void **state)
+TEST(each_sample_once_with_any_deal)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
 
@@ -430,9 +412,8 @@ static void each_sample_once_with_any_deal(void **state)
 
 /* Weights that add up to the pool are the shares, exactly; where it holds less they shrink in
  * proportion. */
-static void weights_are_batches(void **state)
+TEST(weights_are_batches)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     static const uint32_t weight[3] = { 2 * 32, 17 * 32, 20 * 32 };
     struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
@@ -455,9 +436,8 @@ static void weights_are_batches(void **state)
 
 /* Who stays keeps its weight, who comes gets the mean of those, who goes takes its weight along. A
  * deal for other shares, or one that cannot be meant, is dropped. */
-static void weights_follow_their_members(void **state)
+TEST(weights_follow_their_members)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     static const uint32_t weight[4] = { 9, 12, 18, 4 }, from[4] = { 2, UINT32_MAX, 0, 1 };
     static const uint32_t huge[2] = { UINT32_MAX, 1 }, none[2] = { 0, 0 };
@@ -484,9 +464,8 @@ static void weights_follow_their_members(void **state)
 
 /* A list of ranges that is nearly full is dealt in whole ranges, unevenly too; nothing is lost and
  * it empties. */
-static void a_full_list_is_dealt_unevenly(void **state)
+TEST(a_full_list_is_dealt_unevenly)
 {
-    (void)state;
     static struct spotnik_ledger ledger;
     struct spotnik_prng prng;
 
@@ -514,9 +493,8 @@ static void a_full_list_is_dealt_unevenly(void **state)
     }
 }
 
-static void equal_ledgers_stay_equal(void **state)
+TEST(equal_ledgers_stay_equal)
 {
-    (void)state;
     static struct spotnik_ledger a, b, c;
     struct spotnik_prng prng;
 
@@ -535,27 +513,4 @@ static void equal_ledgers_stay_equal(void **state)
         spotnik_ledger_commit(&c, 9, in_view);
         assert_int_equal(spotnik_ledger_equal(&a, &c), !matters);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_sample_once_under_random_losses),
-        cmocka_unit_test(each_sample_once_with_a_batch_per_member),
-        cmocka_unit_test(a_batch_per_member_follows_the_members),
-        cmocka_unit_test(a_full_list_keeps_the_batch_per_member),
-        cmocka_unit_test(each_sample_once_in_every_small_case),
-        cmocka_unit_test(shares_are_nearly_equal_and_cover_the_pool),
-        cmocka_unit_test(returned_samples_come_first),
-        cmocka_unit_test(what_needs_too_many_ranges_stays),
-        cmocka_unit_test(a_full_list_of_ranges_loses_nothing),
-        cmocka_unit_test(slow_growth_stops_at_the_limit),
-        cmocka_unit_test(nothing_changes_when_everybody_is_lost),
-        cmocka_unit_test(each_sample_once_with_any_deal),
-        cmocka_unit_test(weights_are_batches),
-        cmocka_unit_test(weights_follow_their_members),
-        cmocka_unit_test(a_full_list_is_dealt_unevenly),
-        cmocka_unit_test(equal_ledgers_stay_equal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

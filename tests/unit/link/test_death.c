@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Death certificates between real processes: they come for a kill and for nothing else, and before
  * the sockets of the dead are closed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,6 +17,7 @@
 #include "link/death.h"
 #include "link/slots.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 #define SLOTS 8
 #define VICTIM_EPOCH 7
@@ -138,9 +132,8 @@ static bool wait_readable(int fd, int timeout_ms)
 /* The kernel marks the slot of the dead before it frees memory or closes a socket: whoever sees EOF
  * finds the mark, however late it looks. The certificate follows. How much earlier it comes (a
  * quarter of a GiB is resident) is told, not judged: that is for a quiet machine. */
-static void certificate_precedes_eof(void **state)
+TEST_WITH(certificate_precedes_eof, table_make, table_drop)
 {
-    (void)state;
     int wake, fd;
     struct spotnik_id peer;
     uint64_t epoch;
@@ -170,9 +163,8 @@ static void certificate_precedes_eof(void **state)
 
 /* A death before anybody watched is certified when the watch begins, with the latest view the dead
  * had a part in. */
-static void late_watch_learns_it(void **state)
+TEST_WITH(late_watch_learns_it, table_make, table_drop)
 {
-    (void)state;
     int wake, fd;
     struct spotnik_id peer;
     uint64_t epoch;
@@ -191,9 +183,8 @@ static void late_watch_learns_it(void **state)
 }
 
 /* A member that ends in good order leaves no certificate. */
-static void clean_end_is_no_death(void **state)
+TEST_WITH(clean_end_is_no_death, table_make, table_drop)
 {
-    (void)state;
     int wake, fd, status;
     struct spotnik_id peer;
     uint64_t epoch;
@@ -212,9 +203,8 @@ static void clean_end_is_no_death(void **state)
 }
 
 /* A slot that has been given to somebody else says nothing about the dead member that had it. */
-static void reused_slot_is_no_death(void **state)
+TEST_WITH(reused_slot_is_no_death, table_make, table_drop)
 {
-    (void)state;
     int wake, fd;
     struct spotnik_id peer;
     uint64_t epoch;
@@ -233,9 +223,8 @@ static void reused_slot_is_no_death(void **state)
 }
 
 /* The agent's request to leave reaches the member. */
-static void leave_request_arrives(void **state)
+TEST_WITH(leave_request_arrives, table_make, table_drop)
 {
-    (void)state;
     int wake;
     struct spotnik_death *death = watch(&wake);
     struct spotnik_id id;
@@ -250,9 +239,8 @@ static void leave_request_arrives(void **state)
 }
 
 /* Without a table the feature is off and every call is harmless; what is no table is refused. */
-static void off_without_table(void **state)
+TEST_WITH(off_without_table, table_make, table_drop)
 {
-    (void)state;
     struct spotnik_death *death = NULL;
     struct spotnik_id peer;
     uint64_t epoch;
@@ -271,9 +259,8 @@ static void off_without_table(void **state)
 
 /* The environment is inherited further than the descriptor: a closed one, another file, a table cut
  * short are no table. */
-static void off_where_the_descriptor_is_no_table(void **state)
+TEST_WITH(off_where_the_descriptor_is_no_table, table_make, table_drop)
 {
-    (void)state;
     struct spotnik_death *death = NULL;
     char text[16];
     int other = memfd_create("other", MFD_CLOEXEC), closed = dup(other);
@@ -295,9 +282,8 @@ static void off_where_the_descriptor_is_no_table(void **state)
 
 /* A process that a launcher has started has the environment, and asks the agent for the table;
  * where the agent has none at this place it does without. */
-static void found_at_the_agent(void **state)
+TEST_WITH(found_at_the_agent, table_make, table_drop)
 {
-    (void)state;
     const int places[] = { slots_fd, slots_fd + 1 };
     for (uint32_t i = 0; i < sizeof places / sizeof *places; i++) {
         int status;
@@ -323,9 +309,8 @@ static void found_at_the_agent(void **state)
 }
 
 /* What a member tells its agent, and how many the agent wants for the first step. */
-static void the_agent_is_told(void **state)
+TEST_WITH(the_agent_is_told, table_make, table_drop)
 {
-    (void)state;
     struct spotnik_death *death = NULL;
     slots->start = 3;
     assert_int_equal(spotnik_death_new(-1, &death), 0);
@@ -354,21 +339,4 @@ static void the_agent_is_told(void **state)
     spotnik_death_free(death);
     spotnik_slots_assign(slots, 0);
     assert_true(own->committed == 0 && own->done == 0 && own->left == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(certificate_precedes_eof, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(late_watch_learns_it, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(clean_end_is_no_death, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(reused_slot_is_no_death, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(leave_request_arrives, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(off_without_table, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(found_at_the_agent, table_make, table_drop),
-        cmocka_unit_test_setup_teardown(off_where_the_descriptor_is_no_table, table_make,
-                                        table_drop),
-        cmocka_unit_test_setup_teardown(the_agent_is_told, table_make, table_drop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

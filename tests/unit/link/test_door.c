@@ -3,13 +3,6 @@
  * from other addresses and from its own, over TCP and from another user over the Unix socket; a
  * newcomer gets in while thousands of addresses crowd the door; the places are bounded; and the
  * engine's lock is given up between small turns. No claim rests on time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +20,7 @@
 #include "engine/inside.h"
 #include "link/answer.h"
 #include "link/inside.h"
+#include "tests.h"
 
 enum {
     STRANGERS = 1500,
@@ -150,9 +144,8 @@ static void sent_away_wait(int count, int left)
 
 /* One address crowds the door; callers from the member's own address, from another one, and from
  * the very same are half in. */
-static void slow_handshakes_survive(void **state)
+TEST_WITH(slow_handshakes_survive, setup, teardown)
 {
-    (void)state;
     static struct slow slow[3];
     for (uint32_t i = 0; i < 3; i++)
         slow_begin(&slow[i], knock(i == 0 ? 1 : i == 1 ? 2 : 9));
@@ -165,9 +158,8 @@ static void slow_handshakes_survive(void **state)
 }
 
 /* So many addresses that none has many places. Those that begin in the middle of it get in, too. */
-static void newcomers_get_in(void **state)
+TEST_WITH(newcomers_get_in, setup, teardown)
 {
-    (void)state;
     struct slow before, among;
     slow_begin(&before, knock(2));
     for (int i = 0; i < ADDRESSES * EACH; i++)
@@ -180,9 +172,8 @@ static void newcomers_get_in(void **state)
 }
 
 /* Those who have said HELLO, too, stand for a bounded time, where others wait for their places. */
-static void places_of_an_origin_are_bounded(void **state)
+TEST_WITH(places_of_an_origin_are_bounded, setup, teardown)
 {
-    (void)state;
     static struct slow slow[SPOTNIK_DOOR_OF_ORIGIN];
     char byte;
     for (int i = 0; i < SPOTNIK_DOOR_OF_ORIGIN; i++)
@@ -213,9 +204,8 @@ static void other_user(int ready)
         pause();
 }
 
-static void other_users_take_no_place(void **state)
+TEST_WITH(other_users_take_no_place, setup, teardown)
 {
-    (void)state;
     struct slow slow;
     int pair[2], fd;
     char byte;
@@ -244,9 +234,8 @@ static void other_users_take_no_place(void **state)
 
 /* Hundreds wait, and whoever wants the lock has it before all of them have been taken. Our thread
  * may be late, so that it sees more of them now and then, but not every time. */
-static void turns_are_small(void **state)
+TEST_WITH(turns_are_small, setup, teardown)
 {
-    (void)state;
     uint32_t fewest = WAITING;
     for (int attempt = 0; attempt < 20 && fewest > 2 * SPOTNIK_DOOR_TURN; attempt++) {
         spotnik_engine_lock(engine);
@@ -263,16 +252,4 @@ static void turns_are_small(void **state)
             sched_yield();
     }
     assert_true(fewest <= 2 * SPOTNIK_DOOR_TURN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(slow_handshakes_survive, setup, teardown),
-        cmocka_unit_test_setup_teardown(newcomers_get_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(places_of_an_origin_are_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_users_take_no_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(turns_are_small, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,6 @@
  * input is proven, a reset proves nothing, words that the kernel has not taken forbid a clean end,
  * two that dial each other at once end with one link, and a link that nothing is acknowledged on is
  * replaced. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -26,6 +19,7 @@
 #include "base/time.h"
 #include "engine/inside.h"
 #include "link/inside.h"
+#include "tests.h"
 
 #define ROUNDS 40
 #define PATIENCE_NS (20 * SPOTNIK_S)
@@ -126,9 +120,8 @@ static void wait_for_heartbeats(struct spotnik_engine *engine, unsigned beats)
 /* Stopped first, so that it dies with our heartbeats unread and its kernel says RST on that
  * connection: FIN on the other one proves the death all the same, and we go on alone though it had
  * the smaller id. */
-static void death_with_unread_input_is_proven(void **state)
+TEST(death_with_unread_input_is_proven)
 {
-    (void)state;
     pid_t child;
     int fd;
     struct spotnik_engine *engine = pair_start(&child, &fd);
@@ -147,9 +140,8 @@ static void death_with_unread_input_is_proven(void **state)
 
 /* The same death, but all we hear of it is RST, on a network that is whole and a moment after it
  * had spoken. Its last words may be lost, so it may have gone on without us: we park. */
-static void reset_proves_nothing(void **state)
+TEST(reset_proves_nothing)
 {
-    (void)state;
     pid_t child;
     int fd;
     char byte = 0;
@@ -224,9 +216,8 @@ static void say_until_full(struct spotnik_voice *voice)
 /* Closed while the kernel would not take all of it, a voice ends with RST: FIN would say that this
  * was all. Once the peer has read and the rest is gone, it ends with FIN. After a frame that found
  * no room it ends with RST for ever. */
-static void unsent_words_forbid_a_clean_end(void **state)
+TEST(unsent_words_forbid_a_clean_end)
 {
-    (void)state;
     struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_voice voice;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
@@ -275,9 +266,8 @@ static void deafen(int fd, bool deaf)
 
 /* A voice whose words are not acknowledged for a while is not heard; as soon as they are, it is
  * again. To be quiet is no sign. */
-static void unacknowledged_is_unheard(void **state)
+TEST(unacknowledged_is_unheard)
 {
-    (void)state;
     struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_voice voice;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
@@ -302,9 +292,8 @@ static void unacknowledged_is_unheard(void **state)
 }
 
 /* A link that nothing was said on for long, and then a question: no answer yet is no sign. */
-static void a_question_takes_time(void **state)
+TEST(a_question_takes_time)
 {
-    (void)state;
     struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_link link = { .state = SPOTNIK_LINK_UP, .peer.id = parent_id };
     struct spotnik_links links = { .first = &link, .loop = &loop };
@@ -364,9 +353,8 @@ static bool is_bare(struct spotnik_engine *a, struct spotnik_engine *b)
 
 /* Both dial at the same moment, again and again: always one link. Hung up by one side, it is gone
  * on both. */
-static void both_call_at_once(void **state)
+TEST(both_call_at_once)
 {
-    (void)state;
     struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
     struct spotnik_member at_a = spotnik_engine_credentials(a)->self,
                           at_b = spotnik_engine_credentials(b)->self;
@@ -402,9 +390,8 @@ static void forget(struct spotnik_engine *engine, struct spotnik_id peer)
 
 /* A link that nothing is acknowledged on gives way to a new one, long before a kernel gives it
  * up. */
-static void deaf_link_is_replaced(void **state)
+TEST(deaf_link_is_replaced)
 {
-    (void)state;
     struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
     struct spotnik_member at_b = spotnik_engine_credentials(b)->self;
     uint64_t until_ns = spotnik_clock_ns() + SPOTNIK_USER_TIMEOUT_NS / 2;
@@ -422,18 +409,4 @@ static void deaf_link_is_replaced(void **state)
     assert_memory_not_equal(look(a).name, before.name, sizeof before.name);
     spotnik_engine_free(a, true);
     spotnik_engine_free(b, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unsent_words_forbid_a_clean_end),
-        cmocka_unit_test(unacknowledged_is_unheard),
-        cmocka_unit_test(a_question_takes_time),
-        cmocka_unit_test(both_call_at_once),
-        cmocka_unit_test(deaf_link_is_replaced),
-        cmocka_unit_test(death_with_unread_input_is_proven),
-        cmocka_unit_test(reset_proves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

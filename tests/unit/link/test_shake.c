@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The I/O of the handshake over a socket pair: both sides come to the same verdict, whatever the
  * other side is and however the bytes arrive; and addresses in their three forms. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,6 +8,7 @@
 
 #include "../engine/cluster.h"
 #include "link/shake.h"
+#include "tests.h"
 
 static struct spotnik_credentials credentials(uint64_t number)
 {
@@ -51,9 +45,8 @@ static void run(struct spotnik_shake *client, struct spotnik_shake *server, int 
 
 /* Two that hold the key learn who the other is and what for, and share two keys; what follows stays
  * in the socket. */
-static void proven_both_ways(void **state)
+TEST(proven_both_ways)
 {
-    (void)state;
     int pair[2], client_rc, server_rc;
     struct spotnik_shake client, server;
     struct spotnik_credentials a = credentials(1), b = credentials(2);
@@ -101,9 +94,8 @@ static void spoil_job(struct spotnik_credentials *c)
     c->job[0] ^= 1;
 }
 
-static void wrong_key_and_job_are_named(void **state)
+TEST(wrong_key_and_job_are_named)
 {
-    (void)state;
     disagree(SPOTNIK_ERR_KEY, spoil_key);
     disagree(SPOTNIK_ERR_JOB, spoil_job);
 }
@@ -119,9 +111,8 @@ static void assert_says(const struct spotnik_shake *shake, const char *versions)
 
 /* Another wire version is refused by the server, and the refusal is understood: each side names
  * both versions, and says what to do. */
-static void wrong_version_is_named(void **state)
+TEST(wrong_version_is_named)
 {
-    (void)state;
     int pair[2], client_rc, server_rc;
     struct spotnik_shake client, server;
     struct spotnik_credentials a = credentials(1), b = credentials(2);
@@ -138,9 +129,8 @@ static void wrong_version_is_named(void **state)
 }
 
 /* A stranger's bytes get no answer. */
-static void garbage_is_met_with_silence(void **state)
+TEST(garbage_is_met_with_silence)
 {
-    (void)state;
     int pair[2];
     char byte, garbage[256];
     struct spotnik_shake server;
@@ -160,9 +150,8 @@ static void garbage_is_met_with_silence(void **state)
 
 /* Bytes that come one at a time are waited for, and the end of the connection ends the wait at any
  * of them. */
-static void slow_bytes_are_waited_for(void **state)
+TEST(slow_bytes_are_waited_for)
 {
-    (void)state;
     struct spotnik_credentials a = credentials(1), b = credentials(2);
     for (size_t cut = 0; cut < SPOTNIK_HANDSHAKE_HELLO_BYTES; cut++) {
         int pair[2];
@@ -182,9 +171,8 @@ static void slow_bytes_are_waited_for(void **state)
 
 /* A bit changed anywhere in any message makes both sides fail, or at least the one that reads
  * it. */
-static void altered_messages_are_refused(void **state)
+TEST(altered_messages_are_refused)
 {
-    (void)state;
     struct spotnik_credentials a = credentials(1), b = credentials(2);
     for (size_t at = 0; at < SPOTNIK_HANDSHAKE_ANSWER_BYTES; at++) {
         int pair[2];
@@ -204,9 +192,8 @@ static void altered_messages_are_refused(void **state)
 }
 
 /* Text to bytes to text. */
-static void addresses_keep_their_meaning(void **state)
+TEST(addresses_keep_their_meaning)
 {
-    (void)state;
     const char *good[] = { "127.0.0.1:80", "10.1.2.3:65535", "[::1]:7000", "[fe80::1:2]:1" };
     const char *wrong[] = { "", "1.2.3.4:70000", "1.2.3.4:", "[::1]x", "[::1", "1.2.3.4:-1" };
     char text[SPOTNIK_ADDRESS_TEXT];
@@ -232,18 +219,4 @@ static void addresses_keep_their_meaning(void **state)
     assert_false(spotnik_address_is_loopback(address));
     assert_int_equal(spotnik_address_parse("127.9.9.9", address, &port), 0);
     assert_true(spotnik_address_is_loopback(address));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(proven_both_ways),
-        cmocka_unit_test(wrong_key_and_job_are_named),
-        cmocka_unit_test(wrong_version_is_named),
-        cmocka_unit_test(garbage_is_met_with_silence),
-        cmocka_unit_test(slow_bytes_are_waited_for),
-        cmocka_unit_test(altered_messages_are_refused),
-        cmocka_unit_test(addresses_keep_their_meaning),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

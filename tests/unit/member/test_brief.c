@@ -4,17 +4,11 @@
  * places where something differs, whatever the size of the view. */
 #include "member/brief.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define N_MAX 12
 #define MANY 1000
@@ -85,13 +79,12 @@ static void assert_same(const struct spotnik_entry *a, const struct spotnik_entr
     }
 }
 
-static void what_is_packed_comes_out_again(void **state)
+TEST(what_is_packed_comes_out_again)
 {
     struct spotnik_entry entry[N_MAX], drawn[2 * N_MAX], kept[2 * N_MAX];
     static struct spotnik_proposal proposal;
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 1);
     for (int i = 0; i < 20000; i++) {
         struct spotnik_view view = view_of(entry, 1 + (uint32_t)spotnik_prng_below(&prng, N_MAX));
@@ -108,13 +101,12 @@ static void what_is_packed_comes_out_again(void **state)
     }
 }
 
-static void only_what_follows_is_unpacked(void **state)
+TEST(only_what_follows_is_unpacked)
 {
     struct spotnik_entry entry[N_MAX], drawn[2 * N_MAX];
     static struct spotnik_proposal proposal;
     struct spotnik_view view = view_of(entry, N_MAX);
 
-    (void)state;
     proposal = (struct spotnik_proposal){ .epoch = 8, .entry = drawn, .entry_max = 2 * N_MAX };
     for (uint32_t i = 0; i < N_MAX; i++)
         append(&proposal, &entry[i].member, 3, i);
@@ -134,13 +126,12 @@ static void only_what_follows_is_unpacked(void **state)
     assert_true(spotnik_brief_unpack(&proposal, &view));
 }
 
-static void a_loss_costs_as_many_runs_as_there_are_gaps(void **state)
+TEST(a_loss_costs_as_many_runs_as_there_are_gaps)
 {
     struct spotnik_entry *entry = calloc(2 * MANY, sizeof *entry);
     static struct spotnik_proposal proposal;
     struct spotnik_view view = view_of(entry, MANY);
 
-    (void)state;
     for (uint32_t keep = 0; keep < 2; keep++) {
         proposal =
             (struct spotnik_proposal){ .epoch = 8, .entry = entry + MANY, .entry_max = MANY };
@@ -157,12 +148,11 @@ static void a_loss_costs_as_many_runs_as_there_are_gaps(void **state)
     free(entry);
 }
 
-static void reports_that_differ_only_by_rank_are_one_run(void **state)
+TEST(reports_that_differ_only_by_rank_are_one_run)
 {
     struct spotnik_report report[8] = { { 0 } };
     bool ascending;
 
-    (void)state;
     assert_int_equal(spotnik_brief_reports(report, 8, &ascending), 8);
     assert_false(ascending);
     for (uint32_t i = 0; i < 8; i++)
@@ -180,15 +170,4 @@ static void reports_that_differ_only_by_rank_are_one_run(void **state)
     report[1].cut = 1;
     assert_int_equal(spotnik_brief_reports(report, 8, &ascending), 1);
     assert_false(ascending);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_packed_comes_out_again),
-        cmocka_unit_test(only_what_follows_is_unpacked),
-        cmocka_unit_test(a_loss_costs_as_many_runs_as_there_are_gaps),
-        cmocka_unit_test(reports_that_differ_only_by_rank_are_one_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * again, never decreases with lateness. */
 #include "member/detector.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/prng.h"
 #include "base/time.h"
+#include "tests.h"
 
 #define FLOOR_NS (250 * SPOTNIK_MS)
 #define CEILING_NS (2 * SPOTNIK_S)
@@ -30,11 +24,10 @@ static uint64_t hear_every(struct spotnik_detector *detector, uint64_t now_ns, u
 }
 
 /* Claim: before anything was heard, and on a regular quiet network, patience is the floor. */
-static void test_floor(void **state)
+TEST(floor)
 {
     struct spotnik_detector detector;
 
-    (void)state;
     spotnik_detector_start(&detector, 7 * SPOTNIK_S);
     assert_int_equal(patience(&detector), FLOOR_NS);
     hear_every(&detector, 7 * SPOTNIK_S, 50 * SPOTNIK_MS, 200);
@@ -43,12 +36,11 @@ static void test_floor(void **state)
 
 /* Claim: gaps that come and go widen it above the longest of them; when they cease it comes back to
  * the floor. */
-static void test_adapts_and_forgets(void **state)
+TEST(adapts_and_forgets)
 {
     struct spotnik_detector detector;
     uint64_t now_ns = 0;
 
-    (void)state;
     spotnik_detector_start(&detector, now_ns);
     for (int i = 0; i < 50; i++) {
         now_ns = hear_every(&detector, now_ns, 10 * SPOTNIK_MS, 2);
@@ -62,12 +54,11 @@ static void test_adapts_and_forgets(void **state)
 
 /* Claim: one long gap among a hundred short ones is remembered (the mean and deviation have
  * forgotten it), and gone after a minute. */
-static void test_remembers(void **state)
+TEST(remembers)
 {
     struct spotnik_detector detector;
     uint64_t now_ns = 0;
 
-    (void)state;
     spotnik_detector_start(&detector, now_ns);
     now_ns = hear_every(&detector, now_ns, 240 * SPOTNIK_MS, 1);
     now_ns = hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 100);
@@ -78,12 +69,11 @@ static void test_remembers(void **state)
 
 /* Claim: however long somebody was away, it is waited for no longer than five floors, and for a
  * minute later not even that. */
-static void test_away(void **state)
+TEST(away)
 {
     struct spotnik_detector detector;
     uint64_t now_ns = 0;
 
-    (void)state;
     spotnik_detector_start(&detector, now_ns);
     now_ns = hear_every(&detector, now_ns, 3600 * SPOTNIK_S, 1);
     now_ns = hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 100);
@@ -93,13 +83,12 @@ static void test_away(void **state)
 }
 
 /* Claim: no jitter, however wild, lifts it above the ceiling. */
-static void test_ceiling(void **state)
+TEST(ceiling)
 {
     struct spotnik_detector detector;
     struct spotnik_prng prng;
     uint64_t now_ns = 0, widest_ns = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 1);
     spotnik_detector_start(&detector, now_ns);
     for (int i = 0; i < 10000; i++) {
@@ -113,11 +102,10 @@ static void test_ceiling(void **state)
 
 /* Claim: a sign of life never moves the last sign of life back, and the instant of loss saturates
  * instead of wrapping. */
-static void test_clock(void **state)
+TEST(clock)
 {
     struct spotnik_detector detector;
 
-    (void)state;
     spotnik_detector_start(&detector, 1000);
     spotnik_detector_hear(&detector, 900, FLOOR_NS);
     assert_int_equal(detector.heard_ns, 1000);
@@ -125,14 +113,4 @@ static void test_clock(void **state)
     assert_int_equal(detector.heard_ns, 1000);
     spotnik_detector_start(&detector, SPOTNIK_NEVER - 1);
     assert_int_equal(spotnik_detector_limit(&detector, FLOOR_NS, CEILING_NS), SPOTNIK_NEVER);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floor),     cmocka_unit_test(test_adapts_and_forgets),
-        cmocka_unit_test(test_remembers), cmocka_unit_test(test_away),
-        cmocka_unit_test(test_ceiling),   cmocka_unit_test(test_clock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
 /* Hosts of a view, exhaustively for up to six members on up to four hosts: against what is meant by
  * them, and that the holders form one ring that all members see alike. */
 #include "member/hosts.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests.h"
 
 #define N_MAX 6
 #define HOSTS 4
@@ -82,9 +76,8 @@ static void check_holders(const struct spotnik_view *view)
         assert_int_equal(ranks[hosts_of(view, rank).index], holder_of(view, rank));
 }
 
-static void test_all_views(void **state)
+TEST(all_views)
 {
-    (void)state;
     for (uint32_t size = 1, views = HOSTS; size <= N_MAX; size++, views *= HOSTS)
         for (uint32_t number = 0; number < views; number++) {
             struct spotnik_view view = view_of(size, number);
@@ -93,10 +86,4 @@ static void test_all_views(void **state)
             check_round(&view);
             check_holders(&view);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_all_views) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What members have gathered in one ballot is joined (docs/design/0036-many-members.md): drawn
  * tokens, in every order and more than once, and the rules of single fields. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/prng.h"
 #include "member/message.h"
+#include "tests.h"
 
 enum { MEMBERS = 6, ENTRIES = 3, TOKENS = 3 };
 
@@ -89,12 +84,11 @@ static void assert_same(const struct gathered *a, const struct gathered *b)
 }
 
 /* Claim: it is a join: the order, the grouping and repetition of parts change nothing. */
-static void test_order_does_not_matter(void **state)
+TEST(order_does_not_matter)
 {
     struct spotnik_prng prng;
     struct gathered part[TOKENS], ab, ba, once;
 
-    (void)state;
     spotnik_prng_seed(&prng, 36);
     for (int i = 0; i < 20000; i++) {
         for (int k = 0; k < TOKENS; k++)
@@ -116,11 +110,10 @@ static void test_order_does_not_matter(void **state)
 }
 
 /* Claim: a promise is copied with all that its member signed, and nobody else's word makes one. */
-static void test_promises_are_copied(void **state)
+TEST(promises_are_copied)
 {
     struct gathered to, from;
 
-    (void)state;
     blank(&to);
     blank(&from);
     from.report[2] = (struct spotnik_report){ .promised = 1,
@@ -141,11 +134,10 @@ static void test_promises_are_copied(void **state)
 }
 
 /* Claim: of two accepted values the one with the higher ballot is kept: it may have been chosen. */
-static void test_highest_accepted_is_kept(void **state)
+TEST(highest_accepted_is_kept)
 {
     struct gathered to, from;
 
-    (void)state;
     for (uint64_t ours = 0; ours < 4; ours++)
         for (uint64_t theirs = 0; theirs < 4; theirs++) {
             blank(&to);
@@ -158,14 +150,4 @@ static void test_highest_accepted_is_kept(void **state)
             assert_int_equal(to.token.accepted_ballot.round, ours > theirs ? ours : theirs);
             assert_int_equal(to.token.accepted.settled_step, 100 + to.token.accepted_ballot.round);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_does_not_matter),
-        cmocka_unit_test(test_promises_are_copied),
-        cmocka_unit_test(test_highest_accepted_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
 /* The lineage rule, exhaustively for up to six members: against an independent statement of it in
  * sets, and against what it is for: no two disjoint groups that could both have decided. */
 #include "member/lineage.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests.h"
 
 #define N_MAX 6
 
@@ -79,9 +73,8 @@ static bool by_the_book(uint32_t size, uint32_t smallest, struct sets sets)
 
 /* Claim: the rule is "a majority, or half with the smallest id, or everybody who is not GONE",
  * wherever the smallest id stands and whether or not the accused had promised. */
-static void test_rule(void **state)
+TEST(rule)
 {
-    (void)state;
     for (uint32_t size = 1; size <= N_MAX; size++)
         for (uint32_t smallest = 0; smallest < size; smallest++)
             for (uint32_t a = 0; a < assignments(size); a++) {
@@ -94,12 +87,11 @@ static void test_rule(void **state)
 /* Claim: of two groups without a common member at most one is allowed, as long as neither calls a
  * voter of the other GONE, which FENCED sees to: whoever votes has first told everybody outside its
  * group, and who has heard that never says GONE. */
-static void test_no_two_lineages(void **state)
+TEST(no_two_lineages)
 {
     static bool allowed[1u << (2 * N_MAX)];
     uint64_t pairs = 0;
 
-    (void)state;
     for (uint32_t size = 1; size <= N_MAX; size++) {
         for (uint32_t a = 0; a < assignments(size); a++)
             allowed[a] = ask(size, size / 2, a, false);
@@ -119,12 +111,11 @@ static void test_no_two_lineages(void **state)
 
 /* Claim: with a witness that names one member at most, or nobody, the same holds, whoever it names
  * and wherever the smallest id stands: what two groups know of it is one fact. */
-static void test_no_two_by_the_witness(void **state)
+TEST(no_two_by_the_witness)
 {
     static bool allowed[1u << (2 * N_MAX)];
     uint64_t ties = 0;
 
-    (void)state;
     for (uint32_t size = 2; size <= N_MAX; size += 2)
         for (uint32_t owner = 0; owner <= size; owner++) { /* size: nobody */
             for (uint32_t a = 0; a < assignments(size); a++) {
@@ -146,9 +137,8 @@ static void test_no_two_by_the_witness(void **state)
 
 /* Claim: who survives alone goes on exactly when everybody else is GONE, or when it is half of two
  * and the smaller. */
-static void test_alone(void **state)
+TEST(alone)
 {
-    (void)state;
     assert_true(ask(1, 0, VOTER, false));
     assert_true(ask(2, 0, VOTER | SILENT << 2, false));
     assert_false(ask(2, 1, VOTER | SILENT << 2, false));
@@ -156,15 +146,4 @@ static void test_alone(void **state)
     assert_true(ask(2, 1, VOTER | GONE << 2, false));
     assert_true(ask(4, 3, VOTER | GONE << 2 | GONE << 4 | GONE << 6, false));
     assert_false(ask(4, 0, VOTER | GONE << 2 | GONE << 4 | TAINTED << 6, false));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule),
-        cmocka_unit_test(test_no_two_lineages),
-        cmocka_unit_test(test_no_two_by_the_witness),
-        cmocka_unit_test(test_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is left out where hosts do not reach each other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "member/paths.h"
+#include "tests.h"
 
 enum { MAX = 12 };
 
@@ -54,9 +49,8 @@ static const char *stay(const char *hosts, const char *cuts)
 }
 
 /* Claim: of two the one with the larger id goes, by the word of either; all vote. */
-static void test_of_two(void **state)
+TEST(of_two)
 {
-    (void)state;
     assert_string_equal(stay("abcd", ""), "abcd");
     assert_string_equal(stay("abcd", "02"), "abd");
     assert_string_equal(stay("abcd", "20"), "abd");
@@ -64,9 +58,8 @@ static void test_of_two(void **state)
 }
 
 /* Claim: a host goes with all its members, and rather one with fewer of them. */
-static void test_of_hosts(void **state)
+TEST(of_hosts)
 {
-    (void)state;
     assert_string_equal(stay("aabbcc", "0312"), "aacc");
     assert_string_equal(stay("abbcc", "01"), "bbcc");
     assert_string_equal(stay("aabb", "01"), "aabb");
@@ -74,18 +67,16 @@ static void test_of_hosts(void **state)
 
 /* Claim: who does not reach several goes, and not those that it accuses; paths without a common
  * host cost one each. */
-static void test_of_several(void **state)
+TEST(of_several)
 {
-    (void)state;
     assert_string_equal(stay("abcde", "010203"), "bcde");
     assert_string_equal(stay("abcde", "0123"), "ace");
     assert_string_equal(stay("abc", "011220"), "a");
 }
 
 /* Claim: what is said of a member that has not promised, or by one, is no path. */
-static void test_not_promised(void **state)
+TEST(not_promised)
 {
-    (void)state;
     stand("abcd");
     report[0].promised = 0;
     report[0].cut = 2;
@@ -93,14 +84,4 @@ static void test_not_promised(void **state)
     spotnik_paths_leave_out(&proposal, &view, &token);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(entry[i].flags, SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_of_two),
-                                        cmocka_unit_test(test_of_hosts),
-                                        cmocka_unit_test(test_of_several),
-                                        cmocka_unit_test(test_not_promised) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  * stand. */
 #include "member/proposal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
+
+#include "tests.h"
 
 #define MEMBERS_MAX 6
 #define ENTRIES_MAX (2 * MEMBERS_MAX + SPOTNIK_JOINERS_MAX)
@@ -91,9 +86,8 @@ enum {
 
 /* Claim: without news the next view is the same members in the same order, one epoch later, shared
  * afresh. */
-static void test_same_again(void **state)
+TEST(same_again)
 {
-    (void)state;
     set(3);
     make();
     assert_int_equal(scene.proposal.epoch, 5);
@@ -117,9 +111,8 @@ static void assert_flat(bool flat)
 /* Claim: the next view is flat when no two that stay in it say that they share no memory: whom the
  * dead, the lost and the leaving did not share it with does not matter. One that fails, or has only
  * just come in, keeps it on the ring; a proposal found again stays as it was. */
-static void test_flat(void **state)
+TEST(flat)
 {
-    (void)state;
     set(4);
     assert_flat(true);
     scene.report[1].apart = 1u << 3;
@@ -144,9 +137,8 @@ static void test_flat(void **state)
 }
 
 /* Claim: who has not promised, and who has but is accused by a later hop, is not in it. */
-static void test_lost(void **state)
+TEST(lost)
 {
-    (void)state;
     set(4);
     scene.report[0].promised = 0;
     scene.report[2].evidence = SPOTNIK_EVIDENCE_SILENT;
@@ -160,9 +152,8 @@ static void test_lost(void **state)
 
 /* Claim: settled is the highest step a voter committed, a dead one's does not count, and who is
  * behind it is a laggard. */
-static void test_laggards(void **state)
+TEST(laggards)
 {
-    (void)state;
     set(4);
     scene.report[0].committed = 11;
     scene.report[3].committed = 12;
@@ -177,9 +168,8 @@ static void test_laggards(void **state)
 }
 
 /* Claim: a leaver is told (an entry, a voter) but not in the view, and has no share. */
-static void test_leaver(void **state)
+TEST(leaver)
 {
-    (void)state;
     set(3);
     scene.report[1].leaving = 1;
     make();
@@ -190,9 +180,8 @@ static void test_leaver(void **state)
 }
 
 /* Claim: a leaver that lags may go when a member that stays holds the result. */
-static void test_leaver_lags(void **state)
+TEST(leaver_lags)
 {
-    (void)state;
     set(3);
     scene.report[1].leaving = 1;
     scene.report[1].committed = 9;
@@ -202,9 +191,8 @@ static void test_leaver_lags(void **state)
 }
 
 /* Claim: when only a leaver holds the settled result, all leavers stay one view longer. */
-static void test_leaver_holds(void **state)
+TEST(leaver_holds)
 {
-    (void)state;
     set(3);
     scene.report[1].leaving = scene.report[2].leaving = 1;
     scene.report[0].committed = scene.report[2].committed = 9;
@@ -215,9 +203,8 @@ static void test_leaver_holds(void **state)
 }
 
 /* Claim: when everybody leaves and nobody lags the view is empty, whoever would like to join. */
-static void test_everybody_leaves(void **state)
+TEST(everybody_leaves)
 {
-    (void)state;
     set(2);
     scene.report[0].leaving = scene.report[1].leaving = 1;
     join(9, 10);
@@ -229,9 +216,8 @@ static void test_everybody_leaves(void **state)
 
 /* Claim: when everybody leaves but one lags, nobody goes before it is served: else its caller's
  * last step would differ. */
-static void test_everybody_leaves_one_lags(void **state)
+TEST(everybody_leaves_one_lags)
 {
-    (void)state;
     set(2);
     scene.report[0].leaving = scene.report[1].leaving = 1;
     scene.report[1].committed = 9;
@@ -241,9 +227,8 @@ static void test_everybody_leaves_one_lags(void **state)
 }
 
 /* Claim: joiners at the settled step or one behind come in; others wait; nobody comes in twice. */
-static void test_joiners(void **state)
+TEST(joiners)
 {
-    (void)state;
     set(2);
     join(9, 10);
     join(8, 9);
@@ -269,9 +254,8 @@ static void assert_order(const uint64_t *numbers, uint32_t count)
 /* Claim: members keep their order and joiners come after them, unless somebody who only copied the
  * settled state might have to serve a laggard: then copiers come first, holders next, laggards
  * last, so that a holder precedes the laggards. */
-static void test_order(void **state)
+TEST(order)
 {
-    (void)state;
     set(3);
     join(9, 10);
     scene.report[1].bare = 1;
@@ -291,9 +275,8 @@ static void test_order(void **state)
 
 /* Claim: laggards whom nobody can serve are left out, and told so if they voted: they join again by
  * copying. */
-static void test_nobody_to_serve(void **state)
+TEST(nobody_to_serve)
 {
-    (void)state;
     set(3);
     join(8, 9);
     scene.report[0].bare = 1;
@@ -307,9 +290,8 @@ static void test_nobody_to_serve(void **state)
 }
 
 /* Claim: the view never grows beyond members_max; a leaver makes room. */
-static void test_members_max(void **state)
+TEST(members_max)
 {
-    (void)state;
     set(5);
     join(7, 10);
     join(8, 10);
@@ -324,9 +306,8 @@ static void test_members_max(void **state)
 
 /* Claim: a step somebody has begun keeps the shares it was begun with: holes for the lost, none for
  * joiners. */
-static void test_shares_kept(void **state)
+TEST(shares_kept)
 {
-    (void)state;
     set(4);
     /* the begun step is the view's first: it carries shares of its own */
     scene.view.settled_step = 10;
@@ -345,9 +326,8 @@ static void test_shares_kept(void **state)
 }
 
 /* Claim: in a later step of the view shares are the ranks; they too are kept. */
-static void test_shares_kept_by_rank(void **state)
+TEST(shares_kept_by_rank)
 {
-    (void)state;
     set(3);
     scene.view_entry[2].share = 55;
     scene.report[0].begun = 1;
@@ -359,9 +339,8 @@ static void test_shares_kept_by_rank(void **state)
 }
 
 /* Claim: what a laggard or a dead member has begun is not the coming step: shared afresh. */
-static void test_shares_fresh(void **state)
+TEST(shares_fresh)
 {
-    (void)state;
     set(3);
     scene.report[0].committed = 9;
     scene.report[0].begun = 1;
@@ -378,11 +357,10 @@ static void test_shares_fresh(void **state)
 /* Claim: an accepted value found on the way is proposed again: same view, step, ledger and shares,
  * whatever is known by now; only the ballot and the voters are this ballot's, and voters it leaves
  * out are on the route. */
-static void test_again(void **state)
+TEST(again)
 {
     struct spotnik_proposal *accepted = &scene.token.accepted;
 
-    (void)state;
     set(4);
     scene.token.accepted_ballot = (struct spotnik_ballot){ .round = 2, .initiator = { 0, 2 } };
     accepted->epoch = 5;
@@ -428,9 +406,8 @@ static void cut_path(uint32_t to)
  * though its id is the larger one; else the laggard would wait for ever for its result. Where
  * another holds it, too, the larger id goes. A holder that leaves hands over first: no one is left
  * out for the path in that view. */
-static void test_path_of_a_holder(void **state)
+TEST(path_of_a_holder)
 {
-    (void)state;
     set(2);
     cut_path(2);
     scene.report[0].committed = 9;
@@ -460,29 +437,4 @@ static void test_path_of_a_holder(void **state)
     assert_entry(1, M | V | L, 0);
     assert_entry(2, M | V | L, 1);
     assert_entry(3, M | V, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_again),
-        cmocka_unit_test(test_flat),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_laggards),
-        cmocka_unit_test(test_leaver),
-        cmocka_unit_test(test_leaver_lags),
-        cmocka_unit_test(test_leaver_holds),
-        cmocka_unit_test(test_everybody_leaves),
-        cmocka_unit_test(test_everybody_leaves_one_lags),
-        cmocka_unit_test(test_joiners),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_nobody_to_serve),
-        cmocka_unit_test(test_members_max),
-        cmocka_unit_test(test_shares_kept),
-        cmocka_unit_test(test_shares_kept_by_rank),
-        cmocka_unit_test(test_shares_fresh),
-        cmocka_unit_test(test_again),
-        cmocka_unit_test(test_path_of_a_holder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

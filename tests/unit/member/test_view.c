@@ -3,16 +3,10 @@
  * total, shares follow the view's first step. */
 #include "member/view.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "member/message.h"
+#include "tests.h"
 
 #define ENTRIES 4
 
@@ -41,11 +35,10 @@ static void fill(struct spotnik_proposal *proposal, struct spotnik_entry *storag
 
 /* Claim: ballots are ordered by round, then by the whole 128 bits of the initiator; only equals are
  * equal. */
-static void test_ballots(void **state)
+TEST(ballots)
 {
     const struct spotnik_ballot ascending[] = { { 0, { 0, 0 } }, { 1, { 0, 9 } }, { 1, { 1, 0 } },
                                                 { 1, { 1, 1 } }, { 2, { 0, 0 } }, { 2, { 0, 1 } } };
-    (void)state;
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
             int order = spotnik_ballot_compare(ascending[i], ascending[j]);
@@ -54,13 +47,12 @@ static void test_ballots(void **state)
 }
 
 /* Claim: a view is the MEMBER entries in their order, with their shares and the epoch's numbers. */
-static void test_view_from_proposal(void **state)
+TEST(view_from_proposal)
 {
     struct spotnik_entry storage[ENTRIES], of_view[ENTRIES];
     struct spotnik_proposal proposal;
     struct spotnik_view view = { .entry = of_view };
 
-    (void)state;
     fill(&proposal, storage);
     spotnik_view_from_proposal(&view, &proposal);
     assert_int_equal(view.epoch, 8);
@@ -77,12 +69,11 @@ static void test_view_from_proposal(void **state)
 
 /* Claim: a place is found whatever index the search begins at, and what is not there is found from
  * none. */
-static void test_find_near(void **state)
+TEST(find_near)
 {
     struct spotnik_entry storage[ENTRIES];
     struct spotnik_proposal proposal;
 
-    (void)state;
     fill(&proposal, storage);
     struct spotnik_view view = { .entry = storage, .size = proposal.entry_count };
     for (uint32_t near = 0; near <= ENTRIES; near++) {
@@ -97,13 +88,12 @@ static void test_find_near(void **state)
 }
 
 /* Claim: the first step of a view is shared as the view says, every later one by rank. */
-static void test_shares(void **state)
+TEST(shares)
 {
     struct spotnik_entry storage[ENTRIES], of_view[ENTRIES];
     struct spotnik_proposal proposal;
     struct spotnik_view view = { .entry = of_view };
 
-    (void)state;
     fill(&proposal, storage);
     spotnik_view_from_proposal(&view, &proposal);
     assert_int_equal(spotnik_view_shares(&view, 21), 7);
@@ -115,12 +105,11 @@ static void test_shares(void **state)
 }
 
 /* Claim: a copy has the same value in its own storage; copying onto itself is nothing. */
-static void test_proposal_copy(void **state)
+TEST(proposal_copy)
 {
     struct spotnik_entry storage[ENTRIES], of_copy[ENTRIES + 3] = { 0 };
     struct spotnik_proposal proposal, copy = { .entry = of_copy, .entry_max = ENTRIES + 3 };
 
-    (void)state;
     fill(&proposal, storage);
     spotnik_proposal_copy(&copy, &proposal);
     spotnik_proposal_copy(&copy, &copy);
@@ -136,7 +125,7 @@ static void test_proposal_copy(void **state)
 
 /* Claim: a token's copy carries reports, joiners, ledger and the accepted value, but only if there
  * is one. */
-static void test_token_copy(void **state)
+TEST(token_copy)
 {
     static struct spotnik_token token, copy;
     struct spotnik_report report[2] = { { .promised = 1, .committed = 5 },
@@ -144,7 +133,6 @@ static void test_token_copy(void **state)
     struct spotnik_report of_copy[3] = { 0 };
     struct spotnik_entry storage[ENTRIES], entry_of_copy[ENTRIES] = { 0 };
 
-    (void)state;
     memset(&token, 0, sizeof token);
     memset(&copy, 0, sizeof copy);
     fill(&token.accepted, storage);
@@ -175,23 +163,11 @@ static void test_token_copy(void **state)
 }
 
 /* Claim: evidence only grows along its chain, and anything but NONE takes its subject out. */
-static void test_evidence(void **state)
+TEST(evidence)
 {
-    (void)state;
     for (uint8_t a = SPOTNIK_EVIDENCE_NONE; a <= SPOTNIK_EVIDENCE_GONE; a++) {
         assert_int_equal(spotnik_evidence_out(a), a != SPOTNIK_EVIDENCE_NONE);
         for (uint8_t b = SPOTNIK_EVIDENCE_NONE; b <= SPOTNIK_EVIDENCE_GONE; b++)
             assert_int_equal(spotnik_evidence_merge(a, b), a > b ? a : b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ballots),       cmocka_unit_test(test_view_from_proposal),
-        cmocka_unit_test(test_find_near),     cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_proposal_copy), cmocka_unit_test(test_token_copy),
-        cmocka_unit_test(test_evidence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,13 @@
 /* Claims: histograms are cumulative and their counts agree; metrics are text that Prometheus reads,
  * whatever the strings in them are; a text that does not fit is refused whole; messages are held
  * back and counted; names of observed numbers are checked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "metrics/said.h"
 #include "metrics/watched.h"
+#include "tests.h"
 
 #define ROOM (64u * 1024)
 
@@ -50,12 +47,11 @@ static double value_of(const char *text, const char *name)
     return strtod(at + strlen(line), NULL);
 }
 
-static void test_values(void **state)
+TEST(values)
 {
     struct spotnik_watched *of = sample();
     char *text = malloc(ROOM);
 
-    (void)state;
     assert_int_not_equal(spotnik_exposition_text(of, text, ROOM), 0);
     assert_float_equal(value_of(text, "spotnik_members"), 3, 0);
     assert_float_equal(value_of(text, "spotnik_steps_total"), 2, 0);
@@ -75,13 +71,12 @@ static void test_values(void **state)
 }
 
 /* Every bucket holds what the ones before it hold, and the last one everything. */
-static void test_histogram(void **state)
+TEST(histogram)
 {
     struct spotnik_watched *of = sample();
     char *text = malloc(ROOM), name[100];
     double before = 0;
 
-    (void)state;
     memset(&of->tally.step, 0, sizeof of->tally.step);
     spotnik_histogram_add(&of->tally.step, 10000); /* a bound belongs to its bucket */
     spotnik_histogram_add(&of->tally.step, 10001);
@@ -102,13 +97,12 @@ static void test_histogram(void **state)
 }
 
 /* A line is a comment, or a name, perhaps labels, and one number. */
-static void test_lines(void **state)
+TEST(lines)
 {
     struct spotnik_watched *of = sample();
     char *text = malloc(ROOM), *rest = NULL;
     size_t size = spotnik_exposition_text(of, text, ROOM), lines = 0;
 
-    (void)state;
     assert_int_equal(text[size - 1], '\n');
     for (char *line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest), lines++) {
@@ -126,13 +120,12 @@ static void test_lines(void **state)
     free(of);
 }
 
-static void test_no_room(void **state)
+TEST(no_room)
 {
     struct spotnik_watched *of = sample();
     char *text = malloc(ROOM);
     size_t whole = spotnik_exposition_text(of, text, ROOM);
 
-    (void)state;
     for (size_t size = 1; size <= whole; size += 37) {
         char *tight = malloc(size); /* what writes too far is seen by the sanitizer */
         assert_int_equal(spotnik_exposition_text(of, tight, size), 0);
@@ -144,7 +137,7 @@ static void test_no_room(void **state)
 }
 
 /* The phases add up to the whole, also where a member was told of two passes at once. */
-static void test_phases(void **state)
+TEST(phases)
 {
     spotnik_recovery recovery = { .detected_ns = 100,
                                   .reconciled_ns = 130,
@@ -153,7 +146,6 @@ static void test_phases(void **state)
                                   .committed_ns = 200 };
     uint64_t ns[SPOTNIK_PHASES];
 
-    (void)state;
     spotnik_watched_phases(&recovery, ns);
     assert_true(ns[0] == 30 && ns[1] == 20 && ns[2] == 5 && ns[3] == 45 && ns[4] == 100);
     recovery.reconciled_ns = recovery.accepted_ns = 0;
@@ -164,12 +156,11 @@ static void test_phases(void **state)
     assert_true(ns[2] == 55 && ns[3] == 0 && ns[4] == 0);
 }
 
-static void test_rate(void **state)
+TEST(rate)
 {
     struct spotnik_said_rate rate = { 0 };
     uint64_t held_back;
 
-    (void)state;
     assert_true(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 1000, &held_back));
     assert_false(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 2000, &held_back));
     assert_false(spotnik_said_pass(&rate, SPOTNIK_SAID_LOST, 3000, &held_back));
@@ -182,9 +173,8 @@ static void test_rate(void **state)
 }
 
 /* No two messages share an id, and none lacks one. */
-static void test_ids(void **state)
+TEST(ids)
 {
-    (void)state;
     for (int i = 0; i < SPOTNIK_SAID_KINDS; i++) {
         assert_non_null(spotnik_said_info((enum spotnik_said)i)->id);
         for (int j = 0; j < i; j++)
@@ -193,13 +183,12 @@ static void test_ids(void **state)
     }
 }
 
-static void test_observed(void **state)
+TEST(observed)
 {
     struct spotnik_observed observed = { 0 };
     struct spotnik_observed_value read[SPOTNIK_OBSERVED_MAX];
     char name[40];
 
-    (void)state;
     assert_int_equal(spotnik_observed_put(&observed, "loss", 1), 0);
     assert_int_equal(spotnik_observed_put(&observed, "loss", 2), 0);
     assert_int_equal(spotnik_observed_read(&observed, read), 1);
@@ -215,15 +204,4 @@ static void test_observed(void **state)
     }
     assert_int_equal(spotnik_observed_put(&observed, "one_more", 1), SPOTNIK_ERR_LIMIT);
     assert_int_equal(spotnik_observed_put(&observed, "loss", 3), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_histogram),
-        cmocka_unit_test(test_lines),  cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_phases), cmocka_unit_test(test_rate),
-        cmocka_unit_test(test_ids),    cmocka_unit_test(test_observed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

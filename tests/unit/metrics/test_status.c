@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The status text is JSON whatever the strings in it are, and does not overrun its memory at any
  * size. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "metrics/status.h"
+#include "tests.h"
 
 static size_t write_text(char *text, size_t size)
 {
@@ -57,13 +54,12 @@ static size_t write_text(char *text, size_t size)
     return spotnik_status_text(&status, &more, text, size);
 }
 
-static void test_is_json(void **state)
+TEST(is_json)
 {
     char text[8192];
     size_t length = write_text(text, sizeof text);
     json_t *root = json_loadb(text, length, 0, NULL);
 
-    (void)state;
     assert_non_null(root);
     assert_int_equal(length, strlen(text));
     assert_string_equal(json_string_value(json_object_get(root, "refusal")), "bad\nkey");
@@ -97,12 +93,11 @@ static void test_is_json(void **state)
     json_decref(root);
 }
 
-static void test_any_size(void **state)
+TEST(any_size)
 {
     char text[8192];
     size_t whole = write_text(text, sizeof text);
 
-    (void)state;
     for (size_t size = 1; size <= whole + 1; size++) {
         memset(text, 0x55, sizeof text);
         assert_int_equal(write_text(text, size), size > whole ? whole : 0);
@@ -111,11 +106,10 @@ static void test_any_size(void **state)
 }
 
 /* Every nanosecond belongs to one part; a step that was begun twice counts its bytes once. */
-static void test_pace(void **state)
+TEST(pace)
 {
     struct spotnik_pace pace = { 0 }, read;
 
-    (void)state;
     spotnik_pace_turn(&pace, SPOTNIK_PACE_BEGIN, 100);
     spotnik_pace_turn(&pace, SPOTNIK_PACE_COMPUTE, 103);
     spotnik_pace_reduce(&pace, 999);
@@ -135,13 +129,4 @@ static void test_pace(void **state)
     assert_int_equal(read.part_ns[SPOTNIK_PACE_APPLY], 1);
     assert_int_equal(read.steps, 1);
     assert_int_equal(read.reduce_bytes, 24);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_is_json),
-                                        cmocka_unit_test(test_any_size),
-                                        cmocka_unit_test(test_pace) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

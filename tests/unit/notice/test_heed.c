@@ -2,15 +2,11 @@
 /* What the agent makes of notices. Claims: the first one makes the workers leave, once; they come
  * back when every source has taken its notice back, or when the deadline and the patience are over;
  * a deadline of a wrong clock does not keep them away for ever; risks move nobody. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 
 #include "base/time.h"
 #include "run_notice.h"
+#include "tests.h"
 
 #define WALL INT64_C(1587748180000)
 
@@ -34,11 +30,10 @@ static struct run_notice begin(void)
     return ear;
 }
 
-static void leave_and_back(void **state)
+TEST(leave_and_back)
 {
     struct run_notice ear = begin();
 
-    (void)state;
     assert_int_equal(heed(&ear, NOTICE_RISK, "aws", 0, 0), RUN_NOTICE_NOTHING);
     assert_int_equal(heed(&ear, NOTICE_OVER, "aws", 0, 0), RUN_NOTICE_NOTHING);
     assert_int_equal(heed(&ear, NOTICE_LEAVE, "aws", 120000, 0), RUN_NOTICE_LEAVE);
@@ -52,11 +47,10 @@ static void leave_and_back(void **state)
     assert_int_equal(heed(&ear, NOTICE_LEAVE, "aws", 1000, 0), RUN_NOTICE_LEAVE);
 }
 
-static void lie(void **state)
+TEST(lie)
 {
     struct run_notice ear = begin();
 
-    (void)state;
     assert_int_equal(heed(&ear, NOTICE_LEAVE, "aws", 120000, 5 * SPOTNIK_S), RUN_NOTICE_LEAVE);
     assert_int_equal(ear.back_ns, 185 * SPOTNIK_S);
     assert_false(run_notice_lied(&ear, 185 * SPOTNIK_S - 1));
@@ -65,21 +59,13 @@ static void lie(void **state)
     assert_int_equal(heed(&ear, NOTICE_OVER, "aws", 0, 0), RUN_NOTICE_NOTHING);
 }
 
-static void wrong_clocks(void **state)
+TEST(wrong_clocks)
 {
     struct run_notice ear = begin();
 
-    (void)state;
     assert_int_equal(heed(&ear, NOTICE_LEAVE, "aws", -7200000, 0), RUN_NOTICE_LEAVE);
     assert_int_equal(ear.back_ns, 60 * SPOTNIK_S);
     ear = begin();
     assert_int_equal(heed(&ear, NOTICE_LEAVE, "aws", 7200000, 0), RUN_NOTICE_LEAVE);
     assert_int_equal(ear.back_ns, 16 * 60 * SPOTNIK_S);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(leave_and_back), cmocka_unit_test(lie),
-                                        cmocka_unit_test(wrong_clocks) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

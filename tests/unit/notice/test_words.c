@@ -3,25 +3,20 @@
  * understood, with its deadline; a blank or a bad date still is a notice; an event for another
  * machine is none; what cannot be read is refused, not guessed; no bytes crash the readers; the
  * line between watcher and agent comes back as it went. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
 #include "notice/notice.h"
+#include "tests.h"
 
 #define NOW INT64_C(1587748180000) /* 2020-04-24 17:09:40 */
 
-static void instants(void **state)
+TEST(instants)
 {
     int64_t ms = 0;
 
-    (void)state;
     assert_true(notice_when("2020-04-24T17:11:44Z", NOW, &ms));
     assert_int_equal(ms, INT64_C(1587748304000));
     assert_true(notice_when("2020-04-24T17:11:44.123Z", NOW, &ms));
@@ -44,11 +39,10 @@ static void instants(void **state)
     assert_false(notice_when("1", NOW, &ms)); /* no date of 1970, but a word */
 }
 
-static void aws(void **state)
+TEST(aws)
 {
     struct notice notice;
 
-    (void)state;
     assert_true(notice_aws_action("{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}",
                                   NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE);
@@ -67,11 +61,10 @@ static void aws(void **state)
     assert_false(notice_aws_rebalance("{}", &notice));
 }
 
-static void gcp(void **state)
+TEST(gcp)
 {
     struct notice notice;
 
-    (void)state;
     assert_true(notice_gcp_preempted("TRUE\n", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE);
     assert_int_equal(notice.deadline_ms, NOW + 30000);
@@ -105,12 +98,11 @@ static enum notice_kind azure_kind(const char *type, const char *status, const c
     return ret->kind;
 }
 
-static void azure(void **state)
+TEST(azure)
 {
     static const char date[] = "Fri, 24 Apr 2020 17:11:44 GMT";
     struct notice notice;
 
-    (void)state;
     assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-0", date, &notice),
                      NOTICE_LEAVE); /* names do not differ by case */
     assert_int_equal(notice.deadline_ms, INT64_C(1587748304000));
@@ -143,11 +135,10 @@ static void azure(void **state)
     assert_int_equal(notice.kind, NOTICE_LEAVE);
 }
 
-static void words(void **state)
+TEST(words)
 {
     struct notice notice;
 
-    (void)state;
     notice_words("file", "+30 the fan has stopped\n", NOW, &notice);
     assert_int_equal(notice.deadline_ms, NOW + 30000);
     assert_string_equal(notice.text, "the fan has stopped");
@@ -161,7 +152,7 @@ static void words(void **state)
     assert_string_equal(notice.text, "going down");
 }
 
-static void line(void **state)
+TEST(line)
 {
     struct notice notice = { .kind = NOTICE_RISK,
                              .deadline_ms = NOW,
@@ -170,7 +161,6 @@ static void line(void **state)
                   back;
     char text[1024];
 
-    (void)state;
     assert_true(notice_format(&notice, text, sizeof(text)) > 0);
     assert_null(strchr(text, '\n'));
     assert_true(notice_parse(text, &back));
@@ -183,13 +173,12 @@ static void line(void **state)
 }
 
 /* A command in Latin-1, and words that were cut within a character: notices all the same. */
-static void foreign(void **state)
+TEST(foreign)
 {
     static const char *const said[] = { "+30 f\xe4hrt herunter", "\xff\xfe\x80", "\xc3" };
     struct notice notice, back;
     char text[1024], longest[400] = "x";
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         notice_words("exec", said[i], NOW, &notice);
         assert_true(notice_format(&notice, text, sizeof(text)) > 0);
@@ -209,7 +198,7 @@ static void foreign(void **state)
 }
 
 /* Answers with bytes changed, cut off and doubled. */
-static void noise(void **state)
+TEST(noise)
 {
     static const char *const seeds[] = {
         "{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", "TRUE", "+30 words",
@@ -221,7 +210,6 @@ static void noise(void **state)
     struct notice notice;
     char text[512];
 
-    (void)state;
     spotnik_prng_seed(&prng, 7);
     for (int i = 0; i < 100000; i++) {
         snprintf(text, sizeof(text), "%s", seeds[i % 4]);
@@ -235,13 +223,4 @@ static void noise(void **state)
         notice_words("file", text, NOW, &notice);
         notice_parse(text, &notice);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(instants), cmocka_unit_test(aws),
-                                        cmocka_unit_test(gcp),      cmocka_unit_test(azure),
-                                        cmocka_unit_test(words),    cmocka_unit_test(line),
-                                        cmocka_unit_test(foreign),  cmocka_unit_test(noise) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,6 @@
 #ifndef TESTS_UNIT_PEERS_MEETING_H
 #define TESTS_UNIT_PEERS_MEETING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +19,7 @@
 #include "../engine/cluster.h"
 #include "base/error.h"
 #include "peers/inside.h"
+#include "tests.h"
 
 #define SECOND UINT64_C(1000000000)
 #define STALE_MS 2000

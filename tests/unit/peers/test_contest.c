@@ -3,6 +3,7 @@
  * both succeed, the one that looks last takes its genesis back. link() is this file's own: the
  * other one founds inside of it. */
 #include "meeting.h"
+#include "tests.h"
 
 static struct {
     const char *name; /* of the genesis that the other one makes; NULL: it made it */
@@ -44,9 +45,8 @@ static void contest(const char *name, struct seeker *seeker)
     seeker_close(seeker);
 }
 
-static void under_a_higher_number(void **state)
+TEST_WITH(under_a_higher_number, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker seeker;
     contest("genesis-2", &seeker);
     assert_false(is_there("genesis-1"));
@@ -55,9 +55,8 @@ static void under_a_higher_number(void **state)
 
 /* A copy of a genesis under the last number that is one: whatever was founded behind it, nobody
  * would see. */
-static void a_number_that_nobody_would_read_founds_nothing(void **state)
+TEST_WITH(a_number_that_nobody_would_read_founds_nothing, directory_make, directory_clear)
 {
-    (void)state;
     struct spotnik_record first = stranger_make(50);
     struct seeker newcomer;
     char path[256], copy[256];
@@ -76,10 +75,5 @@ static void a_number_that_nobody_would_read_founds_nothing(void **state)
 int main(void)
 {
     setenv("SPOTNIK_STALE_MS", "2000", 1);
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(under_a_higher_number, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_number_that_nobody_would_read_founds_nothing,
-                                        directory_make, directory_clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "link/slots.h"
+#include "tests.h"
 
 /* ---- files that are gone ---- */
 
@@ -31,9 +32,8 @@ static void expect_refusal(struct seeker *newcomer, uint64_t number)
 }
 
 /* Somebody removes the founding of a job that lives: whoever reaches it joins. */
-static void a_lost_genesis_founds_nothing(void **state)
+TEST_WITH(a_lost_genesis_founds_nothing, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member, newcomer;
     char path[256];
     founder_start(&member, 1);
@@ -50,9 +50,8 @@ static void a_lost_genesis_founds_nothing(void **state)
 
 /* Whoever does not reach it founds nothing, while its members write and when they have long
  * stopped. */
-static void a_member_of_a_lost_genesis_is_believed(void **state)
+TEST_WITH(a_member_of_a_lost_genesis_is_believed, directory_make, directory_clear)
 {
-    (void)state;
     struct writer writer = { .record = stranger_make(50) };
     struct seeker newcomer;
     writer.record.generation = 1;
@@ -65,9 +64,8 @@ static void a_member_of_a_lost_genesis_is_believed(void **state)
 
 /* All files of the directory at once: who comes then sees nothing of a job that lives, and joins
  * it. */
-static void an_emptied_directory_founds_nothing(void **state)
+TEST_WITH(an_emptied_directory_founds_nothing, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member, newcomer;
     founder_start(&member, 1);
     everything_remove();
@@ -86,9 +84,8 @@ static void *late_write(void *context)
 }
 
 /* Nor does one that does not reach it: members write again within one refresh. */
-static void an_emptied_directory_is_watched(void **state)
+TEST_WITH(an_emptied_directory_is_watched, directory_make, directory_clear)
 {
-    (void)state;
     struct writer writer = { .record = stranger_make(50) };
     struct seeker newcomer;
     writer.record.generation = 1;
@@ -99,9 +96,8 @@ static void an_emptied_directory_is_watched(void **state)
 }
 
 /* The member goes on, and says what has gone. */
-static void a_member_names_what_has_gone(void **state)
+TEST_WITH(a_member_names_what_has_gone, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     char text[320] = "", name[64];
     founder_start(&member, 1);
@@ -122,9 +118,8 @@ static void a_member_names_what_has_gone(void **state)
 }
 
 /* Without the mark of a fresh directory the first one watches for members that write. */
-static void a_used_directory_is_watched_first(void **state)
+TEST_WITH(a_used_directory_is_watched_first, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker first, fresh;
     seek(&first, 1, 10 * SECOND);
     assert_int_equal(first.rc, 0);
@@ -145,9 +140,8 @@ static void a_used_directory_is_watched_first(void **state)
 
 /* A firewall that rejects, or two hosts of one private address: the address of a live member is
  * refused. It is alive as long as it writes; when it no longer does, T passes. */
-static void a_refusal_proves_no_death(void **state)
+TEST_WITH(a_refusal_proves_no_death, directory_make, directory_clear)
 {
-    (void)state;
     struct writer writer = { .record = stranger_make(50) };
     struct seeker newcomer, late;
     genesis_put(&writer.record);
@@ -167,9 +161,8 @@ static void a_refusal_proves_no_death(void **state)
 }
 
 /* Another process at the address of a record: proof where both are of one host, nothing else. */
-static void another_id_proves_only_on_its_host(void **state)
+TEST_WITH(another_id_proves_only_on_its_host, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker other, newcomer;
     struct spotnik_record record = stranger_make(50);
     seeker_open(&other, 60, 0);
@@ -192,9 +185,8 @@ static void another_id_proves_only_on_its_host(void **state)
 }
 
 /* Its own address is in the record of a member of another host (private addresses). */
-static void an_echo_is_nobody(void **state)
+TEST_WITH(an_echo_is_nobody, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker newcomer;
     struct writer writer = { .record = stranger_make(50) };
     seeker_open(&newcomer, 1, 0);
@@ -214,9 +206,8 @@ static void an_echo_is_nobody(void **state)
 
 /* Nor is it when we are a member ourselves, and look because we are parked: where we listen
  * somebody else had listened before its machine lost power. */
-static void an_echo_of_a_member_is_nobody(void **state)
+TEST_WITH(an_echo_of_a_member_is_nobody, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     founder_start(&member, 1);
     const struct spotnik_credentials *self = spotnik_engine_credentials(member.engine);
@@ -234,9 +225,8 @@ static void an_echo_of_a_member_is_nobody(void **state)
 }
 
 /* Where a member of ours listened, a member of another job of our name does by now. */
-static void another_job_at_an_address_is_not_joined(void **state)
+TEST_WITH(another_job_at_an_address_is_not_joined, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker other, newcomer;
     struct spotnik_founding of = { .id = 0xb0, .root = 0xb0, .born_ms = 1 };
     struct spotnik_record record = stranger_make(50);
@@ -256,9 +246,8 @@ static void another_job_at_an_address_is_not_joined(void **state)
 }
 
 /* A process that hangs before it ever asked to be let in holds up nobody. */
-static void whoever_never_entered_blocks_nobody(void **state)
+TEST_WITH(whoever_never_entered_blocks_nobody, directory_make, directory_clear)
 {
-    (void)state;
     struct spotnik_record record = stranger_make(50), seeking = stranger_make(51);
     struct seeker newcomer;
     genesis_put(&record);
@@ -275,9 +264,8 @@ static void whoever_never_entered_blocks_nobody(void **state)
 
 /* ---- what cannot be read ---- */
 
-static void a_torn_record_is_waited_for(void **state)
+TEST_WITH(a_torn_record_is_waited_for, directory_make, directory_clear)
 {
-    (void)state;
     struct writer writer = { .torn = true };
     struct spotnik_record record = stranger_make(50);
     struct seeker newcomer, late;
@@ -298,9 +286,8 @@ static void a_torn_record_is_waited_for(void **state)
 }
 
 /* Nor is it opened: a FIFO would never end. It is nobody's record when T has passed. */
-static void a_fifo_is_no_record(void **state)
+TEST_WITH(a_fifo_is_no_record, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker newcomer;
     struct spotnik_record record;
     uint64_t print;
@@ -320,9 +307,8 @@ static void a_fifo_is_no_record(void **state)
 }
 
 /* However many records lie before it. */
-static void a_member_among_thousands_is_found(void **state)
+TEST_WITH(a_member_among_thousands_is_found, directory_make, directory_clear)
 {
-    (void)state;
     struct spotnik_record record = stranger_make(1000);
     struct seeker member, newcomer;
     founder_start(&member, 1);
@@ -340,9 +326,8 @@ static void a_member_among_thousands_is_found(void **state)
 
 /* All machines of a large job are gone, and their addresses are mute: each question takes its half
  * second, and all of them together must not make T longer. */
-static void hundreds_of_silent_members_take_no_longer(void **state)
+TEST_WITH(hundreds_of_silent_members_take_no_longer, directory_make, directory_clear)
 {
-    (void)state;
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof address;
@@ -375,9 +360,8 @@ static void hundreds_of_silent_members_take_no_longer(void **state)
 
 /* Where a dead member listened, a program of another job listens now: what it says of our key
  * decides nothing. */
-static void a_stranger_decides_nothing(void **state)
+TEST_WITH(a_stranger_decides_nothing, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker stranger, member, newcomer;
     struct spotnik_record record = stranger_make(50);
     founder_start(&member, 1);
@@ -456,9 +440,8 @@ static void told_end(struct told *told)
 
 /* A wait is told by its own length, from nothing to its end: three refreshes where nobody has
  * founded, T where a record may belong to somebody alive. */
-static void a_wait_is_told_by_its_own_length(void **state)
+TEST_WITH(a_wait_is_told_by_its_own_length, directory_make, directory_clear)
 {
-    (void)state;
     struct spotnik_record record = stranger_make(50);
     struct seeker first, second;
     struct told told;
@@ -483,43 +466,8 @@ static void a_wait_is_told_by_its_own_length(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lost_genesis_founds_nothing, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_member_of_a_lost_genesis_is_believed, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(an_emptied_directory_founds_nothing, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(an_emptied_directory_is_watched, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_member_names_what_has_gone, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_used_directory_is_watched_first, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_refusal_proves_no_death, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(another_job_at_an_address_is_not_joined, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(an_echo_of_a_member_is_nobody, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_torn_record_is_waited_for, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_fifo_is_no_record, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_member_among_thousands_is_found, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(hundreds_of_silent_members_take_no_longer, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_wait_is_told_by_its_own_length, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_stranger_decides_nothing, directory_make,
-                                        directory_clear),
-    };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
     setenv("SPOTNIK_STALE_MS", stale_ms, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

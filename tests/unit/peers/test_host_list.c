@@ -3,11 +3,6 @@
  * its leading zeros; what cannot be read is refused and not guessed; dns:// takes names, or one
  * name with a number, and nothing else; names without an address stand in the list all the same,
  * where nobody answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +12,17 @@
 #include "peers/dns.h"
 #include "peers/host_list.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 static char name[64][SPOTNIK_HOST_NAME];
 static struct spotnik_peers_spec spec;
 
-static void lists(void **state)
+TEST(lists)
 {
     static const char *const wanted[] = { "n01",    "n02",     "n03",     "n7",
                                           "gpu0-a", "gpu0-b1", "gpu0-b2", "m" };
     uint32_t count = 0;
 
-    (void)state;
     assert_int_equal(spotnik_host_list_expand("n[01-03,7],gpu0-a,gpu0-b[1-2],m", name, 64, &count),
                      0);
     assert_int_equal(count, 8);
@@ -47,13 +42,12 @@ static void lists(void **state)
     assert_string_equal(name[63], "n64");
 }
 
-static void refused(void **state)
+TEST(refused)
 {
     static const char *const wrong[] = { "n[1-3", "n1]", "n[3-1]",  "n[]",    "n[a]",
                                          "n[1-]", ",",   "n[1,,2]", "n[1-2]]" };
     uint32_t count;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(spotnik_host_list_expand(wrong[i], name, 64, &count),
                          SPOTNIK_ERR_ARGUMENT);
@@ -61,12 +55,11 @@ static void refused(void **state)
                      SPOTNIK_ERR_LIMIT);
 }
 
-static void names(void **state)
+TEST(names)
 {
     static const char *const wrong[] = { "train",   "train:0/3",           "train/0",   "train/65",
                                          "train/x", "train-[0-3].train/4", "a,b:70000", "" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memset(&spec, 0, sizeof spec);
         assert_int_not_equal(spotnik_dns_parse(wrong[i], &spec), 0);
@@ -85,12 +78,11 @@ static void names(void **state)
 
 /* .invalid never has an address, by the rules of the DNS; localhost has, by those of hosts
  * files. */
-static void missing(void **state)
+TEST(missing)
 {
     static const uint8_t none[16];
     char said[256];
 
-    (void)state;
     memset(&spec, 0, sizeof spec);
     assert_int_equal(spotnik_dns_parse("localhost,nobody.invalid:7000", &spec), 0);
     spotnik_dns_resolve(&spec, NULL, said, sizeof said);
@@ -114,12 +106,11 @@ static void write_file(const char *path, const char *text)
     fclose(file);
 }
 
-static void files(void **state)
+TEST(files)
 {
     char path[] = "/tmp/spotnik-hosts-XXXXXX", said[256];
     int fd = mkstemp(path);
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     memset(&spec, 0, sizeof spec);
@@ -141,12 +132,11 @@ static void files(void **state)
 
 /* Files that people have for ssh, pdsh, Open MPI, MPICH and Horovod. A line that cannot be read is
  * no shorter list. */
-static void odd_files(void **state)
+TEST(odd_files)
 {
     char path[] = "/tmp/spotnik-hosts-XXXXXX", said[256];
     int fd = mkstemp(path);
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     write_file(path, "\t# nodes\nroot@n1:4 # the first\nn2#the "
@@ -168,12 +158,11 @@ static void odd_files(void **state)
 }
 
 /* A node for each of its slots, as PBS and LSF write it, is one host. */
-static void slots(void **state)
+TEST(slots)
 {
     char path[] = "/tmp/spotnik-hosts-XXXXXX";
     int fd = mkstemp(path);
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     write_file(path, "n1\nn1\nn2\nN1\nn[2-3]\nn3:8\nn2\n");
@@ -188,14 +177,13 @@ static void slots(void **state)
 
 /* A host with an address of each family is one host, known by the address of the family that we
  * bind. A name with a loopback address is this host: who binds another address is known by that. */
-static void families(void **state)
+TEST(families)
 {
     static const uint8_t v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, v6[16] = { 0xfd, [15] = 1 };
     static const uint8_t any[16], loopback[16] = { [15] = 1 },
                                   mapped[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
     char said[256];
 
-    (void)state;
     assert_int_equal(spotnik_peers_spec_parse("dns://localhost/1", NULL, &spec), 0);
     spotnik_dns_resolve(&spec, NULL, said, sizeof said);
     bool has_both =
@@ -215,13 +203,4 @@ static void families(void **state)
     assert_memory_equal(spec.listed[0].address, v6, 16);
     spotnik_dns_resolve(&spec, any, said, sizeof said);
     assert_true(spotnik_address_is_loopback(spec.listed[0].address));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(lists),     cmocka_unit_test(refused),
-                                        cmocka_unit_test(odd_files), cmocka_unit_test(families),
-                                        cmocka_unit_test(names),     cmocka_unit_test(missing),
-                                        cmocka_unit_test(slots),     cmocka_unit_test(files) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * should and nowhere else. */
 #include "engine/inside.h"
 #include "meeting.h"
+#include "tests.h"
 
 static bool is_ended(struct seeker *member)
 {
@@ -16,9 +17,8 @@ static bool is_ended(struct seeker *member)
 }
 
 /* A younger founding ends the lineage before, and its checkpoints; an accidental file does not. */
-static void a_younger_genesis_ends_us(void **state)
+TEST_WITH(a_younger_genesis_ends_us, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     struct spotnik_record younger = stranger_make(70);
     char path[256];
@@ -52,9 +52,8 @@ static void a_younger_genesis_ends_us(void **state)
 
 /* Somebody emptied the folder of a job that was founded more than once, while it could not write,
  * and another job was founded there. */
-static void a_founding_of_another_root_ends_us(void **state)
+TEST_WITH(a_founding_of_another_root_ends_us, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     struct spotnik_record other = stranger_make(70);
     struct spotnik_founding third = { .id = 88, .root = 66, .generation = 3 };
@@ -78,9 +77,8 @@ static void a_founding_of_another_root_ends_us(void **state)
 }
 
 /* A writer of the folder without the key cannot end a job with the word of another file. */
-static void a_copy_says_of_no_job_that_it_is_over(void **state)
+TEST_WITH(a_copy_says_of_no_job_that_it_is_over, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     char from[256], to[256], name[64];
     founder_start(&member, 1);
@@ -113,9 +111,8 @@ static void alone_open(struct seeker *member)
 }
 
 /* Stopped for longer than others wait: nothing is committed before a look that began after that. */
-static void one_that_was_stopped_looks_first(void **state)
+TEST(one_that_was_stopped_looks_first)
 {
-    (void)state;
     struct seeker member;
     spotnik_step step;
     alone_open(&member);
@@ -143,9 +140,8 @@ static void park(struct seeker *member, uint64_t for_ns)
 }
 
 /* A member that was parked for long looks before it commits: others may have founded the job. */
-static void one_that_was_parked_for_long_looks_first(void **state)
+TEST(one_that_was_parked_for_long_looks_first)
 {
-    (void)state;
     struct seeker member;
     spotnik_step step;
     alone_open(&member);
@@ -167,9 +163,8 @@ static void one_that_was_parked_for_long_looks_first(void **state)
 
 /* ---- the door of the directory ---- */
 
-static void the_folder_option_is_checked(void **state)
+TEST_WITH(the_folder_option_is_checked, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     seeker_open(&member, 1, 0);
     setenv("SPOTNIK_FOLDER", "wetness", 1);
@@ -182,9 +177,8 @@ static void the_folder_option_is_checked(void **state)
 }
 
 /* A link where our record is being written would have us write wherever it leads. */
-static void records_follow_no_link(void **state)
+TEST_WITH(records_follow_no_link, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     struct stat facts;
     char path[256], victim[256], name[128], record_name[64];
@@ -205,9 +199,8 @@ static void records_follow_no_link(void **state)
     seeker_close(&member);
 }
 
-static void a_directory_of_all_is_warned_of(void **state)
+TEST_WITH(a_directory_of_all_is_warned_of, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member;
     char text[256];
     assert_int_equal(chmod(directory, 0777), 0);
@@ -220,22 +213,8 @@ static void a_directory_of_all_is_warned_of(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_founding_of_another_root_ends_us, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_copy_says_of_no_job_that_it_is_over, directory_make,
-                                        directory_clear),
-        cmocka_unit_test(one_that_was_stopped_looks_first),
-        cmocka_unit_test(one_that_was_parked_for_long_looks_first),
-        cmocka_unit_test_setup_teardown(the_folder_option_is_checked, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(records_follow_no_link, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, directory_make,
-                                        directory_clear),
-    };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
     setenv("SPOTNIK_STALE_MS", stale_ms, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "tests.h"
+
 /* A virtual IP, or a NAT that turns a host's own packets back: whatever comes goes to another port
  * of this host. */
 struct forwarder {
@@ -105,9 +107,8 @@ static uint16_t port_of(const struct seeker *seeker)
 }
 
 /* With it the asker would be both of two. */
-static void an_own_echo_is_no_vote(void **state)
+TEST(an_own_echo_is_no_vote)
 {
-    (void)state;
     struct seeker seeker;
     struct forwarder forwarder = { .listener = -1 };
     char list[128];
@@ -120,9 +121,8 @@ static void an_own_echo_is_no_vote(void **state)
 }
 
 /* One process behind two addresses is one. */
-static void an_answer_counts_where_it_was_asked(void **state)
+TEST(an_answer_counts_where_it_was_asked)
 {
-    (void)state;
     struct seeker seeker, other;
     struct forwarder forwarder = { .listener = -1 };
     char list[192];
@@ -139,9 +139,8 @@ static void an_answer_counts_where_it_was_asked(void **state)
 }
 
 /* Two of three, who both vote for one: the third may be in a job. */
-static void a_part_of_the_list_founds_nothing(void **state)
+TEST(a_part_of_the_list_founds_nothing)
 {
-    (void)state;
     struct seeker seeker, other;
     char list[128];
     seeker_open(&seeker, 1, 0);
@@ -156,9 +155,8 @@ static void a_part_of_the_list_founds_nothing(void **state)
 
 /* The only listed process starts anew while a member lives that is not listed: that one asks it,
  * and so it finds the job. */
-static void a_member_that_is_not_listed_is_found(void **state)
+TEST(a_member_that_is_not_listed_is_found)
 {
-    (void)state;
     struct seeker member, newcomer;
     char list[64];
     seeker_open(&member, 1, 0);
@@ -186,9 +184,8 @@ static void job_start(struct seeker *member, uint64_t number, uint64_t founding)
 }
 
 /* Which of the two is meant nobody can know. */
-static void a_newcomer_between_two_jobs_is_refused(void **state)
+TEST(a_newcomer_between_two_jobs_is_refused)
 {
-    (void)state;
     struct seeker one, other, newcomer;
     char list[128];
     job_start(&one, 1, 0xa0);
@@ -209,9 +206,8 @@ static void a_newcomer_between_two_jobs_is_refused(void **state)
 }
 
 /* Members of two jobs that meet make no link, both go on, and each tells of it once. */
-static void two_jobs_that_meet_go_on(void **state)
+TEST(two_jobs_that_meet_go_on)
 {
-    (void)state;
     struct seeker one, other;
     char text[400] = "";
     job_start(&one, 1, 0xa0);
@@ -244,16 +240,8 @@ static void two_jobs_that_meet_go_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_own_echo_is_no_vote),
-        cmocka_unit_test(an_answer_counts_where_it_was_asked),
-        cmocka_unit_test(a_part_of_the_list_founds_nothing),
-        cmocka_unit_test(a_member_that_is_not_listed_is_found),
-        cmocka_unit_test(a_newcomer_between_two_jobs_is_refused),
-        cmocka_unit_test(two_jobs_that_meet_go_on),
-    };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
     setenv("SPOTNIK_STALE_MS", stale_ms, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding the job: specs, directories, lists; one founder, whoever comes in whatever order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,6 +15,7 @@
 #include "peers/peers.h"
 #include "peers/record.h"
 #include "peers/spec.h"
+#include "tests.h"
 
 #define SECOND UINT64_C(1000000000)
 #define NAME "member-ffffffffffffffffffffffffffffffff" /* the longest */
@@ -122,9 +116,8 @@ static void one_founder_check(const struct seeker *seeker, unsigned count)
 }
 
 /* Lists and directories are told apart; nonsense is refused with the reason. */
-static void specs_are_read(void **state)
+TEST(specs_are_read)
 {
-    (void)state;
     struct spotnik_peers_spec spec;
     assert_int_equal(spotnik_peers_spec_parse("file:/some/where", NULL, &spec), 0);
     assert_true(spec.is_directory);
@@ -147,9 +140,8 @@ static void specs_are_read(void **state)
 }
 
 /* A record survives the way through text, and no altered one does. */
-static void records_are_signed(void **state)
+TEST(records_are_signed)
 {
-    (void)state;
     struct spotnik_engine_config config;
     char text[SPOTNIK_RECORD_BYTES];
     cluster_config(&config, 1);
@@ -187,9 +179,8 @@ static void records_are_signed(void **state)
 }
 
 /* Its name says what a record is for: the same bytes are none in another file. */
-static void a_record_counts_under_its_own_name_alone(void **state)
+TEST(a_record_counts_under_its_own_name_alone)
 {
-    (void)state;
     struct spotnik_engine_config config;
     char text[SPOTNIK_RECORD_BYTES];
     static const char *const others[] = { "",           "over-1",    "genesis-",
@@ -224,9 +215,8 @@ static int four_seek(void)
 
 /* All at once through one directory: one founds. When their process is gone, the next one founds
  * anew, and at once: the kernel of this host knows that it has ended. */
-static void directory_has_one_founder(void **state)
+TEST_WITH(directory_has_one_founder, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker late[1] = { 0 };
     int status;
     pid_t pid = fork();
@@ -246,9 +236,8 @@ static void directory_has_one_founder(void **state)
 }
 
 /* While the founder lives nobody else founds, not even one that comes later and sees only it. */
-static void directory_joins_existing(void **state)
+TEST_WITH(directory_joins_existing, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker first[1] = { 0 }, second[1] = { 0 };
     engine_start(first, 1, 0);
     snprintf(first->spec, sizeof first->spec, "file:%s", directory);
@@ -265,9 +254,8 @@ static void directory_joins_existing(void **state)
 }
 
 /* The founder itself, excluded later, finds those that went on, and founds nothing. */
-static void excluded_founder_finds_the_others(void **state)
+TEST_WITH(excluded_founder_finds_the_others, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker seeker[2] = { 0 };
     bool found;
     struct spotnik_member sponsor;
@@ -294,9 +282,8 @@ static void excluded_founder_finds_the_others(void **state)
 }
 
 /* Another key, another job, no directory: an error that says so, at once. */
-static void directory_errors_are_clear(void **state)
+TEST_WITH(directory_errors_are_clear, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker first[1] = { 0 };
     struct spotnik_engine_config config;
     struct spotnik_engine *engine;
@@ -327,9 +314,8 @@ static void directory_errors_are_clear(void **state)
 }
 
 /* A directory that vanishes later is a warning and nothing more. */
-static void vanished_directory_is_a_warning(void **state)
+TEST_WITH(vanished_directory_is_a_warning, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker first[1] = { 0 };
     char text[256] = "", moved[80];
     engine_start(first, 1, 0);
@@ -359,9 +345,8 @@ static bool record_is_there(const char *name)
 
 /* Who looks while the founder is dead and a member has no record founds the job a second time
  * beside it: there must be no such moment. */
-static void a_new_id_is_in_the_directory_at_once(void **state)
+TEST_WITH(a_new_id_is_in_the_directory_at_once, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker first[1] = { 0 };
     char before[64], after[64];
     engine_start(first, 1, 0);
@@ -380,9 +365,8 @@ static void a_new_id_is_in_the_directory_at_once(void **state)
 }
 
 /* That a job is over is said about one lineage, by one who holds the key. */
-static void the_end_is_told(void **state)
+TEST_WITH(the_end_is_told, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker last[1] = { 0 }, cut_off[1] = { 0 };
     char path[256];
     engine_start(last, 1, 0);
@@ -416,9 +400,8 @@ static void the_end_is_told(void **state)
 /* Whoever has nothing else to do answers at once, too: those that start together ask each other all
  * the time, and who hears nothing of one dares not found the job. A few may be late on a busy
  * machine. */
-static void an_idle_process_answers(void **state)
+TEST(an_idle_process_answers)
 {
-    (void)state;
     struct seeker idle[1] = { 0 };
     struct spotnik_answer answer;
     unsigned answers = 0;
@@ -454,9 +437,8 @@ static void list_write(char *text, size_t size, const uint16_t *port, unsigned c
 }
 
 /* Three of three listed and one that is not: one founds, the others join it. */
-static void list_has_one_founder(void **state)
+TEST(list_has_one_founder)
 {
-    (void)state;
     struct seeker seeker[SEEKERS] = { 0 };
     uint16_t port[3];
     ports_take(port, 3);
@@ -471,9 +453,8 @@ static void list_has_one_founder(void **state)
 }
 
 /* Two of three listed found nothing, and the error says why. With the third they do. */
-static void list_needs_all(void **state)
+TEST(list_needs_all)
 {
-    (void)state;
     struct seeker seeker[3] = { 0 };
     uint16_t port[3];
     bool found;
@@ -500,24 +481,5 @@ static void list_needs_all(void **state)
 int main(void)
 {
     setenv("SPOTNIK_STALE_MS", "4000", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(specs_are_read),
-        cmocka_unit_test(records_are_signed),
-        cmocka_unit_test(a_record_counts_under_its_own_name_alone),
-        cmocka_unit_test_setup_teardown(directory_has_one_founder, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(directory_joins_existing, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_new_id_is_in_the_directory_at_once, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(the_end_is_told, directory_make, directory_clear),
-        cmocka_unit_test(an_idle_process_answers),
-        cmocka_unit_test(list_has_one_founder),
-        cmocka_unit_test(list_needs_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

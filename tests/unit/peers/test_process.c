@@ -5,10 +5,11 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include "tests.h"
+
 /* A process of this host that the kernel knows: no time proves that it is dead. */
-static void a_stopped_process_is_alive(void **state)
+TEST_WITH(a_stopped_process_is_alive, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker newcomer;
     struct spotnik_record record = stranger_make(50);
     int ends[2];
@@ -37,9 +38,8 @@ static void a_stopped_process_is_alive(void **state)
 }
 
 /* Whoever leaves without a word, and comes again from the same process, waits for nobody. */
-static void a_process_comes_again(void **state)
+TEST_WITH(a_process_comes_again, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker first, again;
     founder_start(&first, 1);
     seeker_close(&first);
@@ -50,9 +50,8 @@ static void a_process_comes_again(void **state)
 
 /* Two machines that were resumed from one snapshot of memory have one boot id, and our kernel has
  * no process of that number: whoever answers in its name lives all the same. */
-static void whoever_answers_has_not_ended(void **state)
+TEST_WITH(whoever_answers_has_not_ended, directory_make, directory_clear)
 {
-    (void)state;
     struct seeker member, newcomer;
     struct spotnik_record record = stranger_make(1);
     seeker_open(&member, 1, 0);
@@ -73,9 +72,8 @@ static void whoever_answers_has_not_ended(void **state)
 }
 
 /* Its number alone is no proof of life: another process may have it by now. */
-static void a_number_used_again_is_another_process(void **state)
+TEST(a_number_used_again_is_another_process)
 {
-    (void)state;
     struct spotnik_process process;
     spotnik_process_self(&process);
     assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ALIVE);
@@ -122,9 +120,8 @@ static int life_with_another_proc(void)
 
 /* Who is entered into a PID namespace (nsenter), and still sees the /proc of another one, reads of
  * other processes there: it proves no death by them. */
-static void the_proc_of_another_namespace_proves_nothing(void **state)
+TEST(the_proc_of_another_namespace_proves_nothing)
 {
-    (void)state;
     int status;
     pid_t pid = fork();
     if (pid == 0) {
@@ -148,17 +145,8 @@ static void the_proc_of_another_namespace_proves_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make,
-                                        directory_clear),
-        cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
-        cmocka_unit_test_setup_teardown(whoever_answers_has_not_ended, directory_make,
-                                        directory_clear),
-        cmocka_unit_test(a_number_used_again_is_another_process),
-        cmocka_unit_test(the_proc_of_another_namespace_proves_nothing),
-    };
     char stale_ms[16];
     snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
     setenv("SPOTNIK_STALE_MS", stale_ms, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file that decides ties: in a real directory, with members that ask at once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +9,7 @@
 #include <unistd.h>
 
 #include "peers/inside.h"
+#include "tests.h"
 
 #define FOUNDING UINT64_C(0x1234567)
 #define ASKERS 8
@@ -58,9 +52,8 @@ static void found(void)
 
 /* Claim: who has it for an epoch keeps it for that one, however often it asks; nobody else gets it
  * for that epoch, or for an earlier one. */
-static void test_one_for_an_epoch(void **state)
+TEST_WITH(one_for_an_epoch, directories_make, directories_remove)
 {
-    (void)state;
     found();
     assert_true(spotnik_witness_take(directory, FOUNDING, 5, id_of(2)));
     assert_true(spotnik_witness_take(directory, FOUNDING, 5, id_of(2)));
@@ -86,11 +79,10 @@ static void *asker_main(void *context)
 
 /* Claim: of many that ask at once for the same epochs, each as fast as it can, no two are named for
  * one, and somebody is for some. */
-static void test_many_at_once(void **state)
+TEST_WITH(many_at_once, directories_make, directories_remove)
 {
     static struct asker asker[ASKERS];
     uint32_t all = 0;
-    (void)state;
     found();
     for (uint64_t i = 0; i < ASKERS; i++) {
         asker[i].number = i + 1;
@@ -110,9 +102,8 @@ static void test_many_at_once(void **state)
 
 /* Claim: a file that was removed, one of another founding, and a folder of the same name
  * that is not the same folder name nobody. */
-static void test_not_there(void **state)
+TEST_WITH(not_there, directories_make, directories_remove)
 {
-    (void)state;
     assert_false(spotnik_witness_take(directory, FOUNDING, 1, id_of(1)));
     found();
     assert_false(spotnik_witness_take(other, FOUNDING, 1, id_of(1)));
@@ -120,15 +111,4 @@ static void test_not_there(void **state)
     spotnik_witness_remove(directory, FOUNDING);
     assert_false(spotnik_witness_take(directory, FOUNDING, 1, id_of(1)));
     assert_false(spotnik_witness_take("/tmp/spotnik-no-such-folder", FOUNDING, 1, id_of(1)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_for_an_epoch, directories_make,
-                                        directories_remove),
-        cmocka_unit_test_setup_teardown(test_many_at_once, directories_make, directories_remove),
-        cmocka_unit_test_setup_teardown(test_not_there, directories_make, directories_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,11 @@
 #include "hostload.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests.h"
 
 static double used_s(void)
 {
@@ -39,22 +35,20 @@ static double gained_s(const struct spotnik_host_look *from)
 }
 
 /* /proc counts in ticks of 10 ms; each of the processes may be off by two of them. */
-static void own_work_is_ours(void **state)
+TEST(own_work_is_ours)
 {
     struct spotnik_host_look from;
 
-    (void)state;
     assert_true(spotnik_host_look(&from));
     work(0.2);
     double gained = gained_s(&from);
     assert_true(gained > 0.15 && gained < 0.3);
 }
 
-static void reaped_child_is_ours(void **state)
+TEST(reaped_child_is_ours)
 {
     struct spotnik_host_look from;
 
-    (void)state;
     assert_true(spotnik_host_look(&from));
     pid_t child = fork();
     if (!child) {
@@ -66,13 +60,12 @@ static void reaped_child_is_ours(void **state)
     assert_true(gained > 0.15 && gained < 0.3);
 }
 
-static void running_grandchild_is_ours(void **state)
+TEST(running_grandchild_is_ours)
 {
     struct spotnik_host_look from;
     int done[2], go[2];
     char byte;
 
-    (void)state;
     assert_int_equal(pipe(done) | pipe(go), 0);
     assert_true(spotnik_host_look(&from));
     pid_t child = fork();
@@ -96,27 +89,14 @@ static void running_grandchild_is_ours(void **state)
 }
 
 /* Not below zero when ticks are counted late, and nothing when no time has passed. */
-static void others_are_the_rest(void **state)
+TEST(others_are_the_rest)
 {
     struct spotnik_host_look from = { .at_s = 10, .busy_s = 100, .ours_s = 40 };
     struct spotnik_host_look to = { .at_s = 12, .busy_s = 103, .ours_s = 42 };
 
-    (void)state;
     assert_true(fabs(spotnik_host_others(&from, &to) - 0.5) < 1e-12);
     to.ours_s = 44;
     assert_true(spotnik_host_others(&from, &to) == 0);
     assert_true(spotnik_host_others(&from, &from) == 0);
     assert_true(spotnik_host_processors() >= 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_work_is_ours),
-        cmocka_unit_test(reaped_child_is_ours),
-        cmocka_unit_test(running_grandchild_is_ours),
-        cmocka_unit_test(others_are_the_rest),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,9 @@
 #include "plan/pareto.h"
 #include "plan/ring_cost.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
+
+#include "tests.h"
 
 static void near(double value, double wanted, double apart)
 {
@@ -20,21 +16,19 @@ static void near(double value, double wanted, double apart)
         fail_msg("%.9g, wanted %.9g within %g", value, wanted, apart);
 }
 
-static void ring_cost(void **state)
+TEST(ring_cost)
 {
-    (void)state;
     near(spotnik_ring_allreduce_s(1e9, 1, 1e9, 1e-3), 0, 0);
     near(spotnik_ring_allreduce_s(1e9, 4, 1e9, 1e-3), 1.5 + 0.006, 1e-12);
     near(spotnik_ring_step_s(1, 1.5, 1), 1.5, 1e-12);
     near(spotnik_ring_step_s(1, 1.5, 0), 2.5, 1e-12);
 }
 
-static void pareto_and_knee(void **state)
+TEST(pareto_and_knee)
 {
     struct spotnik_tradeoff p[] = { { 5, 5 }, { 1, 10 }, { 2, 3 }, { 3, 3 }, { 10, 1 }, { 4, 2 } };
     size_t index[] = { 0, 1, 2, 3, 4, 5 };
 
-    (void)state;
     size_t kept = spotnik_pareto(p, index, 6);
     assert_int_equal(kept, 4);
     assert_int_equal(index[0], 1);
@@ -42,7 +36,7 @@ static void pareto_and_knee(void **state)
     assert_int_equal(index[spotnik_knee(p, kept)], 2);
 }
 
-static void kaplan_meier_by_hand(void **state)
+TEST(kaplan_meier_by_hand)
 {
     /* 5 machines: lost at 1 and 3, censored at 2, lost at 4, censored at 5 */
     struct spotnik_life lives[] = {
@@ -51,7 +45,6 @@ static void kaplan_meier_by_hand(void **state)
     struct spotnik_survival s, naive;
     double error;
 
-    (void)state;
     assert_int_equal(spotnik_survival_estimate(lives, 5, true, &s, NULL), 0);
     near(spotnik_survival_lost(&s, 0.5, NULL), 0, 0);
     near(spotnik_survival_lost(&s, 1, &error), 0.2, 1e-12);
@@ -64,11 +57,10 @@ static void kaplan_meier_by_hand(void **state)
     spotnik_survival_free(&naive);
 }
 
-static void bathtub(void **state)
+TEST(bathtub)
 {
     const struct spotnik_bathtub b = { 0.45, 3600, 0.8 * 3600, 86400 };
 
-    (void)state;
     near(spotnik_bathtub_lost(&b, 6 * 3600), 0.449, 0.001);
     near(spotnik_monthly_to_hourly(0.05), 7.026e-5, 1e-7);
 }
@@ -101,24 +93,11 @@ static void check_programme(bool conditional, const double *minutes, size_t coun
     near(plan.expected_s / 60, expected_min, 0.05);
 }
 
-static void checkpoint_programme(void **state)
+TEST(checkpoint_programme)
 {
     const double authors[] = { 15, 18, 21, 27, 38, 59, 122 },
                  right[] = { 16, 18, 21, 25, 33, 50, 137 };
 
-    (void)state;
     check_programme(false, authors, 7, 314.6);
     check_programme(true, right, 7, 316.4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_cost),
-        cmocka_unit_test(pareto_and_knee),
-        cmocka_unit_test(kaplan_meier_by_hand),
-        cmocka_unit_test(bathtub),
-        cmocka_unit_test(checkpoint_programme),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

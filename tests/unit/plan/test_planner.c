@@ -3,17 +3,13 @@
 #include "plan/planner.h"
 #include "plan/store.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests.h"
 
 static char folder[] = "/tmp/spotnik-plan-XXXXXX";
 
@@ -58,13 +54,12 @@ static const struct spotnik_offer v100 = { "p3.2xlarge", "us-east-1", "",  "V100
                                            61,           3.06,        1.2, 0.5,    10, NULL,
                                            NULL,         0,           0,   "aws",  "" };
 
-static void without_losses_the_simulation_is_the_estimate(void **state)
+TEST(without_losses_the_simulation_is_the_estimate)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
     const struct spotnik_work work = { .epochs = 10, .losses_per_h = NAN, .together = 0.25 };
 
-    (void)state;
     struct spotnik_estimate e = spotnik_fleet_estimate(&p, &fleet, &work);
     struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1);
     assert_true(fabs(o.time_mean_s / e.time_s - 1) < 1e-9);
@@ -74,13 +69,12 @@ static void without_losses_the_simulation_is_the_estimate(void **state)
     assert_true(fabs(e.step_s - (0.01 + 1024 / 3000.0)) < 1e-6);
 }
 
-static void losses_cost_time(void **state)
+TEST(losses_cost_time)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet spot = fleet_of(&p, &v100, 4, true), sure = fleet_of(&p, &v100, 4, false);
     const struct spotnik_work work = { .epochs = 10, .losses_per_h = NAN, .together = 0.25 };
 
-    (void)state;
     struct spotnik_outcome a = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
     struct spotnik_outcome b = spotnik_fleet_simulate(&p, &sure, &work, INFINITY, INFINITY, 400, 1);
     struct spotnik_outcome again =
@@ -94,7 +88,7 @@ static void losses_cost_time(void **state)
         fail_msg("%.2f losses a run, %.2f wanted", a.losses, wanted);
 }
 
-static void data_and_checkpoints_cost(void **state)
+TEST(data_and_checkpoints_cost)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
@@ -102,7 +96,6 @@ static void data_and_checkpoints_cost(void **state)
         .epochs = 10, .losses_per_h = NAN, .data_gb = 500, .egress_usd_per_gb = 0.02
     };
 
-    (void)state;
     double machines = spotnik_fleet_estimate(&p, &fleet, &work).cost_usd;
     work.data_region = "us-east-1"; /* there they are */
     assert_true(spotnik_fleet_estimate(&p, &fleet, &work).cost_usd == machines);
@@ -130,14 +123,13 @@ static struct spotnik_wish wish_of(double deadline_h, double budget_usd)
                                   .runs = 100 };
 }
 
-static void plan_meets_what_it_promises(void **state)
+TEST(plan_meets_what_it_promises)
 {
     struct spotnik_profile p = profile();
     struct spotnik_wish wish = wish_of(6, 100);
     struct spotnik_catalog catalog;
     struct spotnik_plan *plan = calloc(1, sizeof(*plan));
 
-    (void)state;
     assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
     assert_int_equal(spotnik_plan_make(&catalog, &p, &wish, plan, NULL), 0);
     assert_true(plan->found);
@@ -152,7 +144,7 @@ static void plan_meets_what_it_promises(void **state)
     free(plan);
 }
 
-static void impossible_wishes(void **state)
+TEST(impossible_wishes)
 {
     struct spotnik_profile p = profile();
     struct spotnik_wish late = wish_of(0.05, 1e6), poor = wish_of(6, 1);
@@ -160,7 +152,6 @@ static void impossible_wishes(void **state)
     struct spotnik_plan *plan = calloc(1, sizeof(*plan));
     struct spotnik_fault fault;
 
-    (void)state;
     assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
     assert_int_equal(spotnik_plan_make(&catalog, &p, &late, plan, NULL), 0);
     assert_false(plan->found);
@@ -175,14 +166,13 @@ static void impossible_wishes(void **state)
     free(plan);
 }
 
-static void survivors_stay(void **state)
+TEST(survivors_stay)
 {
     struct spotnik_profile p = profile();
     struct spotnik_wish wish = wish_of(60, 1000);
     struct spotnik_catalog catalog;
     struct spotnik_plan *plan = calloc(1, sizeof(*plan));
 
-    (void)state;
     assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
     wish.kept[0] = (struct spotnik_group){ &v100, spotnik_profile_device(&p, "V100"), 2, true, 2 };
     wish.kept_count = 1;
@@ -206,11 +196,10 @@ static void refused_prices(const char *text, const char *part)
     spotnik_catalog_free(&catalog);
 }
 
-static void catalogs(void **state)
+TEST(catalogs)
 {
     struct spotnik_catalog catalog = { 0 };
 
-    (void)state;
     refused_prices("InstanceType,Price,SpotPrice\na,1.0,-0.2\n",
                    "p.csv:2: column 3 (SpotPrice): -0.2 is outside");
     refused_prices("InstanceType,Price,SpotPrice\na,,\n", "no row has a price");
@@ -245,12 +234,11 @@ static void catalogs(void **state)
     spotnik_catalog_free(&catalog);
 }
 
-static void histories(void **state)
+TEST(histories)
 {
     struct spotnik_prices prices;
     struct spotnik_fault fault;
 
-    (void)state;
     assert_int_equal(
         spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
                                           "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"),
@@ -309,7 +297,7 @@ static struct spotnik_profile plain(void)
 
 /* Two spot machines and a trace: both at 0, the second lost at 100 s and another one there at 200
  * s. */
-static void replays(void **state)
+TEST(replays)
 {
     struct spotnik_trace churn =
         trace_of("0,add,a\n0,add,b\n100000,remove,b\n200000,add,c\n900000,remove,c\n");
@@ -317,7 +305,6 @@ static void replays(void **state)
     struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
     struct spotnik_work work = { .epochs = 200, .losses_per_h = NAN, .churn = &churn };
 
-    (void)state;
     fleet.groups[0] = (struct spotnik_group){ &v100, &p.devices[0], 2, true, false };
     /* 13 to 100 s: 87 steps; 105 to 210 s at half speed: 52.5; from 213 s on 60.5 more */
     struct spotnik_run r = spotnik_fleet_replay(&p, &fleet, &work, 0);
@@ -358,14 +345,13 @@ static void replays(void **state)
 
 /* What is lost comes back when there is capacity, not after a start-up: half an hour without
  * machines costs as much. */
-static void capacity_is_waited_for(void **state)
+TEST(capacity_is_waited_for)
 {
     struct spotnik_profile p = plain();
     struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
     struct spotnik_trace churn = trace_of("seconds,machines\n0,1\n3600,0\n5400,1\n9000,1\n");
     struct spotnik_work work = { .epochs = 10 * 3600, .losses_per_h = NAN, .churn = &churn };
 
-    (void)state;
     fleet.groups[0] = (struct spotnik_group){ &v100, &p.devices[0], 2, true, false };
     churn.on_off = true; /* there is capacity, or there is none */
     struct spotnik_run r = spotnik_fleet_replay(&p, &fleet, &work, 0);
@@ -379,14 +365,13 @@ static void capacity_is_waited_for(void **state)
 }
 
 /* With nothing known the chance is neither 0 nor 1, and the thirds say what it hangs on. */
-static void ignorance_is_no_certainty(void **state)
+TEST(ignorance_is_no_certainty)
 {
     struct spotnik_profile p = plain();
     struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
     struct spotnik_work work = { .epochs = 6 * 3600, .losses_per_h = NAN };
     struct spotnik_offer offer = v100;
 
-    (void)state;
     offer.losses_per_h = NAN;
     fleet.groups[0] = (struct spotnik_group){ &offer, &p.devices[0], 2, true, false };
     struct spotnik_outcome o =
@@ -402,12 +387,11 @@ static void ignorance_is_no_certainty(void **state)
 
 /* Two prices in turns: the mean cost is that of the mean price, and single runs differ by the hour
  * they hit. */
-static void prices_move_costs(void **state)
+TEST(prices_move_costs)
 {
     struct spotnik_prices prices;
     struct spotnik_profile profile;
 
-    (void)state;
     spotnik_profile_builtin(&profile);
     profile.error = 0;
     assert_int_equal(
@@ -437,12 +421,11 @@ static void prices_move_costs(void **state)
     spotnik_prices_free(&prices);
 }
 
-static void profiles(void **state)
+TEST(profiles)
 {
     struct spotnik_profile p;
     struct spotnik_fault fault;
 
-    (void)state;
     assert_int_equal(
         spotnik_profile_read(
             file("j.json", "{\"name\":\"x\",\"devices\":{\"T4\":{\"steps\":[[10,0.2],[20,"
@@ -459,7 +442,7 @@ static void profiles(void **state)
 }
 
 /* Each profile has one value that is JSON and makes no sense; the fault points at it. */
-static void faults_have_places(void **state)
+TEST(faults_have_places)
 {
     static const struct {
         const char *text, *where;
@@ -477,7 +460,6 @@ static void faults_have_places(void **state)
         { "{\"name\": \"x\", \"devices\": 7}", ":1:26: 'devices' is an object" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct spotnik_profile p;
         struct spotnik_fault fault;
@@ -487,14 +469,13 @@ static void faults_have_places(void **state)
     }
 }
 
-static void stores(void **state)
+TEST(stores)
 {
     struct spotnik_profile p = profile(), back;
     struct spotnik_catalog catalog, again = { .count = 0 };
     struct spotnik_store *store;
     struct spotnik_fault fault;
 
-    (void)state;
     assert_int_equal(spotnik_plan_store_open(file("s.db", NULL), &store, NULL), 0);
     assert_int_equal(spotnik_store_profile_get(store, NULL, &back, &fault), -1);
     assert_non_null(strstr(fault.text, "no profile"));
@@ -532,22 +513,5 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_losses_the_simulation_is_the_estimate),
-        cmocka_unit_test(losses_cost_time),
-        cmocka_unit_test(data_and_checkpoints_cost),
-        cmocka_unit_test(plan_meets_what_it_promises),
-        cmocka_unit_test(impossible_wishes),
-        cmocka_unit_test(survivors_stay),
-        cmocka_unit_test(catalogs),
-        cmocka_unit_test(histories),
-        cmocka_unit_test(prices_move_costs),
-        cmocka_unit_test(replays),
-        cmocka_unit_test(capacity_is_waited_for),
-        cmocka_unit_test(ignorance_is_no_certainty),
-        cmocka_unit_test(profiles),
-        cmocka_unit_test(faults_have_places),
-        cmocka_unit_test(stores),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run(setup, teardown);
 }

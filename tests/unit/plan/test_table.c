@@ -3,27 +3,22 @@
  * is. */
 #include "plan/table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "tests.h"
 
 static int parse(const char *text, struct spotnik_table **table, struct spotnik_fault *fault)
 {
     return spotnik_table_parse("t.csv", text, strlen(text), table, fault);
 }
 
-static void fields_and_lines(void **state)
+TEST(fields_and_lines)
 {
     struct spotnik_table *table;
     double value;
 
-    (void)state;
     assert_int_equal(parse("\xef\xbb\xbfName,price\r\n\"a,\"\"b\"\"\nc\",1.5\r\n\nplain,2\n",
                            &table, NULL),
                      0);
@@ -45,9 +40,8 @@ static void refused(const char *text, const char *part)
     assert_non_null(strstr(fault.text, part));
 }
 
-static void bad_files(void **state)
+TEST(bad_files)
 {
-    (void)state;
     refused("", "empty file");
     refused("a,b\n", "no rows");
     refused("a,b\n1,2\n1,5,2\n", "t.csv:3: 3 fields where the header has 2 (a decimal comma?");
@@ -56,7 +50,7 @@ static void bad_files(void **state)
     refused("a,b\n\"x\"y,2\n", "t.csv:2: field 1: a quote");
 }
 
-static void bad_numbers(void **state)
+TEST(bad_numbers)
 {
     static const char *const bad[] = { "",     "1,5", "x",     "nan",    "inf",
                                        "0x10", "-1",  "1e999", "1.5 USD" };
@@ -64,7 +58,6 @@ static void bad_numbers(void **state)
     double value;
     char text[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct spotnik_table *table;
         snprintf(text, sizeof(text), "a,price\n1,\"%s\"\n", bad[i]);
@@ -75,11 +68,10 @@ static void bad_numbers(void **state)
     }
 }
 
-static void numbers_ignore_the_locale(void **state)
+TEST(numbers_ignore_the_locale)
 {
     double value;
 
-    (void)state;
     setlocale(LC_ALL, "de_DE.UTF-8");
     assert_true(spotnik_number_parse(" 1.25e1 ", &value));
     assert_true(value == 12.5);
@@ -87,11 +79,10 @@ static void numbers_ignore_the_locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
-static void durations(void **state)
+TEST(durations)
 {
     double s;
 
-    (void)state;
     assert_true(spotnik_duration_parse("1.5h", &s) && s == 5400);
     assert_true(spotnik_duration_parse("12m", &s) && s == 720);
     assert_true(spotnik_duration_parse("2d", &s) && s == 172800);
@@ -101,24 +92,13 @@ static void durations(void **state)
     assert_false(spotnik_duration_parse("-1h", &s));
 }
 
-static void times_need_a_zone(void **state)
+TEST(times_need_a_zone)
 {
     double s;
 
-    (void)state;
     assert_true(spotnik_timestamp_parse("1970-01-01T00:00:00Z", &s) && s == 0);
     assert_true(spotnik_timestamp_parse("2015-03-11T16:53:20Z", &s) && s == 1426092800);
     assert_true(spotnik_timestamp_parse("2015-03-11T08:53:20.5-08:00", &s) && s == 1426092800.5);
     assert_false(spotnik_timestamp_parse("2015-03-11T16:53:20", &s));
     assert_false(spotnik_timestamp_parse("2015-13-11T16:53:20Z", &s));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_and_lines), cmocka_unit_test(bad_files),
-        cmocka_unit_test(bad_numbers),      cmocka_unit_test(numbers_ignore_the_locale),
-        cmocka_unit_test(durations),        cmocka_unit_test(times_need_a_zone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

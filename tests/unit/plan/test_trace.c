@@ -3,15 +3,11 @@
  * what is wrong is refused with its place. The samples are those of the page. */
 #include "plan/trace.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "tests.h"
 
 static struct spotnik_trace good(const char *text, const char *options)
 {
@@ -36,14 +32,13 @@ static void expect(const char *text, const char *options, const double *at_s,
     spotnik_trace_free(&trace);
 }
 
-static void formats(void **state)
+TEST(formats)
 {
     const double at[] = { 0, 1800, 3600, 7199, 7200, 10799, 10800, 12600 };
     const unsigned counts[] = { 2, 2, 3, 3, 1, 1, 2, 2 }; /* 3 h long, then from the beginning */
     const unsigned there[] = { 1, 1, 0, 0, 1, 1, 1, 1 };
     char windows[128];
 
-    (void)state;
     expect("0,add,a\n0,add,b\n3600000,add,c\n7200000,remove,a\n7200000,remove,b\n10800000,add,x\n",
            NULL, at, counts, 8);
     expect("hours,machines\n0,2\n1,3\n2,1\n3,1\n", NULL, at, counts, 8);
@@ -62,12 +57,11 @@ static void formats(void **state)
            "bid=2", at, there, 8);
 }
 
-static void options(void **state)
+TEST(options)
 {
     struct spotnik_trace trace = good("seconds,n\n0,2\n100,4\n200,0\n300,0\n", "nodes=8");
     double stays_s;
 
-    (void)state;
     assert_int_equal(spotnik_trace_at(&trace, 0, &stays_s), 4);
     assert_int_equal(spotnik_trace_at(&trace, 150, &stays_s), 8);
     assert_true(stays_s == 50 && trace.highest == 8);
@@ -88,7 +82,7 @@ static void options(void **state)
     spotnik_trace_free(&trace);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
     static const struct {
         const char *text, *options, *part;
@@ -110,7 +104,6 @@ static void refused(void **state)
         { "0,add,a\n", "start", "has no value" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct spotnik_trace trace;
         struct spotnik_fault fault;
@@ -120,12 +113,4 @@ static void refused(void **state)
         if (!strstr(fault.text, cases[i].part))
             fail_msg("'%s' does not say '%s'", fault.text, cases[i].part);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(formats), cmocka_unit_test(options),
-                                        cmocka_unit_test(refused) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,12 @@
 #include "plan/draw.h"
 #include "plan/pool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests.h"
 
 /* Two regimes that last about four days: good ones with 9 hours up and half an hour down, bad ones
  * the other way round. */
@@ -49,7 +45,7 @@ static struct spotnik_trace drawn(uint64_t seed, double hours)
     return trace;
 }
 
-static void paths_last_as_hazards_say(void **state)
+TEST(paths_last_as_hazards_say)
 {
     struct spotnik_weather one = two;
     struct spotnik_outlook outlook;
@@ -57,7 +53,6 @@ static void paths_last_as_hazards_say(void **state)
     struct spotnik_prng prng;
     double up_s = 0, down_s = 0;
 
-    (void)state;
     one.regimes = 1;
     one.go[0][0] = 1;
     spotnik_prng_seed(&prng, 1);
@@ -72,11 +67,10 @@ static void paths_last_as_hazards_say(void **state)
     assert_true(fabs(down_s / 600 * 0.33 - 1) < 0.03);
 }
 
-static void the_filter_knows_the_regime(void **state)
+TEST(the_filter_knows_the_regime)
 {
     struct spotnik_trace calm = { 0 }, bad = { 0 };
 
-    (void)state;
     spotnik_trace_append(&calm, 0, 1, NULL);
     spotnik_trace_append(&calm, 86400, 0, NULL);
     spotnik_trace_append(&calm, 86400 + 1200, 1, NULL);
@@ -96,13 +90,12 @@ static void the_filter_knows_the_regime(void **state)
     spotnik_trace_free(&bad);
 }
 
-static void regimes_are_found_again(void **state)
+TEST(regimes_are_found_again)
 {
     struct spotnik_trace traces[4];
     struct spotnik_weather learned;
     size_t good;
 
-    (void)state;
     for (size_t i = 0; i < 4; i++)
         traces[i] = drawn(i + 1, 24 * 60);
     assert_int_equal(spotnik_weather_learn(traces, 4, 2, 1, &learned, NULL), 0);
@@ -114,11 +107,10 @@ static void regimes_are_found_again(void **state)
         spotnik_trace_free(&traces[i]);
 }
 
-static void a_day_has_hours(void **state)
+TEST(a_day_has_hours)
 {
     struct spotnik_trace trace = { 0 };
 
-    (void)state;
     for (unsigned day = 0; day < 30;
          day++) { /* between 6 and 9 h of every day capacity goes away each hour */
         for (unsigned hour = 6; hour < 9; hour++) {
@@ -134,7 +126,7 @@ static void a_day_has_hours(void **state)
     spotnik_trace_free(&trace);
 }
 
-static void pools_by_what_is_known(void **state)
+TEST(pools_by_what_is_known)
 {
     struct spotnik_pool pool = {
         .kind = SPOTNIK_POOL_RATE, .weather = &two, .low_per_h = 0.5, .high_per_h = 0.5
@@ -144,7 +136,6 @@ static void pools_by_what_is_known(void **state)
     double mean_h = 0;
     unsigned weather = 0;
 
-    (void)state;
     spotnik_prng_seed(&prng, 1);
     spotnik_sky_start(&sky, &pool, NAN, &prng);
     assert_true(sky.machines == UINT_MAX && isinf(sky.changes_s));
@@ -168,11 +159,10 @@ static void pools_by_what_is_known(void **state)
 }
 
 /* Places differ the more the longer a job lasts, and by nothing in what is sure. */
-static void places_differ(void **state)
+TEST(places_differ)
 {
     double low[2], high[2];
 
-    (void)state;
     spotnik_outlook_range(0.9, 4 * 3600, &low[0], &high[0]);
     spotnik_outlook_range(0.9, 36 * 3600, &low[1], &high[1]);
     assert_true(0.7 < low[1] && low[1] < low[0] && low[0] < 0.9);
@@ -183,18 +173,4 @@ static void places_differ(void **state)
     assert_true(low[0] == 1 && high[0] == 1);
     spotnik_outlook_range(0, 3600, &low[0], &high[0]);
     assert_true(low[0] == 0 && high[0] == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_last_as_hazards_say),
-        cmocka_unit_test(the_filter_knows_the_regime),
-        cmocka_unit_test(regimes_are_found_again),
-        cmocka_unit_test(a_day_has_hours),
-        cmocka_unit_test(places_differ),
-        cmocka_unit_test(pools_by_what_is_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flight recorder by itself: when it writes, what, and that it keeps within its memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +13,7 @@
 #include "base/time.h"
 #include "record/dump.h"
 #include "record/recorder.h"
+#include "tests.h"
 
 struct bench {
     char dir[64];
@@ -106,7 +100,7 @@ static struct spotnik_dump_head head_read(const struct bench *bench)
     return head;
 }
 
-static void test_assertion_writes(void **state)
+TEST_WITH(assertion_writes, set_up, tear_down)
 {
     struct bench *bench = *state;
     int status;
@@ -127,7 +121,7 @@ static void test_assertion_writes(void **state)
 }
 
 /* A step that takes longer than the limit is dumped once; one that ends in time is not. */
-static void test_stall_writes(void **state)
+TEST_WITH(stall_writes, set_up, tear_down)
 {
     struct bench *bench = *state;
     char path[400];
@@ -151,7 +145,7 @@ static void test_stall_writes(void **state)
 }
 
 /* However long it goes on, a dump has two parts at most, and the newest record is in it. */
-static void test_old_is_forgotten(void **state)
+TEST_WITH(old_is_forgotten, set_up, tear_down)
 {
     struct bench *bench = *state;
     char line[400];
@@ -171,7 +165,7 @@ static void test_old_is_forgotten(void **state)
 }
 
 /* Without a folder nothing is written by itself. */
-static void test_no_folder_no_file(void **state)
+TEST_WITH(no_folder_no_file, set_up, tear_down)
 {
     struct bench *bench = *state;
     struct spotnik_recorder_config config = { .limits = &bench->limits };
@@ -183,15 +177,4 @@ static void test_no_folder_no_file(void **state)
     assert_false(spotnik_recorder_dump(recorder, "a test", false, line, sizeof line));
     spotnik_recorder_free(recorder);
     assert_false(spotnik_recorder_dump(NULL, "a test", true, line, sizeof line));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_assertion_writes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_stall_writes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_old_is_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_folder_no_file, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims: what is marked is in the file, in the order of the marks, or counted there as lost. Each
  * mark is whole, whatever the disk refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -21,6 +14,7 @@
 #include "core/core.h"
 #include "record/tracer.h"
 #include "record/tracer_file.h"
+#include "tests.h"
 
 enum { STEPS = 40000 }; /* more parts than a ring holds */
 
@@ -126,11 +120,10 @@ static struct told file_tell(void)
     return told;
 }
 
-static void test_nothing_is_dropped_unsaid(void **state)
+TEST_WITH(nothing_is_dropped_unsaid, set_up, tear_down)
 {
     struct spotnik_tracer *trace;
 
-    (void)state;
     assert_int_equal(spotnik_tracer_new(dir, &self, 0, &trace), 0);
     spotnik_tracer_name(trace, self.id, 1);
     for (uint64_t step = 1; step <= STEPS; step++)
@@ -174,12 +167,11 @@ static void limit_set(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void test_a_full_disk_is_told_and_spoils_nothing(void **state)
+TEST_WITH(a_full_disk_is_told_and_spoils_nothing, set_up, tear_down)
 {
     struct spotnik_tracer *trace;
     const struct spotnik_action parked = { .kind = SPOTNIK_ACTION_PARKED };
 
-    (void)state;
     assert_int_equal(spotnik_tracer_new(dir, &self, 0, &trace), 0);
     limit_set(1000); /* within a mark, behind the head */
     for (int i = 0; i < 100; i++)
@@ -196,14 +188,13 @@ static void test_a_full_disk_is_told_and_spoils_nothing(void **state)
     assert_in_range(told.lost, 1, 100);
 }
 
-static void test_others_read_no_trace(void **state)
+TEST_WITH(others_read_no_trace, set_up, tear_down)
 {
     struct spotnik_trace_file *file;
     struct stat facts;
     char path[512];
     mode_t mask = umask(0);
 
-    (void)state;
     assert_int_equal(rmdir(dir), 0); /* it is made again */
     assert_int_equal(spotnik_trace_file_new(dir, &self, 0, &file), 0);
     umask(mask);
@@ -213,15 +204,4 @@ static void test_others_read_no_trace(void **state)
     assert_int_equal(facts.st_mode & 0777, 0600);
     assert_int_equal(stat(dir, &facts), 0);
     assert_int_equal(facts.st_mode & 0777, 0700);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_others_read_no_trace, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_is_dropped_unsaid, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_full_disk_is_told_and_spoils_nothing, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

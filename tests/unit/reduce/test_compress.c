@@ -6,16 +6,11 @@
 
 #include "oracle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+#include "tests.h"
 
 enum { BLOCK = SPOTNIK_QUANT_BLOCK, COUNT_MAX = 1100, ROOM = COUNT_MAX * 4 + 128, GUARD = 0x5a };
 
@@ -73,9 +68,8 @@ static void check_casts(const struct spotnik_reduce_kernels *kernels, enum spotn
     assert_int_equal(wide[4 * count], GUARD);
 }
 
-static void casts_equal_the_oracle(void **state)
+TEST(casts_equal_the_oracle)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 5);
@@ -175,9 +169,8 @@ static void check_quantised(const struct spotnik_reduce_kernels *kernels, size_t
         check_block(in, form, out, begin, begin + BLOCK < count ? begin + BLOCK : count);
 }
 
-static void quantised_blocks_equal_their_definition(void **state)
+TEST(quantised_blocks_equal_their_definition)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 6);
@@ -246,9 +239,8 @@ static void check_blocks(const struct spotnik_reduce_kernels *kernels, enum spot
         check_block((uint8_t *)want, out, (uint8_t *)got, k, k + BLOCK);
 }
 
-static void blocks_are_reduced_by_definition(void **state)
+TEST(blocks_are_reduced_by_definition)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 7);
@@ -261,9 +253,8 @@ static void blocks_are_reduced_by_definition(void **state)
 
 /* The greatest float must not come back as infinity; a NaN or an infinity must not come back as a
  * number. */
-static void quantised_extremes(void **state)
+TEST(quantised_extremes)
 {
-    (void)state;
     float in[600], out[600];
     uint8_t form[700];
 
@@ -284,9 +275,8 @@ static void quantised_extremes(void **state)
     assert_true(out[2 * BLOCK] == 0);
 }
 
-static void public_casts_round_trip(void **state)
+TEST(public_casts_round_trip)
 {
-    (void)state;
     const float in[5] = { 1, -2.5f, 0, 65504, 0x1p-24f };
     uint16_t half[5];
     float out[5];
@@ -297,16 +287,4 @@ static void public_casts_round_trip(void **state)
     spotnik_compress_narrow(half, in, 3, SPOTNIK_BF16);
     spotnik_compress_widen(out, half, 3, SPOTNIK_BF16);
     assert_memory_equal(out, in, 3 * sizeof *in);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(casts_equal_the_oracle),
-        cmocka_unit_test(quantised_blocks_equal_their_definition),
-        cmocka_unit_test(blocks_are_reduced_by_definition),
-        cmocka_unit_test(quantised_extremes),
-        cmocka_unit_test(public_casts_round_trip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
 #include "reduce/reduce.h"
 #include "reduce/tiers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define COUNT_MAX 5000
 
@@ -56,13 +50,12 @@ static void fill(struct spotnik_prng *prng, enum spotnik_dtype dtype, unsigned c
     }
 }
 
-static void test_every_tier_keeps_the_order(void **state)
+TEST(every_tier_keeps_the_order)
 {
     static const enum spotnik_dtype types[] = { SPOTNIK_F32, SPOTNIK_F64, SPOTNIK_BF16 };
     static double x[COUNT_MAX];
     struct spotnik_prng prng;
 
-    (void)state;
     spotnik_prng_seed(&prng, 12);
     for (int n = 0; n < 600; n++) {
         size_t count = n < 100 ? (size_t)n : (size_t)spotnik_prng_below(&prng, COUNT_MAX);
@@ -79,13 +72,12 @@ static void test_every_tier_keeps_the_order(void **state)
 }
 
 /* F16 against its own conversion; integers have none. */
-static void test_halves_and_integers(void **state)
+TEST(halves_and_integers)
 {
     static double x[COUNT_MAX];
     struct spotnik_prng prng;
     const struct spotnik_reduce_kernels *kernels = spotnik_reduce_tiers[0].kernels;
 
-    (void)state;
     spotnik_prng_seed(&prng, 13);
     for (size_t i = 0; i < COUNT_MAX; i++)
         wide[i] = (float)spotnik_prng_below(&prng, 60000) / 7;
@@ -96,13 +88,4 @@ static void test_halves_and_integers(void **state)
     assert_true(spotnik_reduce_norm2(bytes, COUNT_MAX, SPOTNIK_F16) == by_hand(x, COUNT_MAX));
     assert_true(spotnik_reduce_norm2(bytes, COUNT_MAX, SPOTNIK_I32) == 0);
     assert_true(spotnik_reduce_norm2(bytes, 0, SPOTNIK_F32) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_tier_keeps_the_order),
-        cmocka_unit_test(test_halves_and_integers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

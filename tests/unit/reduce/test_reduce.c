@@ -6,21 +6,15 @@
 
 #include "oracle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
+#include "tests.h"
+
 enum { COUNT = 67, SOURCES = 5 };
 
-static void scale_and_divide_by_value(void **state)
+TEST(scale_and_divide_by_value)
 {
-    (void)state;
     const float input[5] = { 1.5f, -2.0f, 0.0f, 1e-45f, INFINITY };
     const float scaled[5] = { 4.5f, -6.0f, 0.0f, 4.2e-45f, INFINITY };
     const float divided[5] = { 4.5f / 7, -6.0f / 7, 0.0f, 4.2e-45f / 7, INFINITY };
@@ -38,9 +32,8 @@ static void scale_and_divide_by_value(void **state)
     assert_true(out_wide[0] == 0.25 && out_wide[1] == -4e300 / 8);
 }
 
-static void weight_zero_contributes_nothing(void **state)
+TEST(weight_zero_contributes_nothing)
 {
-    (void)state;
     const float received[3] = { 1.0f, -0.0f, 2.5f };
     const float input[3] = { NAN, INFINITY, 7.0f };
     const float zeros[3] = { 0 };
@@ -55,9 +48,8 @@ static void weight_zero_contributes_nothing(void **state)
     assert_memory_equal(out, zeros, sizeof out);
 }
 
-static void weight_one_is_the_plain_sum(void **state)
+TEST(weight_one_is_the_plain_sum)
 {
-    (void)state;
     const double received[2] = { 1.0, 0.1 };
     const double input[2] = { 2.0, 0.2 };
     const double sum[2] = { 3.0, 0.1 + 0.2 };
@@ -73,9 +65,8 @@ static void weight_one_is_the_plain_sum(void **state)
 
 /* 60 000 in F16 with weight 32 is far beyond its 65 504, the mean is not; and -100 beside 100 in an
  * I8. */
-static void narrow_means_stay_in_range(void **state)
+TEST(narrow_means_stay_in_range)
 {
-    (void)state;
     const uint16_t large = oracle_half_of(60000, SPOTNIK_F16),
                    less = oracle_half_of(50016, SPOTNIK_F16);
     const int8_t low[2] = { -128, 100 }, high[2] = { 127, 101 };
@@ -144,9 +135,8 @@ static void check_flat(enum spotnik_dtype dtype, enum spotnik_op op, struct spot
     assert_memory_equal(data[2], want, COUNT * spotnik_dtype_size(dtype));
 }
 
-static void flat_equals_the_ring(void **state)
+TEST(flat_equals_the_ring)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 3);
@@ -157,9 +147,8 @@ static void flat_equals_the_ring(void **state)
 }
 
 /* 1 + 2^-11, five times over: hop by hop a half would lose every small part. */
-static void flat_rounds_halves_once(void **state)
+TEST(flat_rounds_halves_once)
 {
-    (void)state;
     const uint16_t one = oracle_half_of(1, SPOTNIK_F16),
                    little = oracle_half_of(0x1p-12, SPOTNIK_F16);
     struct spotnik_reduce_source source[9] = { { &one, 1 } };
@@ -171,9 +160,8 @@ static void flat_rounds_halves_once(void **state)
     assert_int_equal(out, oracle_half_of(1 + 0x1p-9, SPOTNIK_F16));
 }
 
-static void partial_leaves_the_division_out(void **state)
+TEST(partial_leaves_the_division_out)
 {
-    (void)state;
     const float a = 3, b = 5;
     const struct spotnik_reduce_source source[2] = { { &a, 2 }, { &b, 4 } };
     float out;
@@ -234,9 +222,8 @@ static void check_partials(enum spotnik_dtype dtype)
     assert_int_equal(get(&host, dtype), 4);
 }
 
-static void partials_add_up(void **state)
+TEST(partials_add_up)
 {
-    (void)state;
     const float one = 1, two = 2;
     float total;
     struct spotnik_reduce_source plain[3] = { { &one, 1 }, { &two, 3 }, { &two, 0 } };
@@ -251,9 +238,8 @@ static void partials_add_up(void **state)
     assert_true(total == 0);
 }
 
-static void what_is_supported(void **state)
+TEST(what_is_supported)
 {
-    (void)state;
     static const size_t sizes[14] = { 0, 4, 8, 4, 8, 1, 2, 2, 1, 2, 2, 4, 8, 256 };
 
     for (int dtype = -1; dtype <= 300; dtype++) {
@@ -269,20 +255,4 @@ static void what_is_supported(void **state)
     assert_int_equal(SPOTNIK_U64, 12);
     assert_int_equal(SPOTNIK_Q8, 13);
     assert_int_equal(SPOTNIK_PRODUCT, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scale_and_divide_by_value),
-        cmocka_unit_test(weight_zero_contributes_nothing),
-        cmocka_unit_test(weight_one_is_the_plain_sum),
-        cmocka_unit_test(narrow_means_stay_in_range),
-        cmocka_unit_test(flat_equals_the_ring),
-        cmocka_unit_test(flat_rounds_halves_once),
-        cmocka_unit_test(partial_leaves_the_division_out),
-        cmocka_unit_test(partials_add_up),
-        cmocka_unit_test(what_is_supported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

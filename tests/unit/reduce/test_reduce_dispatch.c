@@ -2,17 +2,10 @@
 /* SPOTNIK_CPU=scalar (set by the build) keeps the library to the first tier, and the public
  * functions still work. */
 #include "reduce/reduce.h"
+#include "tests.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void environment_masks_the_better_tiers(void **state)
+TEST(environment_masks_the_better_tiers)
 {
-    (void)state;
     int32_t a[9], b[9];
 
     for (int i = 0; i < 9; i++) {
@@ -23,10 +16,4 @@ static void environment_masks_the_better_tiers(void **state)
     spotnik_reduce_combine(a, a, b, 9, SPOTNIK_I32, SPOTNIK_SUM, 1, 1);
     for (int i = 0; i < 9; i++)
         assert_int_equal(a[i], 101 * i);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(environment_masks_the_better_tiers) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * may be written beyond the end. Tiers that this processor lacks are named and left out. */
 #include "oracle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests.h"
 
 enum { LENGTH_MAX = 257, LARGE_MAX = 10007, INPUTS_MAX = 9, EDGE = 64, GUARD = 0xa5 };
 
@@ -122,9 +117,8 @@ static void check_shapes(const struct spotnik_reduce_tier *tier, enum spotnik_dt
     }
 }
 
-static void every_kernel_equals_the_oracle(void **state)
+TEST(every_kernel_equals_the_oracle)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 1);
@@ -141,9 +135,8 @@ static void every_kernel_equals_the_oracle(void **state)
 }
 
 /* Every pair of awkward halves, and every half alone: conversions of both kinds, exhaustively. */
-static void every_half_survives(void **state)
+TEST(every_half_survives)
 {
-    (void)state;
     static const enum spotnik_dtype dtypes[] = { SPOTNIK_F16, SPOTNIK_BF16 };
     static uint16_t all[65536], out[65536];
     const struct spotnik_reduce_input one = { .data = all, .weight64 = 1, .weight32 = 1 };
@@ -209,9 +202,8 @@ static void check_means(const struct spotnik_reduce_tier *tier, enum spotnik_dty
 
 /* All pairs of bytes; of 16 bits every number with one that makes a tie now and then. The weights
  * are small, at both sides of where F32 is exact, and large. */
-static void means_of_small_integers_are_exact(void **state)
+TEST(means_of_small_integers_are_exact)
 {
-    (void)state;
     static const uint32_t weights[][2] = { { 1, 1 },     { 1, 2 },         { 3, 5 },
                                            { 127, 128 }, { 254, 1 },       { 255, 1 },
                                            { 1000, 24 }, { 32767, 32768 }, { 65534, 1 },
@@ -240,9 +232,8 @@ static void means_of_small_integers_are_exact(void **state)
 
 /* Weights 1 and D - 1 make every sum from 0 to 255 D: all that is ever divided by D = 2 ... 257,
  * and what comes after. */
-static void every_sum_of_bytes_is_divided_exactly(void **state)
+TEST(every_sum_of_bytes_is_divided_exactly)
 {
-    (void)state;
     static uint8_t a[65536], b[65536];
 
     for (uint32_t i = 0; i < 65536; i++) {
@@ -293,9 +284,8 @@ static void check_word_means(const struct spotnik_reduce_tier *tier, enum spotni
     }
 }
 
-static void ties_of_words_are_found(void **state)
+TEST(ties_of_words_are_found)
 {
-    (void)state;
     static const uint32_t weights[] = { 131070,  131071,  131072,  524287, 524288,
                                         1048574, 1048575, 1048576, 2000003 };
 
@@ -315,9 +305,8 @@ static void ties_of_words_are_found(void **state)
 
 /* All numbers of 16 bits beside the one that makes a tie, or nearly; divisors to beyond where a
  * kernel without division ends. */
-static void ties_of_shorts_are_found(void **state)
+TEST(ties_of_shorts_are_found)
 {
-    (void)state;
     static uint16_t a[65536], b[65536];
 
     for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
@@ -373,9 +362,8 @@ static void check_equal_weights(const struct spotnik_reduce_tier *tier, enum spo
 
 /* Powers of two have a kernel of their own, up to a number of inputs that differs between types;
  * their neighbours do not. */
-static void means_of_equal_weights_are_exact(void **state)
+TEST(means_of_equal_weights_are_exact)
 {
-    (void)state;
     static const size_t inputs[] = { 2, 3, 4, 5, 8, 9, 16, 17, 32, 64, 128, 129, 256 };
     static const uint64_t weights[] = { 1, 3, 4096, UINT64_C(1) << 40 };
     struct spotnik_prng prng;
@@ -393,14 +381,5 @@ static void means_of_equal_weights_are_exact(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel_equals_the_oracle),
-        cmocka_unit_test(every_half_survives),
-        cmocka_unit_test(means_of_small_integers_are_exact),
-        cmocka_unit_test(every_sum_of_bytes_is_divided_exactly),
-        cmocka_unit_test(ties_of_words_are_found),
-        cmocka_unit_test(ties_of_shorts_are_found),
-        cmocka_unit_test(means_of_equal_weights_are_exact),
-    };
-    return cmocka_run_group_tests(tests, memory_make, memory_free);
+    return tests_run(memory_make, memory_free);
 }

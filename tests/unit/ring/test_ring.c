@@ -5,16 +5,10 @@
  * and a chunk sent too early all show. */
 #include "ring/ring.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define N_MAX 9
 #define CHUNK_MAX 3
@@ -169,9 +163,8 @@ static void game_check(void)
     }
 }
 
-static void every_rank_ends_with_the_sum_in_one_order(void **state)
+TEST(every_rank_ends_with_the_sum_in_one_order)
 {
-    (void)state;
     for (uint32_t size = 1; size <= N_MAX; size++)
         for (uint64_t chunk_count = 1; chunk_count <= CHUNK_MAX; chunk_count++)
             for (uint64_t count = 0; count <= size * 3 * chunk_count + 1; count++) {
@@ -189,9 +182,8 @@ static void assert_chunk_equal(struct spotnik_ring_chunk a, struct spotnik_ring_
     assert_int_equal(a.kind, b.kind);
 }
 
-static void both_ends_of_a_stream_agree(void **state)
+TEST(both_ends_of_a_stream_agree)
 {
-    (void)state;
     for (uint32_t size = 2; size <= N_MAX; size++)
         for (uint64_t count = 0; count <= size * 6 + 1; count++)
             for (uint32_t r = 0; r < size; r++) {
@@ -205,9 +197,8 @@ static void both_ends_of_a_stream_agree(void **state)
 }
 
 /* Chunks of one hop lie one after the other and make up one segment; hop 0 is the rank's own. */
-static void a_hop_is_one_segment(void **state)
+TEST(a_hop_is_one_segment)
 {
-    (void)state;
     for (uint32_t size = 2; size <= N_MAX; size++)
         for (uint64_t count = 0; count <= size * 9 + 1; count++) {
             struct spotnik_ring ring = spotnik_ring_make(size, size / 2, count, 3);
@@ -233,9 +224,8 @@ static void a_hop_is_one_segment(void **state)
         }
 }
 
-static void segments_cover_the_bucket(void **state)
+TEST(segments_cover_the_bucket)
 {
-    (void)state;
     for (uint32_t size = 1; size <= N_MAX; size++)
         for (uint64_t count = 0; count <= 40; count++) {
             uint64_t end = 0;
@@ -249,9 +239,8 @@ static void segments_cover_the_bucket(void **state)
         }
 }
 
-static void a_ring_of_one_sends_nothing(void **state)
+TEST(a_ring_of_one_sends_nothing)
 {
-    (void)state;
     struct spotnik_ring ring = spotnik_ring_make(1, 0, 100, 7);
 
     assert_int_equal(spotnik_ring_total(&ring), 0);
@@ -259,9 +248,8 @@ static void a_ring_of_one_sends_nothing(void **state)
     assert_int_equal(spotnik_ring_own(&ring).count, 100);
 }
 
-static void readiness_ends_with_the_stream(void **state)
+TEST(readiness_ends_with_the_stream)
 {
-    (void)state;
     struct spotnik_ring ring = spotnik_ring_make(3, 1, 30, 5);
 
     assert_int_equal(ring.chunks, 2);
@@ -274,9 +262,8 @@ static void readiness_ends_with_the_stream(void **state)
     assert_false(spotnik_ring_ready(&ring, 8, 8));
 }
 
-static void large_buckets_do_not_overflow(void **state)
+TEST(large_buckets_do_not_overflow)
 {
-    (void)state;
     uint64_t count = UINT64_C(1) << 60;
     struct spotnik_ring ring = spotnik_ring_make(1000, 999, count, 1 << 16);
     uint64_t last = spotnik_ring_total(&ring) - 1;
@@ -285,18 +272,4 @@ static void large_buckets_do_not_overflow(void **state)
     assert_int_equal(spotnik_ring_sent(&ring, last).hop, 2 * 999 - 1);
     assert_true(spotnik_ring_sent(&ring, last).offset + spotnik_ring_sent(&ring, last).count
                 <= count);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_ends_with_the_sum_in_one_order),
-        cmocka_unit_test(both_ends_of_a_stream_agree),
-        cmocka_unit_test(a_hop_is_one_segment),
-        cmocka_unit_test(segments_cover_the_bucket),
-        cmocka_unit_test(a_ring_of_one_sends_nothing),
-        cmocka_unit_test(readiness_ends_with_the_stream),
-        cmocka_unit_test(large_buckets_do_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
 /* Trees of all sizes to 200 and all fans: who is whose neighbour, seen from both ends, and how far
  * the root is. */
 #include "ring/tree.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests.h"
 
 #define SIZE_MAX_TRIED 200u
 
@@ -39,9 +33,8 @@ static void check_place(const struct spotnik_tree *tree)
     assert_int_equal(neighbours, spotnik_tree_children(tree) + (tree->place > 0));
 }
 
-static void test_neighbours(void **state)
+TEST(neighbours)
 {
-    (void)state;
     for (uint32_t fan = 1; fan <= SPOTNIK_TREE_FAN_MAX; fan++)
         for (uint32_t size = 1; size <= SIZE_MAX_TRIED; size += 1 + size / 20)
             for (uint32_t place = 0; place < size; place++)
@@ -59,9 +52,8 @@ static uint32_t height(uint32_t size, uint32_t fan)
 
 /* Claim: every place leads to the root; with eight below each, 9 members are one hop away at most,
  * 73 two, 585 three. */
-static void test_height(void **state)
+TEST(height)
 {
-    (void)state;
     assert_int_equal(height(1, 8), 0);
     assert_int_equal(height(9, 8), 1);
     assert_int_equal(height(10, 8), 2);
@@ -70,13 +62,4 @@ static void test_height(void **state)
     assert_int_equal(height(585, 8), 3);
     assert_int_equal(height(586, 8), 4);
     assert_int_equal(height(6, 1), 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbours),
-        cmocka_unit_test(test_height),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

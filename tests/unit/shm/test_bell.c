@@ -3,13 +3,6 @@
  * left sleeping. */
 #include "shm/bell.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -18,6 +11,7 @@
 
 #include "base/time.h"
 #include "shm/segment.h"
+#include "tests.h"
 
 #define STEPS 2000
 #define PATIENCE_NS (20 * SPOTNIK_S)
@@ -67,13 +61,12 @@ static bool member(const struct spotnik_flat_peer *peer, uint8_t *area[2], uint3
     return true;
 }
 
-static void test_nobody_oversleeps(void **state)
+TEST(nobody_oversleeps)
 {
     struct spotnik_segment segment[2];
     struct spotnik_flat_peer peer[2];
     uint8_t *area[2];
     int status;
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(spotnik_segment_new(&segment[i]), 0);
         peer[i] = (struct spotnik_flat_peer){
@@ -94,12 +87,11 @@ static void test_nobody_oversleeps(void **state)
 }
 
 /* Claim: a change of the word ends a wait for bells that never ring. */
-static void test_word(void **state)
+TEST(word)
 {
     struct spotnik_board *board = calloc(1, sizeof *board);
     struct spotnik_bells bells = { .count = 1 };
     uint32_t word = 5;
-    (void)state;
     bells.of[0].bell = &board->bell;
     bells.of[0].heard = board->bell;
     assert_false(spotnik_bells_rang(&bells, &word, 5));
@@ -114,12 +106,11 @@ static void test_word(void **state)
 
 /* Claim: who looks is told nothing and finds the ticket itself, gives up in time, and hears of what
  * changes in its own process. */
-static void test_look(void **state)
+TEST(look)
 {
     uint64_t ticket[2] = { 0, 0 };
     struct spotnik_watch watch = { .count = 2, .of = { { &ticket[0], 7 }, { &ticket[1], 9 } } };
     uint32_t word = 5;
-    (void)state;
     assert_false(spotnik_watch_glance(&watch));
     uint64_t before_ns = clock_ns();
     assert_false(spotnik_watch_look(&watch, &word, 5, 50 * SPOTNIK_US));
@@ -133,14 +124,13 @@ static void test_look(void **state)
 }
 
 /* Claim: a bell is rung for who has said that it waits, and for nobody else. */
-static void test_rung_when_wanted(void **state)
+TEST(rung_when_wanted)
 {
     struct spotnik_board *board[2] = { calloc(1, sizeof *board[0]), calloc(1, sizeof *board[1]) };
     struct spotnik_flat_peer peer[2] = { { board[0], sizeof *board[0] },
                                          { board[1], sizeof *board[1] } };
     struct spotnik_flat *flat = calloc(1, sizeof *flat);
     struct spotnik_reduce_source source[2];
-    (void)state;
     spotnik_flat_view(flat, peer, source, 0, 2);
     spotnik_bells_wake(flat);
     assert_int_equal(board[0]->bell, 0);
@@ -153,12 +143,4 @@ static void test_rung_when_wanted(void **state)
     free(flat);
     free(board[0]);
     free(board[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_oversleeps),
-                                        cmocka_unit_test(test_word), cmocka_unit_test(test_look),
-                                        cmocka_unit_test(test_rung_when_wanted) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * takes the bytes of one step or view for those of another, whoever stops where. */
 #include "shm/shares.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests.h"
 
 #define MEMBERS_MAX 7
 #define AREA 4096
@@ -153,10 +148,9 @@ static void slices_stream(struct group *group)
 
 /* Claim: every N up to 7, lengths from nothing to many pages, small, large and past the caches: the
  * ring's sums, bit for bit, on all members. */
-static void test_sums(void **state)
+TEST(sums)
 {
     static const uint64_t counts[] = { 0, 1, 2, 3, 5, 7, 8, 31, 64, 65, 250 };
-    (void)state;
     for (uint32_t size = 1; size <= MEMBERS_MAX; size++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (int way = 0; way < 3; way++)
@@ -179,9 +173,8 @@ static void test_sums(void **state)
 
 /* Claim: steps follow each other, though some members are one ahead; a small step leaves readers of
  * the one before alone. */
-static void test_steps_follow(void **state)
+TEST(steps_follow)
 {
-    (void)state;
     for (int small = 0; small < 2; small++) {
         struct group *group = group_new(3, small ? 4096 : 0);
         for (uint64_t step = 1; step < 9; step++) {
@@ -202,9 +195,8 @@ static void test_steps_follow(void **state)
 
 /* Claim: nobody completes a step that a member has put nothing into; nor one of which a share is
  * missing. */
-static void test_everybody_is_needed(void **state)
+TEST(everybody_is_needed)
 {
-    (void)state;
     for (int small = 0; small < 2; small++) {
         struct group *group = group_new(4, small ? 4096 : 0);
         for (uint32_t i = 0; i < 3; i++)
@@ -224,9 +216,8 @@ static void test_everybody_is_needed(void **state)
 }
 
 /* Claim: a member of another epoch, or one epoch behind, is not mistaken for one of ours. */
-static void test_epochs_do_not_mix(void **state)
+TEST(epochs_do_not_mix)
 {
-    (void)state;
     struct group *group = group_new(2, 0);
     start(group, 0, 1, 7, 50, SPOTNIK_SUM);
     start(group, 1, 2, 7, 50, SPOTNIK_SUM);
@@ -236,9 +227,8 @@ static void test_epochs_do_not_mix(void **state)
 
 /* Claim: an input that goes away while it is read is noticed, and what was made of it is not put
  * up. */
-static void test_second_look(void **state)
+TEST(second_look)
 {
-    (void)state;
     for (int small = 0; small < 2; small++) {
         struct group *group = group_new(2, small ? 4096 : 0);
         struct spotnik_flat *reader = &group->member[0].flat;
@@ -266,9 +256,8 @@ static void test_second_look(void **state)
 
 /* Claim: after a cut no input hangs anywhere, so nobody reads what the caller may now change;
  * results stay up. */
-static void test_cut(void **state)
+TEST(cut)
 {
-    (void)state;
     struct group *group = group_new(2, 0);
     for (uint32_t i = 0; i < 2; i++)
         start(group, i, 1, 1, 100, SPOTNIK_SUM);
@@ -317,10 +306,9 @@ static void check_sums(struct group *group, uint64_t step, uint64_t count)
 /* Claim: a step that is reduced again copies only what was its own share before, whether one
  * recovery came between or two, and sums come out right. The area is scribbled over where it must
  * be copied anew. */
-static void test_again_copies_little(void **state)
+TEST(again_copies_little)
 {
     enum { COUNT = 250 };
-    (void)state;
     for (uint32_t left = 2; left <= 5; left++) {
         struct group *group = group_new(6, 16);
         group->again = true;
@@ -346,11 +334,10 @@ static void test_again_copies_little(void **state)
 
 /* Claim: a copy that a recovery cut short is made from the start, and so is that of another step,
  * or of an input begun anew. */
-static void test_again_only_what_stands(void **state)
+TEST(again_only_what_stands)
 {
     enum { COUNT = 250 };
     struct group *group = group_new(4, 16);
-    (void)state;
     group->again = true;
     for (uint32_t i = 0; i < group->size; i++) {
         start(group, i, 1, 1, COUNT, SPOTNIK_SUM);
@@ -377,11 +364,10 @@ static void test_again_only_what_stands(void **state)
 
 /* Claim: what was copied counts only while the ticket of everybody hangs: whoever was stopped
  * meanwhile sees that a later step lies there. */
-static void test_copies_stand_by_tickets(void **state)
+TEST(copies_stand_by_tickets)
 {
     struct spotnik_share_place place[MEMBERS_MAX];
     struct group *group = group_new(3, 0);
-    (void)state;
     for (uint32_t i = 0; i < 3; i++)
         start(group, i, 1, 5, 250, SPOTNIK_SUM);
     assert_int_equal(run_all(group), 3);
@@ -400,11 +386,10 @@ static void test_copies_stand_by_tickets(void **state)
 
 /* Claim: a member that was cut before it looked finds the result of its step afterwards, if
  * everybody had put up its share, and not otherwise, nor in another step's. */
-static void test_late_look(void **state)
+TEST(late_look)
 {
     enum { COUNT = 250 };
     struct group *group = group_new(3, 16);
-    (void)state;
     for (uint32_t i = 0; i < 3; i++)
         start(group, i, 1, 1, COUNT, SPOTNIK_SUM);
     for (uint32_t i = 0; i < 2; i++)
@@ -422,9 +407,8 @@ static void test_late_look(void **state)
     group_free(group);
 }
 
-static void test_mismatch(void **state)
+TEST(mismatch)
 {
-    (void)state;
     struct group *group = group_new(2, 4096);
     start(group, 0, 1, 1, 10, SPOTNIK_SUM);
     start(group, 1, 1, 1, 11, SPOTNIK_SUM);
@@ -444,9 +428,8 @@ static void test_mismatch(void **state)
 }
 
 /* Claim: a seal waits for the copies of large inputs. */
-static void test_seal_comes_last(void **state)
+TEST(seal_comes_last)
 {
-    (void)state;
     struct group *group = group_new(2, 0);
     struct spotnik_flat *flat = &group->member[0].flat;
     uint64_t ticket = spotnik_board_ticket(1, 1);
@@ -460,30 +443,9 @@ static void test_seal_comes_last(void **state)
 }
 
 /* Claim: numbers too large for a ticket give none, and the smallest of two epochs differ. */
-static void test_tickets(void **state)
+TEST(tickets)
 {
-    (void)state;
     assert_int_equal(spotnik_board_ticket(UINT64_C(1) << 24, 1), 0);
     assert_int_equal(spotnik_board_ticket(1, UINT64_C(1) << 40), 0);
     assert_int_not_equal(spotnik_board_ticket(1, 2), spotnik_board_ticket(2, 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_steps_follow),
-        cmocka_unit_test(test_everybody_is_needed),
-        cmocka_unit_test(test_epochs_do_not_mix),
-        cmocka_unit_test(test_second_look),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_seal_comes_last),
-        cmocka_unit_test(test_tickets),
-        cmocka_unit_test(test_copies_stand_by_tickets),
-        cmocka_unit_test(test_late_look),
-        cmocka_unit_test(test_again_copies_little),
-        cmocka_unit_test(test_again_only_what_stands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

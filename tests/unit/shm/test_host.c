@@ -4,15 +4,10 @@
  * result. */
 #include "shm/flat.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests.h"
 
 #define MEMBERS_MAX 5
 #define AREA 4096
@@ -156,10 +151,9 @@ static void check_spread(struct host *host, uint64_t count, bool small)
 /* Claim: two to five members, lengths from nothing to many pages, small and large, sums and
  * weighted means: the sum is the holder's alone, with all weights, and the result comes to the
  * others only when it is spread. */
-static void test_sum_then_spread(void **state)
+TEST(sum_then_spread)
 {
     static const uint64_t counts[] = { 0, 1, 2, 3, 5, 8, 31, 64, 65, 250 };
-    (void)state;
     for (uint32_t size = 2; size <= MEMBERS_MAX; size++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (int small = 0; small < 2; small++)
@@ -178,9 +172,8 @@ static void test_sum_then_spread(void **state)
 
 /* Claim: whoever is missing, the holder has no sum; and what members of another view put up is
  * nothing to it. */
-static void test_everybody_is_needed(void **state)
+TEST(everybody_is_needed)
 {
-    (void)state;
     for (int small = 0; small < 2; small++)
         for (uint32_t missing = 0; missing < 3; missing++) {
             struct host *host = host_new(3, small ? 4096 : 0);
@@ -193,9 +186,8 @@ static void test_everybody_is_needed(void **state)
 
 /* Claim: the sum comes to the holder piece by piece, while inputs are still being copied, and what
  * it is told is there is there: the first chunks of every segment of the ring of hosts. */
-static void test_pieces(void **state)
+TEST(pieces)
 {
-    (void)state;
     struct host *host = host_new(3, 0);
     struct spotnik_ring ring = spotnik_ring_make(host->hosts, 0, 250, host->chunk_count);
     uint32_t parts = 0;
@@ -236,9 +228,8 @@ static bool run_slice(struct host *host, uint32_t turn)
 /* Claim: at whatever moment a member goes on to another view, and writes other inputs and sums to
  * its memory, what the holder is told is there is the sum of its own view: and unless all of it was
  * there, it never is. */
-static void test_overwritten(void **state)
+TEST(overwritten)
 {
-    (void)state;
     bool summed = false;
     uint32_t stale = 0;
     for (uint32_t slices = 0; !summed; slices++) {
@@ -314,10 +305,9 @@ static uint32_t receive(struct host *host, uint64_t count, float *out, const flo
 /* Claim: two to four hosts, ours at any place among them: the others are shown nothing but what is
  * final, chunk by chunk but a bounded number of times, before it is whole; and that is not the end
  * of it for them. */
-static void test_shown(void **state)
+TEST(shown)
 {
     float result[256], out[256];
-    (void)state;
     for (int i = 0; i < 256; i++)
         result[i] = 1000.0f + (float)i;
     for (uint32_t hosts = 2; hosts <= 4; hosts++)
@@ -341,10 +331,9 @@ static void test_shown(void **state)
 
 /* Claim: what is shown in another view is not shown in ours, and who goes on to another view shows
  * no more in the one before. */
-static void test_shown_in_another_view(void **state)
+TEST(shown_in_another_view)
 {
     float result[256] = { 0 }, out[256] = { 0 };
-    (void)state;
     struct host *host = host_new(3, 0);
     for (uint32_t i = 0; i < 3; i++)
         start(host, i, 1, 250, SPOTNIK_SUM);
@@ -363,10 +352,9 @@ static void test_shown_in_another_view(void **state)
 }
 
 /* Claim: small buckets are not shown, nor anything to a holder whose step has been cut. */
-static void test_not_shown(void **state)
+TEST(not_shown)
 {
     float out[256] = { 0 };
-    (void)state;
     for (int small = 0; small < 2; small++) {
         struct host *host = host_new(2, small ? 4096 : 0);
         for (uint32_t i = 0; i < 2; i++)
@@ -384,9 +372,8 @@ static void test_not_shown(void **state)
 /* Claim: whoever has nothing to add up, or has added up all it had to, may come to look when all
  * others have committed the step and taken their inputs down: it gets the result all the same, and
  * takes nobody's program for another. */
-static void test_slow_one(void **state)
+TEST(slow_one)
 {
-    (void)state;
     for (uint64_t count = 3; count <= 250; count += 13) {
         struct host *host = host_new(3, 0);
         struct spotnik_flat *slow = &host->member[2].flat;
@@ -414,9 +401,8 @@ static void test_slow_one(void **state)
 }
 
 /* Claim: what a holder of an earlier view has spread is not the result of this one. */
-static void test_old_result(void **state)
+TEST(old_result)
 {
-    (void)state;
     for (int small = 0; small < 2; small++) {
         struct host *host = host_new(3, small ? 4096 : 0);
         for (uint32_t i = 0; i < 3; i++)
@@ -433,9 +419,8 @@ static void test_old_result(void **state)
 }
 
 /* Claim: members of one host whose programs differ find out. */
-static void test_mismatch(void **state)
+TEST(mismatch)
 {
-    (void)state;
     struct host *host = host_new(2, 4096);
     start(host, 1, 1, 10, SPOTNIK_SUM);
     assert_int_equal(spotnik_flat_run(&host->member[1].flat, BUCKET), SPOTNIK_FLAT_BLOCKED);
@@ -447,21 +432,4 @@ static void test_mismatch(void **state)
     start(host, 1, 1, 11, SPOTNIK_SUM);
     assert_int_equal(spotnik_flat_run(&host->member[0].flat, BUCKET), SPOTNIK_FLAT_MISMATCH);
     host_free(host);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum_then_spread),
-        cmocka_unit_test(test_everybody_is_needed),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_overwritten),
-        cmocka_unit_test(test_slow_one),
-        cmocka_unit_test(test_old_result),
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_shown),
-        cmocka_unit_test(test_shown_in_another_view),
-        cmocka_unit_test(test_not_shown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,6 @@
  * outlive the owner. */
 #include "shm/segment.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,13 +11,13 @@
 
 #include "shm/window.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 /* Claim: areas are whole pages of zeros that do not overlap, and what is given back is used
  * again. */
-static void test_areas(void **state)
+TEST(areas)
 {
     struct spotnik_segment segment;
-    (void)state;
     assert_int_equal(spotnik_segment_new(&segment), 0);
     uint8_t *a = spotnik_segment_take(&segment, 5000), *b = spotnik_segment_take(&segment, 1);
     assert_non_null(a);
@@ -42,12 +35,11 @@ static void test_areas(void **state)
 
 /* Claim: who has the descriptor reads what the owner writes, also in areas taken later; it cannot
  * map it for writing, write to it or shrink it. */
-static void test_others_only_read(void **state)
+TEST(others_only_read)
 {
     struct spotnik_segment segment;
     void *base;
     size_t bytes;
-    (void)state;
     assert_int_equal(spotnik_segment_new(&segment), 0);
     uint8_t *a = spotnik_segment_take(&segment, 100);
     assert_int_equal(spotnik_segment_map(segment.fd, &base, &bytes), 0);
@@ -65,12 +57,11 @@ static void test_others_only_read(void **state)
 }
 
 /* Claim: memory that its owner could take away under a reader is refused. */
-static void test_unsealed_is_refused(void **state)
+TEST(unsealed_is_refused)
 {
     void *base;
     size_t bytes;
     int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(spotnik_segment_map(fd, &base, &bytes), SPOTNIK_ERR_PEERS);
     close(fd);
@@ -103,14 +94,13 @@ static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat,
 
 /* Claim: a window shows the result as one piece, still does when a holder's own mapping is gone,
  * and does not stand any more when a share is made anew. */
-static void test_window(void **state)
+TEST(window)
 {
     static struct spotnik_flat flat[2];
     struct spotnik_segment segment[2];
     struct spotnik_flat_peer peer[2];
     struct spotnik_reduce_source source[2];
     struct spotnik_window window = { .base = NULL };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(spotnik_segment_new(&segment[i]), 0);
         peer[i] = (struct spotnik_flat_peer){
@@ -136,15 +126,4 @@ static void test_window(void **state)
     assert_true(shown[COUNT - 1] == 2 * (float)(COUNT - 1 + 1000));
     spotnik_window_free(&window);
     spotnik_segment_free(&segment[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_areas),
-        cmocka_unit_test(test_others_only_read),
-        cmocka_unit_test(test_unsealed_is_refused),
-        cmocka_unit_test(test_window),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

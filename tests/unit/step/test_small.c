@@ -4,16 +4,10 @@
  * contributors. */
 #include "step/transaction.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define N_MAX 6
 #define QUEUE_MAX 64
@@ -124,9 +118,8 @@ static void play(uint64_t steps, enum spotnik_schedule schedule, uint64_t seed)
 
 /* Claim: every order of arrival ends in a commit, and a step takes N(N-1) frames directly, 2(N-1)
  * through the hub, or up and down any tree. */
-static void test_every_order(void **state)
+TEST(every_order)
 {
-    (void)state;
     for (uint32_t n = 2; n <= N_MAX; n++)
         for (uint64_t seed = 0; seed < 30; seed++) {
             open_view(n);
@@ -152,9 +145,8 @@ static void test_every_order(void **state)
 
 /* Claim: in a tree nothing goes up before all has come from below, and nothing down before the
  * result is there; between those who are no neighbours nothing goes at all. */
-static void test_tree(void **state)
+TEST(tree)
 {
-    (void)state;
     fan = 2;
     open_view(6); /* 0: 1 2, 1: 3 4, 2: 5 */
     for (uint32_t r = 0; r < 6; r++)
@@ -188,12 +180,11 @@ static void test_tree(void **state)
 
 /* Claim: what the last step still owes goes out before the running one; a new view makes it
  * void. */
-static void test_remainder_first(void **state)
+TEST(remainder_first)
 {
     uint64_t step, sequence;
     uint32_t bucket;
 
-    (void)state;
     open_view(3);
     begin(0, SPOTNIK_SCHEDULE_DIRECT);
     for (uint32_t from = 1; from < 3; from++)
@@ -216,9 +207,8 @@ static void test_remainder_first(void **state)
 }
 
 /* Claim: started again, a bucket has heard nobody and told nobody, complete or not. */
-static void test_restart(void **state)
+TEST(restart)
 {
-    (void)state;
     open_view(3);
     begin(1, SPOTNIK_SCHEDULE_HUB);
     struct spotnik_transaction *step = &member[1].step;
@@ -237,14 +227,13 @@ static void test_restart(void **state)
 
 /* Claim: the first row that fits counts, none means the ring, and the largest view of a size is
  * found. */
-static void test_choice(void **state)
+TEST(choice)
 {
     static const struct spotnik_choice table[] = { { 2, 100, SPOTNIK_SCHEDULE_DIRECT, false },
                                                    { 5, 20, SPOTNIK_SCHEDULE_DIRECT, true },
                                                    { 5, 10, SPOTNIK_SCHEDULE_HUB, false },
                                                    { 0, 0, SPOTNIK_SCHEDULE_RING, false } };
 
-    (void)state;
     assert_int_equal(spotnik_choice_take(table, 2, false, 100), SPOTNIK_SCHEDULE_DIRECT);
     assert_int_equal(spotnik_choice_take(table, 2, false, 101), SPOTNIK_SCHEDULE_RING);
     assert_int_equal(spotnik_choice_take(table, 3, false, 10), SPOTNIK_SCHEDULE_HUB);
@@ -262,14 +251,13 @@ static void test_choice(void **state)
 
 /* Claim: a tree is for views of any size, needs places for those below one, and no connections from
  * everybody to everybody. */
-static void test_choice_of_trees(void **state)
+TEST(choice_of_trees)
 {
     static const struct spotnik_choice table[] = { { 3, 50, SPOTNIK_SCHEDULE_HUB, false },
                                                    { SPOTNIK_CHOICE_ALL, 100, SPOTNIK_SCHEDULE_TREE,
                                                      false },
                                                    { 0, 0, SPOTNIK_SCHEDULE_RING, false } };
 
-    (void)state;
     assert_int_equal(spotnik_choice_take(table, 3, false, 50), SPOTNIK_SCHEDULE_HUB);
     assert_int_equal(spotnik_choice_take(table, 3, false, 51), SPOTNIK_SCHEDULE_TREE);
     assert_int_equal(spotnik_choice_take(table, 100000, true, 100), SPOTNIK_SCHEDULE_TREE);
@@ -280,14 +268,4 @@ static void test_choice_of_trees(void **state)
     assert_int_equal(spotnik_choice_places(table, 101), 0);
     assert_int_equal(spotnik_choice_places(NULL, 0), 0);
     assert_true(spotnik_choice_places(spotnik_choice_measured, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_order),     cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_remainder_first), cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_choice),          cmocka_unit_test(test_choice_of_trees),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,10 @@
  * known exactly. */
 #include "step/transaction.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
+#include "tests.h"
 
 #define N_MAX 6
 #define BUCKETS 4
@@ -248,11 +242,10 @@ static bool has_tail(uint32_t r)
 /* Claim: whoever moves when, every rank commits the exact sum in every step; ranks differ by at
  * most one committed step, so the tail of a committed step goes on being sent while the next has
  * begun. */
-static void test_rings(void **state)
+TEST(rings)
 {
     uint32_t tails = 0;
 
-    (void)state;
     for (uint32_t n = 1; n <= N_MAX; n++)
         for (uint64_t seed = 0; seed < 30; seed++) {
             open_ring(n, 1000 * n + seed);
@@ -284,9 +277,8 @@ static void close_over(uint32_t lost)
 
 /* Claim: interrupted anywhere and started again on the ring without one of them, the step commits
  * the exact sum of the rest, as if it had begun there; the inputs are as they were. */
-static void test_restart(void **state)
+TEST(restart)
 {
-    (void)state;
     for (uint32_t n = 2; n <= N_MAX; n++)
         for (uint64_t seed = 0; seed < 60; seed++) {
             open_ring(n, 77 * n + seed);
@@ -338,11 +330,10 @@ static void spoil(uint32_t r)
 
 /* Claim: a chain of laggards behind one holder is served through one another, an empty bucket
  * included, while nothing is taken from the old ring; all end with the holder's bits. */
-static void test_handover_chain(void **state)
+TEST(handover_chain)
 {
     uint32_t chains = 0;
 
-    (void)state;
     for (uint32_t n = 2; n <= N_MAX; n++)
         for (uint64_t seed = 0; seed < 20; seed++) {
             open_ring(n, 5 * n + seed);
@@ -377,12 +368,11 @@ static void test_handover_chain(void **state)
 
 /* Claim: a laggard whose caller has not begun the step has nothing to pass on, and asks for
  * nothing. */
-static void test_handover_before_begin(void **state)
+TEST(handover_before_begin)
 {
     uint32_t bucket;
     uint64_t sequence;
 
-    (void)state;
     open_ring(2, 1);
     assert_false(spotnik_transaction_next_handover(&ring[0].step, 11, CHUNK_BYTES, &bucket,
                                                    &sequence));
@@ -393,9 +383,8 @@ static void test_handover_before_begin(void **state)
 
 /* Claim: hand-over chunks cover a bucket once, in order; an empty one is one empty chunk; an
  * element larger than a chunk goes alone. */
-static void test_handover_chunks(void **state)
+TEST(handover_chunks)
 {
-    (void)state;
     for (uint64_t count = 0; count < 20; count++)
         for (uint32_t bytes = 8; bytes <= 40; bytes += 8) {
             struct spotnik_bucket bucket = { .used = true, .count = count, .element_bytes = 16 };
@@ -415,11 +404,10 @@ static void test_handover_chunks(void **state)
 }
 
 /* Claim: nothing is done before it is sealed, and a bucket may be added as long as it is not. */
-static void test_seal(void **state)
+TEST(seal)
 {
     struct spotnik_transaction *step = &ring[0].step;
 
-    (void)state;
     open_ring(1, 0);
     assert_false(spotnik_transaction_done(step));
     begin(0, 0);
@@ -440,14 +428,4 @@ static void test_seal(void **state)
     spotnik_transaction_commit(step);
     spotnik_transaction_begin(step);
     assert_false(spotnik_transaction_bucket(step, 13, 200)->used); /* until its place is needed */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rings),           cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_handover_chain),  cmocka_unit_test(test_handover_before_begin),
-        cmocka_unit_test(test_handover_chunks), cmocka_unit_test(test_seal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims: blobs keep copies under their names, change their lengths, come through packing
  * unchanged, and no cut or changed packing replaces what was there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "spotnik/spotnik.h"
 #include "transfer/blobs.h"
+#include "tests.h"
 
 static void expect(const struct spotnik_blobs *blobs, const char *name, const char *bytes)
 {
@@ -20,12 +17,11 @@ static void expect(const struct spotnik_blobs *blobs, const char *name, const ch
     assert_memory_equal(blob->bytes, bytes, blob->size);
 }
 
-static void test_set_and_replace(void **state)
+TEST(set_and_replace)
 {
     static struct spotnik_blobs blobs;
     char text[] = "first";
 
-    (void)state;
     assert_int_equal(spotnik_blobs_set(&blobs, "a", text, 5), 0);
     memset(text, 'x', 5); /* ours is a copy */
     expect(&blobs, "a", "first");
@@ -38,12 +34,11 @@ static void test_set_and_replace(void **state)
     spotnik_blobs_done(&blobs);
 }
 
-static void test_wrong_calls(void **state)
+TEST(wrong_calls)
 {
     static struct spotnik_blobs blobs;
     char name[SPOTNIK_BLOB_NAME_MAX + 2];
 
-    (void)state;
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
     assert_int_equal(spotnik_blobs_set(&blobs, name, "", 0), SPOTNIK_ERR_ARGUMENT);
@@ -83,12 +78,11 @@ static int unpack(struct spotnik_blobs *blobs, const uint8_t *bytes, size_t size
     return spotnik_blobs_read(blobs, &reader);
 }
 
-static void test_packing(void **state)
+TEST(packing)
 {
     static struct spotnik_blobs blobs, other;
     size_t size;
 
-    (void)state;
     assert_int_equal(spotnik_blobs_set(&blobs, "scheduler", "epoch 3", 7), 0);
     assert_int_equal(spotnik_blobs_set(&blobs, "rng", "", 0), 0);
     assert_int_equal(spotnik_blobs_set(&other, "old", "stays until then", 16), 0);
@@ -107,14 +101,4 @@ static void test_packing(void **state)
     free(bytes);
     spotnik_blobs_done(&blobs);
     spotnik_blobs_done(&other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_set_and_replace),
-        cmocka_unit_test(test_wrong_calls),
-        cmocka_unit_test(test_packing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

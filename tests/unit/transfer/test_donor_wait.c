@@ -5,21 +5,18 @@
  * that makes more steps than the members is left to itself. What becomes stable while the donor's
  * caller waits in a commit is streamed at once. One that reads nothing of its stream is cut off a
  * while after it was dropped. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/clock.h"
 #include "base/time.h"
 #include "transfer/donor_inside.h"
 #include "transfer/thread.h"
+#include "tests.h"
 
 static struct spotnik_credentials credentials;
 static struct spotnik_registry registry;
@@ -172,11 +169,10 @@ static void *go(void *argument)
     return argument;
 }
 
-static void test_waited_for(void **state)
+TEST_WITH(waited_for, setup, teardown)
 {
     pthread_t joiner;
 
-    (void)state;
     fall_behind(20 * SPOTNIK_MS, 0);
     assert_int_equal(pthread_create(&joiner, NULL, catch_up, NULL), 0);
     uint64_t took_ns = boundary();
@@ -194,9 +190,8 @@ static uint64_t waits(void)
     return result;
 }
 
-static void test_in_vain(void **state)
+TEST_WITH(in_vain, setup, teardown)
 {
-    (void)state;
     fall_behind(SPOTNIK_MS / 10, 0);
     /* 0.1 ms a step, twice */
     uint64_t begun_ns = spotnik_clock_ns(), patience_ns = (STEPS - 2) * SPOTNIK_MS / 5;
@@ -213,20 +208,18 @@ static void test_in_vain(void **state)
     assert_int_equal(waits(), 1); /* it rests */
 }
 
-static void test_gone(void **state)
+TEST_WITH(gone, setup, teardown)
 {
     pthread_t joiner;
 
-    (void)state;
     fall_behind(SPOTNIK_S, 0);
     assert_int_equal(pthread_create(&joiner, NULL, go, NULL), 0);
     assert_in_range(boundary(), 1, 5 * SPOTNIK_S - 1);
     pthread_join(joiner, NULL);
 }
 
-static void test_comes_nearer(void **state)
+TEST_WITH(comes_nearer, setup, teardown)
 {
-    (void)state;
     fall_behind(SPOTNIK_MS / 10, WINDOW / 4);
     boundary();
     assert_int_equal(waits(), 0);
@@ -242,12 +235,11 @@ static uint8_t heard(struct spotnik_packet *packet)
     return packet->kind;
 }
 
-static void test_stable_without_a_boundary(void **state)
+TEST_WITH(stable_without_a_boundary, setup, teardown)
 {
     struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
     struct spotnik_packet packet = { 0 };
 
-    (void)state;
     /* its request has come through the socket */
     assert_int_equal(heard(&packet), SPOTNIK_PACKET_DRY);
     spotnik_donor_committed(donor, 1, 1, &result);
@@ -257,7 +249,7 @@ static void test_stable_without_a_boundary(void **state)
     spotnik_packet_done(&packet);
 }
 
-static void test_reads_nothing(void **state)
+TEST_WITH(reads_nothing, setup, teardown)
 {
     enum { COUNT = 1 << 20 };
     int64_t *data = calloc(COUNT, sizeof *data);
@@ -265,7 +257,6 @@ static void test_reads_nothing(void **state)
     struct spotnik_donor_status status = { 0 };
     uint64_t step = 1;
 
-    (void)state;
     assert_non_null(data);
     await_stream();
     for (; !status.dropped; spotnik_donor_status(donor, &status))
@@ -280,17 +271,4 @@ static void test_reads_nothing(void **state)
         pthread_cond_wait(&donor->ended, &donor->lock);
     pthread_mutex_unlock(&donor->lock);
     free(data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_waited_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_in_vain, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_comes_nearer, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_stable_without_a_boundary, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reads_nothing, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,19 +5,16 @@
  * where none may, it starts over at once. So does one that was near, and that its donor dropped
  * since: the donor says where the members are. One that finds its donor gone when it tells it of a
  * step does not wait for it to speak. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/hash.h"
 #include "base/time.h"
 #include "link/dial.h"
 #include "transfer/joiner_inside.h"
+#include "tests.h"
 
 enum { RESULTS = 100, BEHIND = 40, LOOKS = 20 };
 
@@ -149,9 +146,8 @@ static void follow(uint64_t behind, uint64_t each_step_ns, uint64_t in_after)
     follow_donor(behind, each_step_ns, in_after, false);
 }
 
-static void test_as_slow_as_the_members(void **state)
+TEST(as_slow_as_the_members)
 {
-    (void)state;
     follow(BEHIND, 100 * SPOTNIK_MS, 0);
     assert_true(asked);
     assert_false(lost);
@@ -159,18 +155,16 @@ static void test_as_slow_as_the_members(void **state)
 }
 
 /* All the results take 100 ms: too short a time to judge by. */
-static void test_quick_steps(void **state)
+TEST(quick_steps)
 {
-    (void)state;
     follow(BEHIND, SPOTNIK_MS, 0);
     assert_false(asked);
     assert_true(lost);
     assert_int_equal(replayed, RESULTS);
 }
 
-static void test_at_the_end(void **state)
+TEST(at_the_end)
 {
-    (void)state;
     follow(1, SPOTNIK_MS, 0);
     assert_true(asked);
     assert_false(lost);
@@ -178,18 +172,16 @@ static void test_at_the_end(void **state)
 }
 
 /* It is in long after its donor has gone. */
-static void test_near_without_donors(void **state)
+TEST(near_without_donors)
 {
-    (void)state;
     follow(1, SPOTNIK_MS, RESULTS + LOOKS);
     assert_false(lost);
     assert_int_equal(replayed, RESULTS);
 }
 
 /* It asked from afar, and its donor has gone: the members would wait for it in vain. */
-static void test_far_without_donors(void **state)
+TEST(far_without_donors)
 {
-    (void)state;
     follow(BEHIND, 100 * SPOTNIK_MS, RESULTS + LOOKS);
     assert_true(asked);
     assert_true(lost);
@@ -197,9 +189,8 @@ static void test_far_without_donors(void **state)
 }
 
 /* With the same looks it would be in, were a view to let it in. */
-static void test_dropped(void **state)
+TEST(dropped)
 {
-    (void)state;
     dropped_at = RESULTS + BEHIND;
     follow(1, SPOTNIK_MS, RESULTS + LOOKS);
     dropped_at = 0;
@@ -210,27 +201,11 @@ static void test_dropped(void **state)
 
 /* The results are in the buffer, so there is something to replay and nobody to tell. Its patience
  * lasts for ten looks. */
-static void test_gone_donor(void **state)
+TEST(gone_donor)
 {
-    (void)state;
     look_ns = SPOTNIK_DONOR_PATIENCE_NS / 10;
     follow_donor(BEHIND, SPOTNIK_MS, 0, true);
     look_ns = 0;
     assert_true(lost);
     assert_int_equal(replayed, 2); /* the first is none to be told of */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_slow_as_the_members),
-        cmocka_unit_test(test_quick_steps),
-        cmocka_unit_test(test_at_the_end),
-        cmocka_unit_test(test_near_without_donors),
-        cmocka_unit_test(test_far_without_donors),
-        cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_gone_donor),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims: the log keeps copies of an unbroken run of steps, drops them from the front, and an entry
  * that is being sent outlives its place in the log. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "spotnik/spotnik.h"
 #include "transfer/log.h"
+#include "tests.h"
 
 static void append(struct spotnik_log *log, uint64_t step)
 {
@@ -29,11 +26,10 @@ static void append(struct spotnik_log *log, uint64_t step)
     memset(b, 0xee, sizeof b);
 }
 
-static void test_run_of_steps(void **state)
+TEST(run_of_steps)
 {
     struct spotnik_log log = { 0 };
 
-    (void)state;
     for (uint64_t step = 5; step <= 8; step++)
         append(&log, step);
     assert_int_equal(log.bytes, 4 * 14);
@@ -59,11 +55,4 @@ static void test_run_of_steps(void **state)
     assert_int_equal(log.bytes, 0);
     append(&log, 100); /* empty: any step may begin a new run */
     spotnik_log_prune(&log, UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_run_of_steps) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

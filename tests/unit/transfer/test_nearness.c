@@ -3,15 +3,10 @@
  * that comes no nearer asks all the same, from where the members wait for it, and not from farther;
  * a few quick steps, or a short time, say nothing. One that lacks more than the last stable step
  * can be in no later view. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "member/proposal.h"
 #include "transfer/nearness.h"
+#include "tests.h"
 
 enum { NEAR = 1, STEPS = 10000 };
 
@@ -28,17 +23,15 @@ static uint64_t asks_at(uint64_t behind, uint64_t ours, uint64_t theirs, uint64_
     return 0;
 }
 
-static void test_near(void **state)
+TEST(near)
 {
-    (void)state;
     assert_int_equal(asks_at(0, 1, 1, SPOTNIK_S), 1);
     assert_int_equal(asks_at(NEAR, 1, 1, SPOTNIK_S), 1);
 }
 
 /* As slow as the members: in each of its steps it is as far behind as before. */
-static void test_no_nearer(void **state)
+TEST(no_nearer)
 {
-    (void)state;
     for (uint64_t behind = NEAR + 1; behind <= 64; behind++) {
         assert_int_equal(asks_at(behind, 1, 1, SPOTNIK_S), 1 + 8);
         assert_int_equal(asks_at(behind, 1, 1, 10 * SPOTNIK_MS), 1 + 50);
@@ -47,16 +40,14 @@ static void test_no_nearer(void **state)
 }
 
 /* It is near before it is judged, or comes nearer in each window. */
-static void test_nearer(void **state)
+TEST(nearer)
 {
-    (void)state;
     for (uint64_t step_ns = SPOTNIK_MS; step_ns <= SPOTNIK_S; step_ns *= 10)
         assert_in_range(asks_at(40, 2, 1, step_ns), 2 * (40 - NEAR) - 2, 2 * 40);
 }
 
-static void test_far(void **state)
+TEST(far)
 {
-    (void)state;
     assert_int_equal(asks_at(65, 1, 1, SPOTNIK_S), 0);
     /* falling back: before it is too far */
     assert_in_range(asks_at(30, 1, 2, 100 * SPOTNIK_MS), 2, 34);
@@ -65,11 +56,10 @@ static void test_far(void **state)
 }
 
 /* What lies behind it when it is far and comes back counts from there. */
-static void test_far_and_back(void **state)
+TEST(far_and_back)
 {
     struct spotnik_nearness nearness = { 0 };
 
-    (void)state;
     assert_false(spotnik_nearness_asks(&nearness, NEAR, 1, 3, SPOTNIK_S));
     assert_false(spotnik_nearness_asks(&nearness, NEAR, 2, 100, 3 * SPOTNIK_S));
     assert_false(spotnik_nearness_asks(&nearness, NEAR, 97, 100, 4 * SPOTNIK_S));
@@ -78,9 +68,8 @@ static void test_far_and_back(void **state)
 }
 
 /* The rule of proposals, over all that a view may settle at. */
-static void test_may_enter(void **state)
+TEST(may_enter)
 {
-    (void)state;
     for (uint64_t ours = 1; ours < 8; ours++)
         for (uint64_t stable = 0; stable < 12; stable++) {
             struct spotnik_enter joiner = { .committed = ours };
@@ -89,15 +78,4 @@ static void test_may_enter(void **state)
                 admitted |= spotnik_proposal_admits(&joiner, settled);
             assert_int_equal(spotnik_nearness_may_enter(ours, stable), admitted);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_near),         cmocka_unit_test(test_no_nearer),
-        cmocka_unit_test(test_nearer),       cmocka_unit_test(test_far),
-        cmocka_unit_test(test_far_and_back), cmocka_unit_test(test_may_enter),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

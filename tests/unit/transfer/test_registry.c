@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claims: a replica reads and writes as one run of bytes whatever its tensors; wrong registrations
  * and schemas are refused with the tensor's name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
 #include "transfer/registry.h"
+#include "tests.h"
 
 static void fill(uint8_t *bytes, size_t size, uint8_t seed)
 {
@@ -18,12 +15,11 @@ static void fill(uint8_t *bytes, size_t size, uint8_t seed)
 }
 
 /* Every range of a replica of three tensors, one of them empty, is what a flat copy has there. */
-static void test_every_range(void **state)
+TEST(every_range)
 {
     uint8_t a[5], b[1], c[12], flat[17], out[17];
     struct spotnik_registry registry;
 
-    (void)state;
     fill(a, sizeof a, 1);
     fill(c, sizeof c, 100);
     memcpy(flat, a, 5);
@@ -47,12 +43,11 @@ static void test_every_range(void **state)
     spotnik_registry_done(&registry);
 }
 
-static void test_wrong_registrations(void **state)
+TEST(wrong_registrations)
 {
     struct spotnik_registry registry;
     float w[2];
 
-    (void)state;
     spotnik_registry_init(&registry);
     assert_int_equal(spotnik_registry_add(&registry, "w", w, 2, SPOTNIK_F32), 0);
     assert_int_equal(spotnik_registry_add(&registry, "w", w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
@@ -101,9 +96,8 @@ static int compare(const char *our_name, size_t our_count, int our_type, const c
     return rc;
 }
 
-static void test_schema(void **state)
+TEST(schema)
 {
-    (void)state;
     assert_int_equal(compare("w", 4, SPOTNIK_F32, "w", 4, SPOTNIK_F32), 0);
     assert_int_equal(compare("w", 4, SPOTNIK_F32, "w", 5, SPOTNIK_F32), SPOTNIK_ERR_MISMATCH);
     assert_non_null(strstr(spotnik_last_error(), "tensor w has 4 elements here and 5 in the job"));
@@ -113,15 +107,4 @@ static void test_schema(void **state)
     assert_non_null(strstr(spotnik_last_error(), "v"));
     assert_int_equal(compare("w", 4, SPOTNIK_F32, NULL, 0, 0), SPOTNIK_ERR_MISMATCH);
     assert_non_null(strstr(spotnik_last_error(), "w"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_range),
-        cmocka_unit_test(test_wrong_registrations),
-        cmocka_unit_test(test_schema),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

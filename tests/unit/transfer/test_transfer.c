@@ -3,13 +3,9 @@
  * step in one thread, the joiner copies and follows. Claims: it ends with the members' very bits,
  * whatever donors do to it; donors are not held up by it and forget it when it is in or gone. One
  * that has asked to be let in waits for that without any donor, but not for ever. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -19,6 +15,7 @@
 #include "base/fork.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
+#include "tests.h"
 #include "transfer/donor.h"
 #include "transfer/joiner.h"
 #include "transfer/packet.h"
@@ -334,20 +331,18 @@ static void join_and_compare(void)
                      spotnik_registry_digest(&replica[0].registry));
 }
 
-static void test_join_while_training(void **state)
+TEST_WITH(join_while_training, setup, teardown)
 {
-    (void)state;
     join_and_compare();
 }
 
 /* A donor takes the connection, and nothing comes: the joiner gives it up. */
-static void test_a_silent_donor_is_noticed(void **state)
+TEST_WITH(a_silent_donor_is_noticed, setup, teardown)
 {
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
                                             .engine = &engine_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     uint64_t step;
-    (void)state;
     fault_of[0] = MUTE;
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
     assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
@@ -357,9 +352,8 @@ static void test_a_silent_donor_is_noticed(void **state)
 }
 
 /* The state came, and none of the results after it does. */
-static void test_results_that_do_not_come(void **state)
+TEST_WITH(results_that_do_not_come, setup, teardown)
 {
-    (void)state;
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
                                             .engine = &engine_of[MEMBERS],
                                             .lost = on_lost,
@@ -388,24 +382,21 @@ static void test_results_that_do_not_come(void **state)
     close(mute[1]);
 }
 
-static void test_donor_unreachable(void **state)
+TEST_WITH(donor_unreachable, setup, teardown)
 {
-    (void)state;
     fault_of[1] = SILENT;
     join_and_compare();
 }
 
-static void test_donor_sends_garbage(void **state)
+TEST_WITH(donor_sends_garbage, setup, teardown)
 {
-    (void)state;
     fault_of[2] = CORRUPTS;
     join_and_compare();
     assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
 }
 
-static void test_donor_dies_while_copying(void **state)
+TEST_WITH(donor_dies_while_copying, setup, teardown)
 {
-    (void)state;
     fault_of[1] = DIES;
     join_and_compare();
     assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
@@ -413,18 +404,16 @@ static void test_donor_dies_while_copying(void **state)
 
 /* A view may hold the joiner before it hears of it. Were it to start over because its donor leaves,
  * that view would lose a member. */
-static void test_donor_leaves_when_asked(void **state)
+TEST_WITH(donor_leaves_when_asked, setup, teardown)
 {
-    (void)state;
     fault_of[1] = fault_of[2] = SILENT;
     leaving = true;
     join_and_compare();
     assert_true(left);
 }
 
-static void test_nobody_lets_in(void **state)
+TEST_WITH(nobody_lets_in, setup, teardown)
 {
-    (void)state;
     fault_of[1] = fault_of[2] = SILENT;
     leaving = shuts_out = true;
     join_and_compare();
@@ -433,14 +422,13 @@ static void test_nobody_lets_in(void **state)
 
 /* A program that registers something else is told which tensor it is, and the donors never
  * notice. */
-static void test_schema_mismatch(void **state)
+TEST_WITH(schema_mismatch, setup, teardown)
 {
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
                                             .engine = &engine_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     uint64_t step;
     int extra;
-    (void)state;
     assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1,
                                           SPOTNIK_I32),
                      0);
@@ -475,7 +463,7 @@ static void commit_big(uint64_t step, int64_t *data, uint64_t count)
 
 /* A joiner that took a snapshot and acknowledges nothing is dropped when the log has its bound. It
  * is told so, and where the members are; all is freed. */
-static void test_slow_joiner_is_dropped(void **state)
+TEST_WITH(slow_joiner_is_dropped, setup, teardown)
 {
     enum { COUNT = 1 << 20 };
     struct spotnik_donor_status status;
@@ -483,7 +471,6 @@ static void test_slow_joiner_is_dropped(void **state)
     int64_t *data = calloc(COUNT, sizeof *data);
     uint64_t step = 1;
     int pair[2];
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     spotnik_donor_accept(donor[0], pair[1]);
     assert_int_equal(spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_SNAPSHOT, 0), 0);
@@ -513,14 +500,13 @@ static void test_slow_joiner_is_dropped(void **state)
 }
 
 /* Frames that no joiner sends end the session with words, or at once. */
-static void test_strange_requests(void **state)
+TEST_WITH(strange_requests, setup, teardown)
 {
     static const uint8_t kinds[] = {
         0, SPOTNIK_PACKET_FETCH, SPOTNIK_PACKET_STREAM, SPOTNIK_PACKET_PIECE, 99, 255
     };
     struct spotnik_packet packet = { 0 };
     int pair[2];
-    (void)state;
     for (size_t i = 0; i < sizeof kinds; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         spotnik_donor_accept(donor[0], pair[1]);
@@ -535,22 +521,4 @@ static void test_strange_requests(void **state)
     assert_int_equal(spotnik_packet_receive(pair[0], &packet, 64), SPOTNIK_ERR_PEERS);
     close(pair[0]);
     spotnik_packet_done(&packet);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_join_while_training, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_silent_donor_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_results_that_do_not_come, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_donor_unreachable, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_donor_sends_garbage, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_donor_leaves_when_asked, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nobody_lets_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_schema_mismatch, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_slow_joiner_is_dropped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_strange_requests, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,8 @@
  * whose watcher had no time for the first question is asked again, though no page is open: so its
  * address gets among Prometheus' targets. What a lying member says reaches no reader: neither
  * another address than its own, nor more of an event than its fields. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <jansson.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +16,7 @@
 #include "spotnik/spotnik.h"
 #include "transfer/thread.h"
 #include "watch/inside.h"
+#include "tests.h"
 
 #define ADDRESS "10.0.0.5:4711"
 
@@ -96,11 +93,10 @@ static void watch_free(struct spotnik_watch *watch)
     kept = NULL;
 }
 
-static void asked_again(void **state)
+TEST(asked_again)
 {
     struct spotnik_watch *watch = watch_new();
 
-    (void)state;
     answer[0] = "{\"step_committed\":812}";
     answer[1] = "{\"step_committed\":813,\"http\":\"" ADDRESS "\",\"events\":[]}";
     asks(watch, 2);
@@ -110,7 +106,7 @@ static void asked_again(void **state)
     watch_free(watch);
 }
 
-static void another_address_is_no_page(void **state)
+TEST(another_address_is_no_page)
 {
     static const char *const wrong[] = {
         "10.0.0.6:4711",   "evil.example:80", "127.0.0.1:4711", "10.0.0.5",        "10.0.0.5:0",
@@ -118,7 +114,6 @@ static void another_address_is_no_page(void **state)
     };
     char text[200];
 
-    (void)state;
     answer[0] = text;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct spotnik_watch *watch = watch_new();
@@ -131,11 +126,10 @@ static void another_address_is_no_page(void **state)
 }
 
 /* All members of one host, say: pages on loopback lead to pages on loopback, without the token. */
-static void loopback_is_a_page_for_loopback_alone(void **state)
+TEST(loopback_is_a_page_for_loopback_alone)
 {
     static char own[][20] = { "127.0.0.1:9640", "10.0.0.4:9640" };
 
-    (void)state;
     answer[0] = "{\"events\":[],\"http\":\"127.0.0.1:9641\"}";
     for (int i = 0; i < 2; i++) {
         struct spotnik_watch *watch = watch_new();
@@ -151,7 +145,7 @@ static void loopback_is_a_page_for_loopback_alone(void **state)
     "{\"events\":[{\"t\":" t ",\"id\":\"" id "\",\"event\":\"" name "\",\"member\":\"" member      \
     "\",\"step\":" step ",\"text\":\"<b>\",\"more\":\"<i>\"}]}"
 
-static void an_event_has_its_fields_and_no_more(void **state)
+TEST(an_event_has_its_fields_and_no_more)
 {
     static const char *const wrong[] = {
         EVENT("1e300", "S112", "lost", "0a", "1"),     EVENT("\"x\"", "S112", "lost", "0a", "1"),
@@ -160,7 +154,6 @@ static void an_event_has_its_fields_and_no_more(void **state)
     };
     struct spotnik_watch *watch;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         answer[0] = wrong[i];
         watch = watch_new();
@@ -178,16 +171,4 @@ static void an_event_has_its_fields_and_no_more(void **state)
     assert_string_equal(json_string_value(json_object_get(event, "text")), "<b>");
     json_decref(event);
     watch_free(watch);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asked_again),
-        cmocka_unit_test(another_address_is_no_page),
-        cmocka_unit_test(loopback_is_a_page_for_loopback_alone),
-        cmocka_unit_test(an_event_has_its_fields_and_no_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strangers at the door: however many come, one line a minute, with their number. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/time.h"
 #include "watch/inside.h"
+#include "tests.h"
 
 static struct spotnik_watched of;
 static struct spotnik_watch watch;
@@ -33,9 +28,8 @@ static const char *last_line(void)
     return watch.event[watch.event_count - 1].line;
 }
 
-static void one_line_a_minute(void **state)
+TEST(one_line_a_minute)
 {
-    (void)state;
     watch.file = -1;
     watch.fresh = &of;
     watch.before.has = true;
@@ -60,14 +54,13 @@ static void one_line_a_minute(void **state)
 }
 
 /* The event log says where everything is, and may lie in a folder of many. */
-static void others_read_no_log_and_lead_it_nowhere(void **state)
+TEST(others_read_no_log_and_lead_it_nowhere)
 {
     char dir[64] = "/tmp/spotnik-log-XXXXXX", log[96], path[128];
     struct stat facts;
     int fd;
     mode_t mask = umask(0);
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(log, sizeof log, "%s/log", dir);
     assert_int_equal(spotnik_watch_log_open(log, "member", &fd), 0);
@@ -83,13 +76,4 @@ static void others_read_no_log_and_lead_it_nowhere(void **state)
     assert_int_equal(unlink(path), 0);
     snprintf(path, sizeof path, "%s/member.jsonl", log);
     assert_true(unlink(path) == 0 && rmdir(log) == 0 && rmdir(dir) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_line_a_minute),
-        cmocka_unit_test(others_read_no_log_and_lead_it_nowhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,12 @@
  * encoding it again gives the same bytes. */
 #include "wire/control.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "sample.h"
 #include "wire/fields.h"
+#include "tests.h"
 
 #define BYTES_MAX 65536
 
@@ -78,7 +72,7 @@ static void assert_refused_or_canonical(struct fixture *f, const uint8_t *bytes,
     assert_memory_equal(again, bytes, size);
 }
 
-static void every_kind_goes_there_and_back(void **state)
+TEST(every_kind_goes_there_and_back)
 {
     struct fixture *f = *state;
 
@@ -93,7 +87,7 @@ static void every_kind_goes_there_and_back(void **state)
         }
 }
 
-static void every_truncation_is_refused(void **state)
+TEST(every_truncation_is_refused)
 {
     struct fixture *f = *state;
 
@@ -108,7 +102,7 @@ static void every_truncation_is_refused(void **state)
         }
 }
 
-static void bytes_left_over_are_refused(void **state)
+TEST(bytes_left_over_are_refused)
 {
     struct fixture *f = *state;
 
@@ -120,7 +114,7 @@ static void bytes_left_over_are_refused(void **state)
     }
 }
 
-static void encoding_stays_inside_its_room(void **state)
+TEST(encoding_stays_inside_its_room)
 {
     struct fixture *f = *state;
 
@@ -136,7 +130,7 @@ static void encoding_stays_inside_its_room(void **state)
     }
 }
 
-static void every_flipped_bit_is_refused_or_means_itself(void **state)
+TEST(every_flipped_bit_is_refused_or_means_itself)
 {
     struct fixture *f = *state;
 
@@ -152,7 +146,7 @@ static void every_flipped_bit_is_refused_or_means_itself(void **state)
         }
 }
 
-static void garbage_is_refused_or_means_itself(void **state)
+TEST(garbage_is_refused_or_means_itself)
 {
     struct fixture *f = *state;
 
@@ -169,7 +163,7 @@ static void garbage_is_refused_or_means_itself(void **state)
     }
 }
 
-static void garbage_inside_a_message_is_refused_or_means_itself(void **state)
+TEST(garbage_inside_a_message_is_refused_or_means_itself)
 {
     struct fixture *f = *state;
 
@@ -247,7 +241,7 @@ static uint64_t at(const struct fixture *f, size_t offset, size_t size)
 }
 
 /* Offsets as docs/reference/wire-format.md has them. */
-static void proposals_lie_as_documented(void **state)
+TEST(proposals_lie_as_documented)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_accept(f);
@@ -286,7 +280,7 @@ static void proposals_lie_as_documented(void **state)
         assert_int_equal(at(f, 280 + 8 * i, 8), 5 + i);
 }
 
-static void tokens_lie_as_documented(void **state)
+TEST(tokens_lie_as_documented)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_token(f);
@@ -330,7 +324,7 @@ static void tokens_lie_as_documented(void **state)
         assert_verdict(f, &(message), SPOTNIK_OK);                                                 \
     } while (0)
 
-static void impossible_proposals_are_refused(void **state)
+TEST(impossible_proposals_are_refused)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_accept(f);
@@ -352,7 +346,7 @@ static void impossible_proposals_are_refused(void **state)
     WITH(message, proposal->entry_count, 0, SPOTNIK_OK);
 }
 
-static void impossible_ledgers_are_refused(void **state)
+TEST(impossible_ledgers_are_refused)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_accept(f);
@@ -381,7 +375,7 @@ static void impossible_ledgers_are_refused(void **state)
     WITH(message, ledger->deal[0], 0, SPOTNIK_ERR_ARGUMENT); /* nobody gets anything */
 }
 
-static void impossible_tokens_are_refused(void **state)
+TEST(impossible_tokens_are_refused)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_token(f);
@@ -400,7 +394,7 @@ static void impossible_tokens_are_refused(void **state)
 }
 
 /* Written under wider limits than those of the reader. */
-static void what_exceeds_the_limits_is_refused(void **state)
+TEST(what_exceeds_the_limits_is_refused)
 {
     struct fixture *f = *state;
     struct spotnik_limits wide = { .members_max = f->limits.members_max + 1, .chunk_bytes = 4096 };
@@ -432,7 +426,7 @@ static void what_exceeds_the_limits_is_refused(void **state)
 
 /* Counts that promise more than the bytes hold never reach a loop, and those beyond fixed arrays
  * never a write. */
-static void counts_are_held_against_bytes_and_arrays(void **state)
+TEST(counts_are_held_against_bytes_and_arrays)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_token(f);
@@ -458,7 +452,7 @@ static void counts_are_held_against_bytes_and_arrays(void **state)
 
 /* Claim: runs must add up, stay within the shares, and stand in no message that is not brief; and
  * those of a token are as long as they can be. */
-static void impossible_runs_are_refused(void **state)
+TEST(impossible_runs_are_refused)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_accept(f), decoded;
@@ -491,7 +485,7 @@ static void impossible_runs_are_refused(void **state)
                      SPOTNIK_ERR_ARGUMENT);
 }
 
-static void the_largest_message_is_as_long_as_the_limit(void **state)
+TEST(the_largest_message_is_as_long_as_the_limit)
 {
     struct fixture *f = *state;
     struct spotnik_message message =
@@ -521,7 +515,7 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     assert_int_equal(spotnik_control_bytes_max(&usual), 48412 + 160 * 256);
 }
 
-static void unknown_kinds_are_refused(void **state)
+TEST(unknown_kinds_are_refused)
 {
     struct fixture *f = *state;
 
@@ -561,24 +555,5 @@ static int fixture_free(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_goes_there_and_back),
-        cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(bytes_left_over_are_refused),
-        cmocka_unit_test(encoding_stays_inside_its_room),
-        cmocka_unit_test(every_flipped_bit_is_refused_or_means_itself),
-        cmocka_unit_test(garbage_is_refused_or_means_itself),
-        cmocka_unit_test(garbage_inside_a_message_is_refused_or_means_itself),
-        cmocka_unit_test(proposals_lie_as_documented),
-        cmocka_unit_test(tokens_lie_as_documented),
-        cmocka_unit_test(impossible_proposals_are_refused),
-        cmocka_unit_test(impossible_ledgers_are_refused),
-        cmocka_unit_test(impossible_tokens_are_refused),
-        cmocka_unit_test(what_exceeds_the_limits_is_refused),
-        cmocka_unit_test(counts_are_held_against_bytes_and_arrays),
-        cmocka_unit_test(impossible_runs_are_refused),
-        cmocka_unit_test(the_largest_message_is_as_long_as_the_limit),
-        cmocka_unit_test(unknown_kinds_are_refused),
-    };
-    return cmocka_run_group_tests(tests, fixture_new, fixture_free);
+    return tests_run(fixture_new, fixture_free);
 }

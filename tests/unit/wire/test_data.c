@@ -2,16 +2,10 @@
 /* Chunk headers: there and back, and nothing that cannot be true gets through. */
 #include "wire/data.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "sample.h"
+#include "tests.h"
 
 static bool same(const struct spotnik_chunk_header *a, const struct spotnik_chunk_header *b)
 {
@@ -21,9 +15,8 @@ static bool same(const struct spotnik_chunk_header *a, const struct spotnik_chun
            && a->count == b->count && a->weight == b->weight;
 }
 
-static void lies_as_documented(void **state)
+TEST(lies_as_documented)
 {
-    (void)state;
     struct spotnik_chunk_header header = {
         .handover = 1,
         .dtype = SPOTNIK_F64,
@@ -59,9 +52,8 @@ static int data_decode(const uint8_t *bytes, struct spotnik_chunk_header *ret, u
     return rc ? rc : spotnik_data_decode(bytes + SPOTNIK_FRAME_BYTES, &frame, ret, ret_bytes);
 }
 
-static void goes_there_and_back(void **state)
+TEST(goes_there_and_back)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 1);
@@ -78,9 +70,8 @@ static void goes_there_and_back(void **state)
 }
 
 /* Whatever passes is canonical: it encodes to the bytes it came from. */
-static void flipped_bits_are_refused_or_mean_themselves(void **state)
+TEST(flipped_bits_are_refused_or_mean_themselves)
 {
-    (void)state;
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, 2);
@@ -118,9 +109,8 @@ static void assert_verdict(const struct spotnik_chunk_header *header, int expect
         assert_verdict(&changed_, (expected));                                                     \
     } while (0)
 
-static void impossible_headers_are_refused(void **state)
+TEST(impossible_headers_are_refused)
 {
-    (void)state;
     struct spotnik_chunk_header header = {
         .dtype = SPOTNIK_F32,
         .op = SPOTNIK_SUM,
@@ -152,9 +142,8 @@ static void impossible_headers_are_refused(void **state)
     WITH(epoch, 0, SPOTNIK_OK); /* a joiner's donor need not know */
 }
 
-static void payloads_are_whole_elements_of_the_bucket(void **state)
+TEST(payloads_are_whole_elements_of_the_bucket)
 {
-    (void)state;
     struct spotnik_chunk_header header = {
         .dtype = SPOTNIK_F64,
         .op = SPOTNIK_SUM,
@@ -173,9 +162,8 @@ static void payloads_are_whole_elements_of_the_bucket(void **state)
     }
 }
 
-static void only_data_frames_are_data(void **state)
+TEST(only_data_frames_are_data)
 {
-    (void)state;
     struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 48 };
     struct spotnik_chunk_header header = {
         .dtype = SPOTNIK_U8, .op = SPOTNIK_MIN, .epoch = 1, .step = 1
@@ -189,17 +177,4 @@ static void only_data_frames_are_data(void **state)
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_OK);
     frame.payload_bytes = 47;
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_ERR_ARGUMENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_as_documented),
-        cmocka_unit_test(goes_there_and_back),
-        cmocka_unit_test(flipped_bits_are_refused_or_mean_themselves),
-        cmocka_unit_test(impossible_headers_are_refused),
-        cmocka_unit_test(payloads_are_whole_elements_of_the_bucket),
-        cmocka_unit_test(only_data_frames_are_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

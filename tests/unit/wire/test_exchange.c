@@ -3,15 +3,10 @@
  * gets through. */
 #include "wire/exchange.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "spotnik/spotnik.h"
+#include "tests.h"
 
 static struct spotnik_exchange_head sample(enum spotnik_exchange_kind kind)
 {
@@ -28,9 +23,8 @@ static struct spotnik_exchange_head sample(enum spotnik_exchange_kind kind)
     };
 }
 
-static void lies_as_documented(void **state)
+TEST(lies_as_documented)
 {
-    (void)state;
     static const uint8_t expected[64] = {
         2, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0,  0, 0, 0, 0, 0, 4, 0, 0,  0, 0, 0,
         0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0,
@@ -66,9 +60,8 @@ static bool has_data(int kind)
     return data[kind - 1] != '.';
 }
 
-static void goes_there_and_back(void **state)
+TEST(goes_there_and_back)
 {
-    (void)state;
     for (int kind = 1; kind < SPOTNIK_EXCHANGE_KIND_COUNT; kind++) {
         struct spotnik_exchange_head head = sample((enum spotnik_exchange_kind)kind);
         assert_int_equal(again(&head), has_data(kind) ? 0 : SPOTNIK_ERR_ARGUMENT);
@@ -80,9 +73,8 @@ static void goes_there_and_back(void **state)
     }
 }
 
-static void refuses_what_cannot_be(void **state)
+TEST(refuses_what_cannot_be)
 {
-    (void)state;
     struct spotnik_exchange_head good = sample(SPOTNIK_EXCHANGE_SNAPSHOT), head;
     uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
 
@@ -103,15 +95,4 @@ static void refuses_what_cannot_be(void **state)
         if (padding)
             assert_int_equal(spotnik_exchange_decode(bytes, &head), SPOTNIK_ERR_ARGUMENT);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_as_documented),
-        cmocka_unit_test(goes_there_and_back),
-        cmocka_unit_test(refuses_what_cannot_be),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,13 @@
  * at. */
 #include "wire/frame.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/prng.h"
 #include "sample.h"
 #include "wire/control.h"
 #include "wire/data.h"
+#include "tests.h"
 
 _Static_assert(SPOTNIK_FRAME_BYTES == 24, "docs/reference/wire-format.md");
 _Static_assert(SPOTNIK_CHUNK_BYTES == 48, "docs/reference/wire-format.md");
@@ -25,9 +19,8 @@ static const uint8_t known[SPOTNIK_FRAME_BYTES] = {
     'S', 1, 1, 0, 0x34, 0x12, 0, 0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
 };
 
-static void lies_as_documented(void **state)
+TEST(lies_as_documented)
 {
-    (void)state;
     struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 0x1234 };
     uint8_t bytes[SPOTNIK_FRAME_BYTES];
 
@@ -43,9 +36,8 @@ static bool same(const struct spotnik_frame *a, const struct spotnik_frame *b)
            && memcmp(a->tag, b->tag, sizeof a->tag) == 0 && a->turn == b->turn;
 }
 
-static void goes_there_and_back(void **state)
+TEST(goes_there_and_back)
 {
-    (void)state;
     struct spotnik_limits limits = spotnik_sample_limits();
     static const uint32_t sizes[][2] = {
         { SPOTNIK_FRAME_CONTROL, 0 },      { SPOTNIK_FRAME_CONTROL, 20000 },
@@ -77,9 +69,8 @@ static void assert_refused(const uint8_t *bytes, int expected)
     assert_int_equal(frame.payload_bytes, 77);
 }
 
-static void every_other_head_is_refused(void **state)
+TEST(every_other_head_is_refused)
 {
-    (void)state;
     uint8_t bytes[SPOTNIK_FRAME_BYTES];
 
     for (uint32_t value = 0; value < 256; value++) {
@@ -112,9 +103,8 @@ static void assert_length(enum spotnik_frame_kind kind, uint32_t payload_bytes, 
     assert_int_equal(spotnik_frame_decode(bytes, &limits, &frame), expected);
 }
 
-static void lengths_are_held_to_the_limits(void **state)
+TEST(lengths_are_held_to_the_limits)
 {
-    (void)state;
     struct spotnik_limits limits = spotnik_sample_limits();
     uint32_t control = spotnik_control_bytes_max(&limits),
              data = SPOTNIK_CHUNK_BYTES + limits.chunk_bytes;
@@ -131,9 +121,8 @@ static void lengths_are_held_to_the_limits(void **state)
     assert_length(SPOTNIK_FRAME_DATA, data + 1, SPOTNIK_ERR_LIMIT);
 }
 
-static void data_frames_have_a_turn_and_no_tag(void **state)
+TEST(data_frames_have_a_turn_and_no_tag)
 {
-    (void)state;
     struct spotnik_frame frame = {
         .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 }, .turn = 0x0304
     };
@@ -150,9 +139,8 @@ static void data_frames_have_a_turn_and_no_tag(void **state)
 }
 
 /* What the tag covers differs with everything that is in a header, and with the sequence number. */
-static void the_tag_covers_sequence_and_head(void **state)
+TEST(the_tag_covers_sequence_and_head)
 {
-    (void)state;
     struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 5 };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], other[SPOTNIK_FRAME_TAG_INPUT_BYTES];
     static const uint8_t expected[] = { 8, 7, 6, 5, 4, 3, 2, 1, 'S', 1, 1, 0, 5, 0, 0, 0 };
@@ -166,9 +154,8 @@ static void the_tag_covers_sequence_and_head(void **state)
     assert_memory_not_equal(input, other, sizeof input);
 }
 
-static void places_go_there_and_back(void **state)
+TEST(places_go_there_and_back)
 {
-    (void)state;
     struct spotnik_places places = { .local_port = 0x1234, .remote_port = 0xfedc }, decoded;
     uint8_t payload[SPOTNIK_PLACES_BYTES];
 
@@ -182,9 +169,8 @@ static void places_go_there_and_back(void **state)
     assert_int_equal(payload[32] | payload[33] << 8, 0x1234);
 }
 
-static void goodbyes_have_known_reasons(void **state)
+TEST(goodbyes_have_known_reasons)
 {
-    (void)state;
     uint8_t payload[SPOTNIK_GOODBYE_BYTES] = { 0 };
     enum spotnik_goodbye reason;
 
@@ -205,9 +191,8 @@ static void goodbyes_have_known_reasons(void **state)
     assert_int_equal(spotnik_goodbye_decode(payload, &reason), SPOTNIK_ERR_ARGUMENT);
 }
 
-static void equality_sees_every_byte(void **state)
+TEST(equality_sees_every_byte)
 {
-    (void)state;
     uint8_t a[32] = { 0 }, b[32] = { 0 };
 
     assert_true(spotnik_wire_equal(a, b, 32));
@@ -216,20 +201,4 @@ static void equality_sees_every_byte(void **state)
         assert_false(spotnik_wire_equal(a, b, 32));
         b[i / 8] = 0;
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_as_documented),
-        cmocka_unit_test(goes_there_and_back),
-        cmocka_unit_test(every_other_head_is_refused),
-        cmocka_unit_test(lengths_are_held_to_the_limits),
-        cmocka_unit_test(data_frames_have_a_turn_and_no_tag),
-        cmocka_unit_test(the_tag_covers_sequence_and_head),
-        cmocka_unit_test(goodbyes_have_known_reasons),
-        cmocka_unit_test(places_go_there_and_back),
-        cmocka_unit_test(equality_sees_every_byte),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

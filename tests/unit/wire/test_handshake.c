@@ -3,19 +3,13 @@
  * nowhere else; whatever is altered, replayed or sent back on the way, no side admits the other. */
 #include "wire/handshake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "sample.h"
 #include "spotnik/spotnik.h"
 #include "toy_mac.h"
 #include "wire/frame.h"
+#include "tests.h"
 
 struct pair {
     struct spotnik_handshake client, server;
@@ -72,9 +66,8 @@ static int pair_run(struct pair *pair, char *ret_side)
     return spotnik_handshake_admit(&pair->server, pair->proof);
 }
 
-static void holders_of_one_key_admit_each_other(void **state)
+TEST(holders_of_one_key_admit_each_other)
 {
-    (void)state;
     struct pair pair = pair_new(1);
     uint8_t send[2][SPOTNIK_KEY_BYTES], receive[2][SPOTNIK_KEY_BYTES];
     char who;
@@ -95,9 +88,8 @@ static void holders_of_one_key_admit_each_other(void **state)
 }
 
 /* Offsets as docs/reference/wire-format.md has them. */
-static void lies_as_documented(void **state)
+TEST(lies_as_documented)
 {
-    (void)state;
     struct pair pair = pair_new(1);
     static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1',
                                           1,   0,   1,   3,   160, 0,   0,   0 };
@@ -121,9 +113,8 @@ static void lies_as_documented(void **state)
 }
 
 /* The MACs are over label, hello and answer, and nothing else: computed here once more by hand. */
-static void macs_cover_what_is_documented(void **state)
+TEST(macs_cover_what_is_documented)
 {
-    (void)state;
     struct pair pair = pair_new(1);
     uint8_t text[16 + 160 + 192], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES],
         receive[SPOTNIK_KEY_BYTES];
@@ -147,9 +138,8 @@ static void macs_cover_what_is_documented(void **state)
     assert_memory_equal(mac, receive, sizeof mac);
 }
 
-static void every_connection_has_keys_of_its_own(void **state)
+TEST(every_connection_has_keys_of_its_own)
 {
-    (void)state;
     uint8_t send[2][SPOTNIK_KEY_BYTES], receive[SPOTNIK_KEY_BYTES];
     char who;
 
@@ -163,9 +153,8 @@ static void every_connection_has_keys_of_its_own(void **state)
 }
 
 /* The client notices first; its refusal tells the server. */
-static void another_key_is_refused_and_both_know(void **state)
+TEST(another_key_is_refused_and_both_know)
 {
-    (void)state;
     for (uint32_t bit = 0; bit < 8 * SPOTNIK_KEY_BYTES; bit++) {
         struct pair pair = pair_new(2);
         uint8_t refusal[SPOTNIK_HANDSHAKE_REFUSAL_BYTES];
@@ -185,9 +174,8 @@ static void another_key_is_refused_and_both_know(void **state)
     }
 }
 
-static void another_job_is_refused_before_any_mac(void **state)
+TEST(another_job_is_refused_before_any_mac)
 {
-    (void)state;
     struct pair pair = pair_new(3);
     uint8_t refusal[SPOTNIK_HANDSHAKE_REFUSAL_BYTES];
     char who;
@@ -200,9 +188,8 @@ static void another_job_is_refused_before_any_mac(void **state)
     assert_int_equal(spotnik_handshake_refused(&pair.client, refusal), SPOTNIK_ERR_JOB);
 }
 
-static void another_version_is_refused_naming_both(void **state)
+TEST(another_version_is_refused_naming_both)
 {
-    (void)state;
     struct pair pair = pair_new(4);
     uint8_t refusal[SPOTNIK_HANDSHAKE_REFUSAL_BYTES];
     enum spotnik_handshake_type type;
@@ -231,9 +218,8 @@ static void another_version_is_refused_naming_both(void **state)
 
 /* One bit, anywhere on the way: then at least the side that must detect it does, and nobody admits
  * the other. */
-static void every_altered_bit_is_noticed(void **state)
+TEST(every_altered_bit_is_noticed)
 {
-    (void)state;
     char who;
 
     for (uint32_t bit = 0; bit < 8 * SPOTNIK_HANDSHAKE_HELLO_BYTES; bit++) {
@@ -259,9 +245,8 @@ static void every_altered_bit_is_noticed(void **state)
     }
 }
 
-static void a_recorded_client_is_not_admitted_again(void **state)
+TEST(a_recorded_client_is_not_admitted_again)
 {
-    (void)state;
     struct pair recorded = pair_new(7), again = pair_new(7);
     char who;
 
@@ -272,9 +257,8 @@ static void a_recorded_client_is_not_admitted_again(void **state)
     assert_int_equal(spotnik_handshake_admit(&again.server, recorded.proof), SPOTNIK_ERR_KEY);
 }
 
-static void a_recorded_server_is_not_believed_again(void **state)
+TEST(a_recorded_server_is_not_believed_again)
 {
-    (void)state;
     struct pair recorded = pair_new(8), again = pair_new(8);
     char who;
 
@@ -287,9 +271,8 @@ static void a_recorded_server_is_not_believed_again(void **state)
 
 /* A stranger that has no key sends us our own words: as answer, and the MAC of the answer as
  * proof. */
-static void own_words_sent_back_prove_nothing(void **state)
+TEST(own_words_sent_back_prove_nothing)
 {
-    (void)state;
     struct pair pair = pair_new(9);
     char who;
 
@@ -306,9 +289,8 @@ static void own_words_sent_back_prove_nothing(void **state)
                      SPOTNIK_ERR_KEY);
 }
 
-static void strangers_fail_at_the_preamble(void **state)
+TEST(strangers_fail_at_the_preamble)
 {
-    (void)state;
     static const char *const texts[] = {
         "GET / HTTP/1.1\r\nHost: x\r\n",
         "SSH-2.0-OpenSSH_9.2\r\n",
@@ -328,9 +310,8 @@ static void strangers_fail_at_the_preamble(void **state)
 }
 
 /* Only what is awaited, or a refusal, and never of another size than the fixed one. */
-static void messages_out_of_order_are_refused(void **state)
+TEST(messages_out_of_order_are_refused)
 {
-    (void)state;
     struct pair pair = pair_new(11);
     enum spotnik_handshake_type type;
     size_t size;
@@ -356,9 +337,8 @@ static void messages_out_of_order_are_refused(void **state)
                      SPOTNIK_ERR_ARGUMENT);
 }
 
-static void a_purpose_and_an_id_are_needed(void **state)
+TEST(a_purpose_and_an_id_are_needed)
 {
-    (void)state;
     struct pair pair = pair_new(12);
 
     spotnik_handshake_hello(&pair.client, pair.hello);
@@ -381,9 +361,8 @@ static void a_purpose_and_an_id_are_needed(void **state)
     assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_OK);
 }
 
-static void refusals_have_known_reasons(void **state)
+TEST(refusals_have_known_reasons)
 {
-    (void)state;
     struct pair pair = pair_new(13);
     uint8_t refusal[SPOTNIK_HANDSHAKE_REFUSAL_BYTES];
 
@@ -398,26 +377,4 @@ static void refusals_have_known_reasons(void **state)
     }
     spotnik_handshake_hello(&pair.client, pair.hello);
     assert_int_equal(spotnik_handshake_refused(&pair.client, pair.hello), SPOTNIK_ERR_ARGUMENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holders_of_one_key_admit_each_other),
-        cmocka_unit_test(lies_as_documented),
-        cmocka_unit_test(macs_cover_what_is_documented),
-        cmocka_unit_test(every_connection_has_keys_of_its_own),
-        cmocka_unit_test(another_key_is_refused_and_both_know),
-        cmocka_unit_test(another_job_is_refused_before_any_mac),
-        cmocka_unit_test(another_version_is_refused_naming_both),
-        cmocka_unit_test(every_altered_bit_is_noticed),
-        cmocka_unit_test(a_recorded_client_is_not_admitted_again),
-        cmocka_unit_test(a_recorded_server_is_not_believed_again),
-        cmocka_unit_test(own_words_sent_back_prove_nothing),
-        cmocka_unit_test(strangers_fail_at_the_preamble),
-        cmocka_unit_test(messages_out_of_order_are_refused),
-        cmocka_unit_test(a_purpose_and_an_id_are_needed),
-        cmocka_unit_test(refusals_have_known_reasons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
