@@ -10,6 +10,10 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail, wait_for
+
+__all__ = ["ENDS", "Case", "check", "run", "wait_for"]
 PATIENCE_S = 120  # only a limit: everything is waited for
 ENDS = ("done", "returned", "failed", "lost", "late")
 
@@ -103,19 +107,9 @@ class Case:
         return "".join(f"--- {path.name}\n{path.read_text()}" for path in sorted(self.dir.glob("worker-*.log")))
 
 
-def wait_for(what, condition):
-    """Until `condition` is true; returns what it gave."""
-    end = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise SystemExit(f"FAILED: never happened: {what}")
-        time.sleep(0.005)
-    return value
-
-
 def check(fine, what):
     if not fine:
-        raise SystemExit(f"FAILED: {what}")
+        fail(what)
 
 
 def run(tests):

@@ -10,102 +10,44 @@ changes the other host sees late (these three by FUSE; skipped, with a line that
 
     hosts.py SPOTNIK WRONG_CLOCK"""
 
-import contextlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.hosts import CannotRunError, Hosts, ip
+from faults.process import Process, fail, skip, wait_for
 
 SPOTNIK, WRONG_CLOCK = (os.path.abspath(path) for path in sys.argv[1:3])
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "folder.py")
 PYTHON = "/usr/bin/python3"  # Debian's, which has fusepy
-NAME = f"spotnik-dr-{os.getpid()}"
+try:
+    HOSTS = Hosts(2, f"spotnik-dr-{os.getpid()}")
+except CannotRunError as error:
+    skip(error)
+for space in (HOSTS.netns(0), HOSTS.netns(1)):
+    # Whole packets, as on a wire: a bridge lets bundles of them pass whatever its MTU is.
+    ip("-n", space, "link", "set", "eth0", "gso_max_segs", "1")
 
 
-def fail(what):
-    sys.exit(f"FAILED: {what}")
+def switch(*words):
+    """At the port of host 1."""
+    ip("-n", f"{HOSTS.name}-sw", "link", "set", "p0", *words)
 
 
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
-
-
-def ip(*words, check=True):
-    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
-
-
-def set_up():
-    if not shutil.which("ip", path=os.environ["PATH"] + ":/sbin") or os.geteuid() != 0:
-        skip("network namespaces need root and the program ip")
-    try:
-        ip("netns", "add", f"{NAME}-sw")
-        ip("-n", f"{NAME}-sw", "link", "add", "br0", "type", "bridge")
-        ip("-n", f"{NAME}-sw", "link", "set", "br0", "up")
-        for i in (1, 2):
-            ip("netns", "add", f"{NAME}-{i}")
-            ip("-n", f"{NAME}-{i}", "link", "set", "lo", "up")
-            ip(
-                "-n",
-                f"{NAME}-{i}",
-                "link",
-                "add",
-                "eth0",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                f"p{i}",
-                "netns",
-                f"{NAME}-sw",
-            )
-            ip("-n", f"{NAME}-sw", "link", "set", f"p{i}", "master", "br0", "up")
-            ip("-n", f"{NAME}-{i}", "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
-            # Whole packets, as on a wire: a bridge lets bundles of them pass whatever its MTU is.
-            ip("-n", f"{NAME}-{i}", "link", "set", "eth0", "gso_max_segs", "1", "up")
-    except subprocess.CalledProcessError as error:
-        tear_down()
-        skip(f"no network namespaces here: {error.stderr}")
-
-
-def tear_down():
-    for name in (f"{NAME}-1", f"{NAME}-2", f"{NAME}-sw"):
-        for pid in ip("netns", "pids", name, check=False).stdout.split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
-        ip("netns", "del", name, check=False)
-
-
-class Server:
+class Server(Process):
     """spotnik doctor --serve on host 1."""
 
     def __init__(self, *options):
-        self.process = subprocess.Popen(
-            ["ip", "netns", "exec", f"{NAME}-1", SPOTNIK, "doctor", "--serve", "--bind", "10.77.0.1", *options],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.said = []
-        for line in self.process.stdout:
-            self.said.append(line)
-            if line.startswith("waiting"):
-                return
-        fail("the other host does not serve: " + "".join(self.said))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
+        super().__init__(*HOSTS.on(0, SPOTNIK, "doctor", "--serve", "--bind", "10.79.0.1", *options))
+        self.until("^waiting")
 
 
 def doctor(*options, first=""):
     """(exit status, lines) of host 2, where a shell does something first."""
-    command = ["ip", "netns", "exec", f"{NAME}-2", "sh", "-c", first + '\nexec "$@"', "sh", SPOTNIK, "doctor", *options]
+    command = HOSTS.on(1, "sh", "-c", first + '\nexec "$@"', "sh", SPOTNIK, "doctor", *options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout.splitlines()
 
@@ -120,10 +62,10 @@ def pump(source, sink, change):
         change = False
     sink.shutdown(socket.SHUT_WR)
 
-door = socket.create_server(("10.77.0.1", 7000))
+door = socket.create_server(("10.79.0.1", 7000))
 print("listening", flush=True)
 caller = door.accept()[0]
-member = socket.create_connection(("10.77.0.1", 21299))
+member = socket.create_connection(("10.79.0.1", 21299))
 back = threading.Thread(target=pump, args=(member, caller, False))
 back.start()
 pump(caller, member, True)
@@ -132,20 +74,17 @@ back.join()
 
 
 def other_version(key):
-    command = ["ip", "netns", "exec", f"{NAME}-1", sys.executable, "-c", OTHER_VERSION]
-    quiet = subprocess.DEVNULL  # either end may close first
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=quiet, text=True) as between:
-        between.stdout.readline()
-        seen = doctor("10.77.0.1:7000", "--key-file", key)
-        between.kill()
+    with Process(*HOSTS.on(0, sys.executable, "-c", OTHER_VERSION)) as between:
+        between.until("listening")
+        seen = doctor("10.79.0.1:7000", "--key-file", key)
     expect("another wire version", 1, "BAD", "version", of=seen)
 
 
 def wrong_clock(key, peers):
     """This host is an hour ahead."""
     first = f"export LD_PRELOAD={WRONG_CLOCK} ASAN_OPTIONS=verify_asan_link_order=0"
-    seen = doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{peers}", first=first)
-    expect("a wrong clock", 0, "WARNING", "10.77.0.1", "its clock is -", "deadlines do", of=seen)
+    seen = doctor("10.79.0.1", "--key-file", key, "--peers", f"file:{peers}", first=first)
+    expect("a wrong clock", 0, "WARNING", "10.79.0.1", "its clock is -", "deadlines do", of=seen)
     expect("a wrong clock", 0, "WARNING", "peers folder", "its server's clock is -", of=seen)
     for line in seen[1]:
         told = re.search(r"clock is (-[\d.]+) s", line)
@@ -162,10 +101,7 @@ class Fault:
         self.process = subprocess.Popen([PYTHON, FOLDER, kind, real, point])
 
     def __enter__(self):
-        while not os.path.ismount(self.point):
-            if self.process.poll() is not None:
-                fail("FUSE is there, and the folder was not mounted")
-            time.sleep(0.05)  # between two looks; nothing rests on it
+        wait_for("the folder to be mounted", lambda: os.path.ismount(self.point))
         return self.point
 
     def __exit__(self, *_):
@@ -191,8 +127,8 @@ def faulty_folders(folder, key, peers):
         seen = doctor("--key-file", key, "--peers", f"file:{point}")
         expect("a folder that makes a file twice", 1, "BAD", "peers folder", "makes a file twice", of=seen)
     with Fault("stale", peers, f"{folder}/stale") as point, Server("--key-file", key, "--peers", f"file:{point}"):
-        seen = doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{peers}")
-        expect("a folder with stale caches", 0, "WARNING", "10.77.0.1", "only after seconds", "actimeo", of=seen)
+        seen = doctor("10.79.0.1", "--key-file", key, "--peers", f"file:{peers}")
+        expect("a folder with stale caches", 0, "WARNING", "10.79.0.1", "only after seconds", "actimeo", of=seen)
 
 
 def own_host(folder, key):
@@ -223,74 +159,42 @@ def diagnose(folder):
     for path in (peers, elsewhere):
         os.mkdir(path, 0o700)
     with Server("--key-file", key, "--peers", f"file:{peers}"):
-        well = doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{peers}", "--bind", "10.77.0.2")
+        well = doctor("10.79.0.1", "--key-file", key, "--peers", f"file:{peers}", "--bind", "10.79.0.2")
         expect("all is well", 0, "fine", "way, key, name and version", of=well)
         expect("all is well", 0, "fine", "sees a new, a changed and a removed file", of=well)
         expect("all is well", 0, "fine", "large packets pass", of=well)
         if os.listdir(peers):
             fail(f"it leaves something in the folder: {os.listdir(peers)}")
-        expect("another key", 1, "BAD", "another job key", "sha256sum", of=doctor("10.77.0.1", "--key-file", other))
-        expect("another name", 1, "BAD", "another job", of=doctor("10.77.0.1", "--key-file", key, "--job", "elsewhere"))
-        expect("nobody listens", 1, "BAD", "nobody listens there", of=doctor("10.77.0.1:5", "--key-file", key))
-        expect(
-            "another folder",
-            1,
-            "BAD",
-            "is another one than ours",
-            of=doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{elsewhere}"),
-        )
+        expect("another key", 1, "BAD", "another job key", "sha256sum", of=doctor("10.79.0.1", "--key-file", other))
+        expect("another name", 1, "BAD", "another job", of=doctor("10.79.0.1", "--key-file", key, "--job", "elsewhere"))
+        expect("nobody listens", 1, "BAD", "nobody listens there", of=doctor("10.79.0.1:5", "--key-file", key))
+        job = ["10.79.0.1", "--key-file", key]
+        seen = doctor(*job, "--peers", f"file:{elsewhere}")
+        expect("another folder", 1, "BAD", "is another one than ours", of=seen)
         os.chmod(other, 0o644)
         expect("a key that others can read", 1, "BAD", "key", of=doctor("--key-file", other))
-        expect(
-            "no such folder",
-            1,
-            "BAD",
-            "no such folder",
-            of=doctor("--key-file", key, "--checkpoint", f"{folder}/nowhere"),
-        )
-        expect(
-            "an address of another host",
-            1,
-            "BAD",
-            "nobody can listen",
-            of=doctor("--key-file", key, "--bind", "10.77.0.1"),
-        )
         os.chmod(elsewhere, 0o777)
-        expect(
-            "a folder for everybody",
-            0,
-            "WARNING",
-            "chmod o-w",
-            of=doctor("--key-file", key, "--peers", f"file:{elsewhere}"),
-        )
-        expect(
-            "a name without an address",
-            0,
-            "WARNING",
-            "has no address now",
-            of=doctor("--key-file", key, "--peers", "dns://localhost,a.invalid"),
-        )
+        for what, status, verdict, word, *options in (
+            ("no such folder", 1, "BAD", "no such folder", "--checkpoint", f"{folder}/nowhere"),
+            ("an address of another host", 1, "BAD", "nobody can listen", "--bind", "10.79.0.1"),
+            ("a folder for everybody", 0, "WARNING", "chmod o-w", "--peers", f"file:{elsewhere}"),
+            ("a name without an address", 0, "WARNING", "has no address now", "--peers", "dns://localhost,a.invalid"),
+        ):
+            expect(what, status, verdict, word, of=doctor("--key-file", key, *options))
         other_version(key)
         own_host(folder, key)
         wrong_clock(key, peers)
-        ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1000")
-        expect(
-            "large packets vanish",
-            1,
-            "BAD",
-            "small packets pass and large ones vanish",
-            of=doctor("10.77.0.1", "--key-file", key),
-        )
-        ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1500")
-        ip("-n", f"{NAME}-sw", "link", "set", "p1", "down")
-        expect("packets vanish", 1, "BAD", "no answer", of=doctor("10.77.0.1", "--key-file", key))
-        ip("-n", f"{NAME}-sw", "link", "set", "p1", "up")
+        switch("mtu", "1000")
+        expect("large packets vanish", 1, "BAD", "small packets pass and large ones vanish", of=doctor(*job))
+        switch("mtu", "1500")
+        switch("down")
+        expect("packets vanish", 1, "BAD", "no answer", of=doctor(*job))
+        switch("up")
     faulty_folders(folder, key, peers)
 
 
-set_up()
 try:
     with tempfile.TemporaryDirectory(prefix="spotnik-doctor-") as scratch:
         diagnose(scratch)
 finally:
-    tear_down()
+    HOSTS.remove()

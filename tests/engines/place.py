@@ -10,16 +10,10 @@ import signal
 import subprocess
 import sys
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail, skip
+
 INSIDE = "SPOTNIK_TEST_INSIDE"  # set in the namespaces
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
 
 
 def within_namespace(up):

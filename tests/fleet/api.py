@@ -16,6 +16,9 @@ import tempfile
 
 import kmock
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail
+
 SPOTNIK, MANIFEST, PAGE = (os.path.abspath(path) for path in sys.argv[1:4])
 LIMIT_S = 60
 CONFIG = """apiVersion: v1
@@ -25,10 +28,6 @@ contexts: [{{name: mock, context: {{cluster: mock, user: mock}}}}]
 users: [{{name: mock, user: {{}}}}]
 current-context: mock
 """
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
 
 
 class Cluster:

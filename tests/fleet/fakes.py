@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail
+
 SPOTNIK = os.path.abspath(sys.argv[1])
 
 KUBECTL = """#!/bin/sh
@@ -30,10 +33,6 @@ SKY = """#!/bin/sh
 echo "$*" >> "$FAKE/calls"
 [ "$2" != queue ] || cat "$FAKE/jobs"
 """
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
 
 
 def fleet(folder, *words, once=True):

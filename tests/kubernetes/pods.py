@@ -23,18 +23,12 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail, skip
+
 SPOTNIK, WORKER, SIM, FOLDER = (os.path.abspath(path) for path in sys.argv[1:5])
 PATIENCE_S = 60
 PODS = 4
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
 
 
 MOUNTS = {"/etc/spotnik": "secret", "/data": "data"}  # as the manifests have them; folders of the cluster

@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail
+
 try:
     os.environ["SKYPILOT_DISABLE_USAGE_COLLECTION"] = "1"
     import sky
@@ -28,10 +31,6 @@ except ImportError as error:
     sys.exit(77)
 
 FOLDER, SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:4])
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
 
 
 def read(name):

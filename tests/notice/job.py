@@ -9,78 +9,28 @@ a member that has left is counted as left, whatever ends its process.
     job.py SPOTNIK WORKER"""
 
 import os
-import queue
-import re
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
+
+from cloud import Cloud
+from faults.process import Process, environment, fail
 
 SPOTNIK, WORKER = sys.argv[1:3]
-PATIENCE_S = 60
 ALL_THREE = r" commit \d+ [0-9a-f]+ \d+ 3 "
 
 
-def fail(what):
-    sys.exit(f"FAILED: {what}")
-
-
-class Lines:
-    def __init__(self, command, **more):
-        self.lines = queue.Queue()
-        self.kept = []
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, text=True, **more
-        )
-        threading.Thread(target=self.read, daemon=True).start()
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.strip())
-        self.lines.put(None)
-
-    def until(self, pattern):
-        """The first line from here on that has the pattern."""
-        while True:
-            try:
-                line = self.lines.get(timeout=PATIENCE_S)
-            except queue.Empty:
-                line = None
-            if line is None:
-                fail(f"never saw /{pattern}/; the last lines: " + " | ".join(self.kept[-8:]))
-            self.kept.append(line)
-            if re.search(pattern, line):
-                return line
-
-    def rest(self):
-        while (line := self.lines.get(timeout=PATIENCE_S)) is not None:
-            self.kept.append(line)
-        return self.process.wait(PATIENCE_S)
-
-
-class Cloud(Lines):
-    def __init__(self):
-        super().__init__([os.path.join(os.path.dirname(__file__), "mock_imds.py"), "--clouds", "aws"])
-        self.url = self.until("^http")
-
-    def order(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-        self.until(re.escape(text))
-
-
 def run(folder, cloud, *options, **more):
-    env = {
-        **os.environ,
+    env = environment(
+        SPOTNIK_IMDS_ENDPOINT=cloud.url if cloud else "http://127.0.0.1:9",
+        SPOTNIK_NOTICE_INTERVAL="50ms",
+        SPOTNIK_CHECKPOINT=f"{folder}/checkpoints",
+        SPOTNIK_CHECKPOINT_S="3600",
+        SPOTNIK_SILENCE_MS="20000",
         **more,
-        "SPOTNIK_IMDS_ENDPOINT": cloud.url if cloud else "http://127.0.0.1:9",
-        "SPOTNIK_NOTICE_INTERVAL": "50ms",
-        "SPOTNIK_CHECKPOINT": f"{folder}/checkpoints",
-        "SPOTNIK_CHECKPOINT_S": "3600",
-        "SPOTNIK_SILENCE_MS": "20000",
-    }
-    return Lines([SPOTNIK, "run", "-n", "3", *options, "--", WORKER, "-u", "3000", "-n", "100000", "-b", "96"], env=env)
+    )
+    return Process(SPOTNIK, "run", "-n", 3, *options, "--", WORKER, *"-u 3000 -n 100000 -b 96".split(), env=env)
 
 
 def watchers(agent):
@@ -97,8 +47,7 @@ def last_step(job):
 
 def leaves(job):
     """All three have left; the step after which the state was saved."""
-    for _ in range(3):
-        job.until(r"left \(75\)")
+    job.until(r"left \(75\)", times=3)
     return last_step(job)
 
 
@@ -113,7 +62,7 @@ def resumes(job, after, what):
 
 
 def notices(folder):
-    cloud = Cloud()
+    cloud = Cloud("--clouds", "aws")
     job = run(
         folder,
         cloud,
@@ -144,10 +93,9 @@ def notices(folder):
         job.until("still here")
     resumes(job, step, "a notice lied")
     job.until(ALL_THREE)
-    job.process.terminate()
-    if job.rest() != 75:
+    if job.end() != 75:
         fail("SIGTERM: not 75")
-    cloud.process.kill()
+    cloud.kill()
     said = open(f"{folder}/hook").read()
     for wanted in ("risk aws rebalance", "leave aws terminate at", "over aws", "leave aws stop at"):
         if wanted not in said:
@@ -162,7 +110,7 @@ def signals(folder):
         job = run(folder, None)
         job.until(" commit ")
         for number in signals:
-            job.process.send_signal(number)
+            job.send(number)
         if job.rest() != 75:
             fail(f"{signals}: the agent ended with {job.process.returncode}, not 75")
         if sum(" leaving " in line for line in job.kept) != 3:
@@ -199,8 +147,7 @@ def lingers(folder):
     job.until(ALL_THREE)
     workers = members(job.process.pid)
     job.process.terminate()
-    for _ in workers:
-        job.until(" leaving ")
+    job.until(" leaving ", times=len(workers))
     for pid in workers:
         os.kill(pid, signal.SIGKILL)
     if job.rest() != 75:
@@ -212,23 +159,19 @@ def lingers(folder):
 
 def insisted():
     """A step takes ten minutes: Ctrl-C asks the worker to leave, a second one ends it."""
-    env = {**os.environ, "WORKER_DEAF": "1", "SPOTNIK_IMDS_ENDPOINT": "http://127.0.0.1:9"}
-    job = Lines([SPOTNIK, "run", "-n", "1", "--grace", "600s", "--", WORKER, "-u", "600000000", "-n", "100000", "-b", "96"], env=env)
+    env = environment(WORKER_DEAF="1", SPOTNIK_IMDS_ENDPOINT="http://127.0.0.1:9")
+    words = "run -n 1 --grace 600s -- WORKER -u 600000000 -n 100000 -b 96".replace("WORKER", WORKER).split()
+    job = Process(SPOTNIK, *words, env=env)
     job.until(" joined ")
-    job.process.send_signal(signal.SIGINT)
+    job.send(signal.SIGINT)
     job.until("press again to insist")
-    job.process.send_signal(signal.SIGINT)
+    job.send(signal.SIGINT)
     job.until(r"lost \(SIGTERM\)")
     job.rest()
     print("a worker in a long step: the second Ctrl-C ends it")
 
 
 insisted()
-with tempfile.TemporaryDirectory(prefix="spotnik-job-") as four:
-    lingers(four)
-with tempfile.TemporaryDirectory(prefix="spotnik-job-") as three:
-    everybody(three)
-with tempfile.TemporaryDirectory(prefix="spotnik-job-") as one:
-    notices(one)
-with tempfile.TemporaryDirectory(prefix="spotnik-job-") as two:
-    signals(two)
+for case in (lingers, everybody, notices, signals):
+    with tempfile.TemporaryDirectory(prefix="spotnik-job-") as scratch:
+        case(scratch)

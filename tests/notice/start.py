@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 
-from watch import Cloud, fail
+from cloud import Cloud
+from faults.process import fail
 
 SPOTNIK = os.path.abspath(sys.argv[1])
 PROMPT = os.path.abspath(sys.argv[2])

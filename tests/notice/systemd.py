@@ -15,6 +15,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import fail, skip
+
 SPOTNIK, WORKER, PAGE = (os.path.abspath(path) for path in sys.argv[1:4])
 SYSTEMD = "/lib/systemd/systemd"
 PATIENCE_S = 90
@@ -23,15 +26,6 @@ mount -t tmpfs none /run && mkdir -p /run/systemd/system && cp {folder}/train.se
 mount -t cgroup2 none /sys/fs/cgroup && exec env container=docker {systemd} --system --unit=train.service \\
     --log-target=console --show-status=0
 """
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
 
 
 def unit(folder):

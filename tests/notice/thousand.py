@@ -16,10 +16,13 @@ import sys
 import tempfile
 import threading
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.job import Job
+from faults.process import Process
+
 SPOTNIK, WORKER = sys.argv[1:3]
 NOTICES = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
 HOSTS = int(sys.argv[4]) if len(sys.argv) > 4 else 6
-PATIENCE_S = 60
 WORK = ["-u", "4000", "-c", "500", "-n", "100000", "-b", "240"]
 
 
@@ -39,82 +42,48 @@ def stretches(commits):
     return [steps for steps in found if steps]
 
 
-class Host:
+class Host(Process):
     """An agent with one worker, and the file in which its notices stand."""
 
-    def __init__(self, folder, number, noticed):
-        self.path = os.path.join(folder, f"notice-{number}")
-        self.name = f"host {number}"
+    def __init__(self, *words, job, number, **more):
+        self.path, self.name = os.path.join(job.folder, f"notice-{number}"), f"host {number}"
         self.events = queue.Queue()
         self.lives = []  # of each worker: its commits, and how it ended
-        self.said = []
-        notice = f"file:{self.path}" if noticed else "off"
-        self.process = subprocess.Popen(
-            [
-                SPOTNIK,
-                "run",
-                "-n",
-                "1",
-                "--notice",
-                notice,
-                "--peers",
-                f"file:{folder}/peers",
-                "--key-file",
-                f"{folder}/key",
-                "--",
-                WORKER,
-                *WORK,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "SPOTNIK_NOTICE_INTERVAL": "10ms", "SPOTNIK_MIN": "1", "SPOTNIK_SILENCE_MS": "20000"},
-        )
-        self.threads = [threading.Thread(target=self.read), threading.Thread(target=self.hear)]
-        for thread in self.threads:
-            thread.start()
+        super().__init__(*words, **more)
 
-    def read(self):
-        for line in self.process.stdout:
-            worker, rest = line.split(" ", 1)
-            word = rest.split()
-            if self.lives and worker == self.lives[-1]["worker"]:
-                self.lives[-1]["lines"].append(rest.strip())
-            if word[0] == "joined" and (not self.lives or self.lives[-1]["worker"] != worker):
-                self.lives.append(new_life(worker, rest.strip()))
-            elif word[0] == "joined" and not self.lives[-1]["is_in"]:
-                self.lives[-1]["commits"].append(None)  # all its donors have left: it copies the state again
-            elif word[0] == "commit":
-                life = self.lives[-1]
-                life["commits"].append((int(word[1]), word[2]))
-                life["is_in"] |= word[5] == "0"
-                if sum(commit is not None for commit in life["commits"]) == 2:
-                    self.events.put("in")
-            elif word[0] == "recovery":
-                self.lives[-1]["lost"] += int(word[2])
-            elif word[0] == "excluded":
-                self.lives[-1]["excluded"] = line.strip()
-            elif word[0] in ("leaving", "done", "error"):
-                self.lives[-1]["end"] = line.strip()
-        self.events.put("over")
-
-    def hear(self):
-        for line in self.process.stderr:
-            self.said.append(line.strip())
+    def on_line(self, line):
+        worker, rest = line.split(" ", 1)
+        word = rest.split()
+        if not worker.startswith("[w"):  # the agent itself
             if " left (75)" in line:
                 self.events.put("left")
+            return
+        if self.lives and worker == self.lives[-1]["worker"]:
+            self.lives[-1]["lines"].append(rest)
+        if word[0] == "joined" and (not self.lives or self.lives[-1]["worker"] != worker):
+            self.lives.append(new_life(worker, rest))
+        elif word[0] == "joined" and not self.lives[-1]["is_in"]:
+            self.lives[-1]["commits"].append(None)  # all its donors have left: it copies the state again
+        elif word[0] == "commit":
+            life = self.lives[-1]
+            life["commits"].append((int(word[1]), word[2]))
+            life["is_in"] |= word[5] == "0"
+            if sum(commit is not None for commit in life["commits"]) == 2:
+                self.events.put("in")
+        elif word[0] == "recovery":
+            self.lives[-1]["lost"] += int(word[2])
+        elif word[0] == "excluded":
+            self.lives[-1]["excluded"] = line
+        elif word[0] in ("leaving", "done", "error"):
+            self.lives[-1]["end"] = line
 
     def wait(self, event):
         try:
-            got = self.events.get(timeout=PATIENCE_S)
+            got = self.events.get(timeout=self.limit_s)
         except queue.Empty:
             got = "nothing"
         if got != event:
-            raise RuntimeError(
-                f"{self.name}: waited for '{event}', got '{got}'; "
-                + "; ".join(self.said[-5:])
-                + f"; {self.lives[-1]['end'] if self.lives else ''}"
-            )
+            raise RuntimeError(f"{self.name}: waited for '{event}', got '{got}'; " + "; ".join(self.kept[-5:]))
 
     def notice(self):
         with open(self.path + ".new", "w") as file:
@@ -131,13 +100,6 @@ class Host:
                 self.wait("in")
         except Exception as error:  # told by the thread that started us
             failures.append(str(error))
-
-    def end(self):
-        self.process.terminate()
-        status = self.process.wait(PATIENCE_S)
-        for thread in self.threads:
-            thread.join()
-        return status
 
 
 def check(hosts):
@@ -168,26 +130,25 @@ def check(hosts):
 def main():
     failures = []
     with tempfile.TemporaryDirectory(prefix="spotnik-thousand-") as folder:
-        os.mkdir(f"{folder}/peers", 0o700)
-        subprocess.run([SPOTNIK, "key", f"{folder}/key"], check=True)
-        anchors = [Host(folder, i, False) for i in range(2)]
-        for host in anchors:
-            host.wait("in")
-        hosts = [Host(folder, 10 + i, True) for i in range(HOSTS)]
+        job = Job(folder, SPOTNIK)
+
+        def host(number, notice):
+            words = ["-n", 1, "--notice", notice, "--", WORKER, *WORK]
+            env = {"SPOTNIK_NOTICE_INTERVAL": "10ms", "SPOTNIK_MIN": "1", "SPOTNIK_SILENCE_MS": "20000"}
+            return job.run(*words, env=env, kind=Host, job=job, number=number)
+
+        anchors = [host(i, "off") for i in range(2)]
+        for anchor in anchors:
+            anchor.wait("in")
+        hosts = [host(10 + i, f"file:{folder}/notice-{10 + i}") for i in range(HOSTS)]
         share = [NOTICES // HOSTS + (i < NOTICES % HOSTS) for i in range(HOSTS)]
         threads = [threading.Thread(target=host.cycles, args=(count, failures)) for host, count in zip(hosts, share)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        asked = [
-            subprocess.run(
-                [SPOTNIK, "status", "--json", "--peers", f"file:{folder}/peers", "--key-file", f"{folder}/key"],
-                capture_output=True,
-                text=True,
-            )
-            for _ in range(8)
-        ]
+        ask = [SPOTNIK, "status", "--json", *job.where]
+        asked = [subprocess.run(ask, capture_output=True, text=True) for _ in range(8)]
         status = [host.end() for host in hosts + anchors]
         seen = [json.loads(answer.stdout) for answer in asked if answer.returncode == 0]
     if any(code != 75 for code in status):

@@ -10,93 +10,27 @@ waiting.
 
 import json
 import os
-import queue
 import select
 import subprocess
 import sys
-import threading
+import tempfile
 import time
-import urllib.request
+
+from cloud import Cloud
+from faults.process import LIMIT_S, Process, environment, fail
 
 SPOTNIK = sys.argv[1]
-MOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mock_imds.py")
 PATIENCE_S = 20
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
-
-
-class Process:
-    """A command whose lines are waited for."""
-
-    def __init__(self, *args, env=None, pass_fds=()):
-        self.lines = queue.Queue()
-        self.process = subprocess.Popen(
-            args,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(env or {})},
-            pass_fds=pass_fds,
-        )
-        threading.Thread(target=self.read, daemon=True).start()
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.strip())
-        self.lines.put(None)
-
-    def line(self, what):
-        try:
-            line = self.lines.get(timeout=PATIENCE_S)
-        except queue.Empty:
-            fail(f"waited {PATIENCE_S} s for {what}")
-        if line is None:
-            fail(f"{what}: the process has ended")
-        return line
-
-    def end(self):
-        self.process.terminate()
-        return self.process.wait(PATIENCE_S)
-
-
-class Cloud(Process):
-    def __init__(self, *args):
-        super().__init__(MOCK, *args)
-        self.url = self.line("the address of the mock")
-
-    def order(self, text):
-        """It has happened when this returns."""
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-        self.line(f"the mock to do: {text}")
-
-    def seen(self):
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-            self.url + "/mock/seen", timeout=PATIENCE_S
-        ) as answer:
-            return json.load(answer)
-
-    def until_asked(self, times):
-        """It has answered that many questions more."""
-        since = self.seen()["asked"]
-        until = time.monotonic() + PATIENCE_S
-        while self.seen()["asked"] < since + times:
-            if time.monotonic() > until:
-                fail(f"nobody asks any more: {self.seen()}")
-
-    def env(self, **more):
-        return {"SPOTNIK_IMDS_ENDPOINT": self.url, "SPOTNIK_NOTICE_INTERVAL": "100ms", **more}
 
 
 class Watch(Process):
     def __init__(self, *args, env, pass_fds=()):
-        super().__init__(SPOTNIK, "notice", "--watch", "--json", *args, env=env, pass_fds=pass_fds)
+        words = (SPOTNIK, "notice", "--watch", "--json", *args)
+        super().__init__(*words, stderr=None, env=environment(**env), pass_fds=pass_fds)
 
     def expect(self, kind, source, text="", within_s=None):
         """The very next thing told."""
-        line = json.loads(self.line(f"{kind} of {source}"))
+        line = json.loads(self.until(""))
         if line["kind"] != kind or line["source"] != source or text not in line["text"]:
             fail(f"expected {kind} of {source} ({text}), was told {line}")
         if within_s is not None:
@@ -198,7 +132,7 @@ def own_sources(folder):
     os.rename(path + ".new", path)
     watch.expect("leave", "file", "the fan has stopped", (5, 31))
     os.rename(path, path + ".more")
-    said = {json.loads(watch.line("a file that goes and a command that speaks"))["kind"] for _ in range(2)}
+    said = {json.loads(watch.until(""))["kind"] for _ in range(2)}
     if said != {"over", "leave"}:
         fail(f"a file went and a command spoke: told {said}")
     os.unlink(path + ".more")
@@ -220,7 +154,7 @@ def endless():
     cloud.order("aws action terminate +120")
     watch.expect("leave", "aws", "terminate", (60, 121))
     watch.end()
-    if not select.select([hangs], [], [], PATIENCE_S)[0]:
+    if not select.select([hangs], [], [], LIMIT_S)[0]:
         fail("the watcher has ended, and a command that hangs has not")
     os.close(hangs)
     cloud.end()
@@ -256,8 +190,6 @@ def nowhere():
 
 
 def main():
-    import tempfile
-
     nowhere()
     aws()
     gcp()

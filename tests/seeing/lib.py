@@ -10,30 +10,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
-SKIP = 77
-LIMIT_S = 60.0
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import environment as clean_environment
+from faults.process import skip, wait_for
 
-
-def skip(why: str) -> None:
-    """End as a test that cannot run here."""
-    print(f"SKIPPED: {why}")
-    sys.exit(SKIP)
-
-
-def wait_for(what: str, check: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
-    """Ask until the answer is true; the pause only spares the processor."""
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        found = check()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"never saw: {what}")
+__all__ = ["Job", "get", "is_worker", "metric", "port_of", "skip", "wait_for"]
 
 
 def get(url: str, token: Optional[str] = None, host: Optional[str] = None) -> tuple[int, str]:
@@ -77,7 +62,7 @@ class Job:
         self.out = open(os.path.join(self.folder, "out"), "wb")
         self.err = open(os.path.join(self.folder, "err"), "wb")
         # Nobody is lost but who is killed: a loaded machine may not let a member speak for long.
-        settings = {**os.environ, "SPOTNIK_HTTP": "127.0.0.1:0", "SPOTNIK_SILENCE_MS": "30000", **(environment or {})}
+        settings = clean_environment(**{"SPOTNIK_HTTP": "127.0.0.1:0", "SPOTNIK_SILENCE_MS": "30000", **(environment or {})})
         self.process = subprocess.Popen(
             [spotnik, "run", *options, "--", *command], stdout=self.out, stderr=self.err, env=settings, cwd=self.folder
         )

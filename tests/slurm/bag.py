@@ -18,15 +18,12 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
+from faults.process import fail
 from lab import Lab
 
 SPOTNIK, SIM = (os.path.abspath(path) for path in sys.argv[1:3])
 GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs/guide/bag.md"
 JOBS, STEPS = 24, 400
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
 
 
 def tools(folder):

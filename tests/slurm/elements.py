@@ -14,14 +14,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
+from faults.process import fail
 from lab import Lab
 
 WRONG = r" lost \(| failed \(| error -| excluded "
 SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:3])
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
 
 
 class Element:

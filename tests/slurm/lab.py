@@ -10,6 +10,9 @@ import subprocess
 import sys
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from faults.process import skip
+
 CONF = """ClusterName=spotnik
 SlurmctldHost={host}(10.99.1.1)
 SlurmctldPort=16817
@@ -49,11 +52,6 @@ PartitionName=spot Nodes=n[0-{last}] Default=YES MaxTime=INFINITE State=UP Prior
 PartitionName=prio Nodes=n[0-{last}] MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF OverSubscribe=EXCLUSIVE
 """
 PATIENCE_S = 90
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
 
 
 class Lab:

@@ -13,6 +13,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "bench")]
+from faults.process import fail
 from lab import Lab
 from plan_slurm import Trial, play, write
 
@@ -40,10 +41,6 @@ class Events:
     def popleft(self):
         self.next += 1
         return self.events[self.next - 1]
-
-
-def fail(what):
-    sys.exit(f"FAILED: {what}")
 
 
 def main():

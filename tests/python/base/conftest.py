@@ -14,4 +14,4 @@ from workers import Cluster
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(tmp_path)
     yield made
-    made.clean()
+    made.end()

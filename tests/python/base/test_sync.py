@@ -39,7 +39,7 @@ def test_agreed_is_agreed(cluster: Cluster, strategy: str) -> None:
     """One of three is lost in the middle of a step and another joins: what the lost one had is made up for, once."""
     apart = strategy in ("adpsgd", "asp")  # members that run apart tell a step later
     first = [cluster.start("under", strategy=strategy, killed=slot == 2) for slot in range(3)]
-    assert first[2].end()[0] == -signal.SIGKILL
+    assert first[2].ended()[0] == -signal.SIGKILL
     latecomer = cluster.start("under", strategy=strategy)
     digests: dict[int, int] = {}
     used: dict[int, int] = {}

@@ -116,7 +116,7 @@ def test_collectives(cluster: Cluster) -> None:
     results = sorted((worker.hear() for worker in workers), key=lambda result: result["rank"])
     for rank, result in enumerate(results):
         assert result == {**results[0], "rank": rank, "changes": result["changes"]}
-    assert {worker.end()[0] for worker in workers} == {0}
+    assert {worker.ended()[0] for worker in workers} == {0}
     result = results[0]
     assert len(set(result["members"])) == 3
     assert result["sum"] == result["inplace"] == [3.0, 6.0, 9.0]
@@ -143,12 +143,12 @@ def test_point_to_point(cluster: Cluster) -> None:
         }
         assert worker.hear() == [7.0, 7.0]
         assert worker.hear() == "waiting"
-    workers[1].kill()
+    workers[1].send(signal.SIGKILL)
     assert workers[0].hear() == {"came": True, "value": 3.0}
     assert workers[2].hear() == {"came": True, "value": 1.0}
     for worker in (workers[0], workers[2]):
         assert worker.hear() == "<spotnik.Job: this member has abandoned the job>"
-        assert worker.end() == (0, "")
+        assert worker.ended() == (0, "")
 
 
 def test_buckets_0_to_255_are_the_callers(cluster: Cluster) -> None:
@@ -161,7 +161,7 @@ def test_buckets_0_to_255_are_the_callers(cluster: Cluster) -> None:
             [sums, None, [0, 0]],
             [sums, 1, [10, 11]],
         ]
-        assert worker.end() == (0, "")
+        assert worker.ended() == (0, "")
 
 
 def test_refusals_leave_no_step_begun(cluster: Cluster) -> None:
@@ -173,14 +173,14 @@ def test_refusals_leave_no_step_begun(cluster: Cluster) -> None:
     assert all("cannot travel" in text for text in errors[:2])
     assert all("zero character" in text for text in errors[3:]), errors
     assert heard["sum"] == 4.0
-    assert worker.end() == (0, "")
+    assert worker.ended() == (0, "")
 
 
 def test_compressed_arrays(cluster: Cluster) -> None:
-    workers = [cluster.start("compressed", environment={"PYTHONHASHSEED": "1"}) for _ in range(2)]
+    workers = [cluster.start("compressed", env={"PYTHONHASHSEED": "1"}) for _ in range(2)]
     first, second = (worker.hear() for worker in workers)
     assert first == second
-    assert {worker.end()[0] for worker in workers} == {0}
+    assert {worker.ended()[0] for worker in workers} == {0}
     assert first["refused"] == 2
     assert 0 < first["error"]["f16"] < 3 / 512 and first["error"]["f16"] < first["error"]["bf16"] < 3 / 64
     assert 0 < first["error"]["q8"] < 8 / 249  # 1 + 2 put in, up to 3 rounded on
@@ -211,9 +211,9 @@ def test_a_forked_child_does_not_keep_a_dead_parent_alive(cluster: Cluster) -> N
     for worker in (*killed, rest):
         assert worker.hear() == "ready"
     for worker in killed:  # that neither goes on with the third between the two deaths
-        worker.signal(signal.SIGSTOP)
+        worker.send(signal.SIGSTOP)
     for worker in killed:
-        worker.kill()
+        worker.send(signal.SIGKILL)
     while rest.hear()["losses"] < 2:
         pass
 
@@ -222,9 +222,9 @@ def test_a_joiner_that_repeats_steps_has_no_place_yet(cluster: Cluster) -> None:
     first = cluster.start("places")
     told = [first.hear() for _ in range(50)]
     second = cluster.start("places")
-    assert second.end()[0] == first.end()[0] == 0
-    told += first.rest()
-    late = second.rest()
+    assert second.ended()[0] == first.ended()[0] == 0
+    told += first.left()
+    late = second.left()
     places = {(line["rank"], line["at"]) for line in late if line["replay"]}
     assert (-1, -1) in places and places <= {(-1, -1), (1, 1)}  # the last one may be in the view
     assert {line["rank"] for line in late if not line["replay"]} == {1}
@@ -233,13 +233,13 @@ def test_a_joiner_that_repeats_steps_has_no_place_yet(cluster: Cluster) -> None:
 
 def test_the_end_of_a_script_is_a_leave(cluster: Cluster) -> None:
     follower = cluster.start("follow")
-    assert cluster.start("end", middle=False, members=2).end() == (0, "")
+    assert cluster.start("end", middle=False, members=2).ended() == (0, "")
     assert follower.hear() == {"losses": 0, "leaves": 1}
 
 
 def test_the_end_of_a_script_within_a_step_is_a_loss(cluster: Cluster) -> None:
     follower = cluster.start("follow")
-    assert cluster.start("end", middle=True, members=2).end() == (0, "")
+    assert cluster.start("end", middle=True, members=2).ended() == (0, "")
     assert follower.hear() == {"losses": 1, "leaves": 0}
 
 
@@ -247,56 +247,56 @@ def test_the_end_of_a_script_within_a_step_is_a_loss(cluster: Cluster) -> None:
 def test_the_last_checkpoint_has_the_state_of_the_end(cluster: Cluster, way: str) -> None:
     """What a program brings up to date only where somebody wants a copy."""
     kept = str(cluster.folder / "kept")
-    assert cluster.start_alone("kept", folder=kept, way=way).end() == (0, "")
+    assert cluster.start_alone("kept", folder=kept, way=way).ended() == (0, "")
     second = cluster.start_alone("kept", folder=kept, way=way)
     assert second.hear() == {"memory": 3, "blob": "3"}
-    assert second.end() == (0, "")
+    assert second.ended() == (0, "")
 
 
 @pytest.mark.parametrize(("way", "status"), [("leave", 0), ("notice", 75)])
 def test_the_last_checkpoint_has_a_framework_s_state_of_the_end(cluster: Cluster, way: str, status: int) -> None:
     kept = str(cluster.folder / "kept")
-    assert cluster.start_alone("hosted", folder=kept, way=way).end()[0] == status
+    assert cluster.start_alone("hosted", folder=kept, way=way).ended()[0] == status
     second = cluster.start_alone("hosted", folder=kept, way="leave")
     assert second.hear() == {"memory": 3.0, "blob": "3.0"}
-    assert second.end() == (0, "")
+    assert second.ended() == (0, "")
 
 
 def test_a_refresh_that_fails_in_leave_is_told(cluster: Cluster) -> None:
     worker = cluster.start_alone("kept", folder=str(cluster.folder / "kept"), way="fails")
     assert worker.hear() == "as told"
-    assert worker.end() == (0, "")
+    assert worker.ended() == (0, "")
     assert list((cluster.folder / "kept").glob("step-*")) == []  # it would have had older numbers
 
 
 def test_interrupt_while_waiting_for_others(cluster: Cluster) -> None:
     worker = cluster.start("alone", members_min=2)
     assert worker.hear() == "waiting"
-    worker.signal(signal.SIGINT)
+    worker.send(signal.SIGINT)
     assert worker.hear() == "interrupted"
-    assert worker.end() == (0, "")
+    assert worker.ended() == (0, "")
 
 
 def test_sigterm_as_a_notice_ends_with_75(cluster: Cluster) -> None:
     worker = cluster.start("alone", members_min=2, sigterm=True)
     assert worker.hear() == "waiting"
-    worker.signal(signal.SIGTERM)
-    assert worker.end() == (75, "")
+    worker.send(signal.SIGTERM)
+    assert worker.ended() == (75, "")
 
 
 def test_sigterm_of_a_batch_system_is_a_notice_to_a_worker_of_spotnik_run(cluster: Cluster) -> None:
     """Slurm and systemd signal every process of a job; the program has no handler."""
     worker = cluster.start("alone", {"SPOTNIK_SLOT": "0"}, members_min=2)
     assert worker.hear() == "waiting"
-    worker.signal(signal.SIGTERM)
-    assert worker.end() == (75, "")
+    worker.send(signal.SIGTERM)
+    assert worker.ended() == (75, "")
 
 
 def test_sigterm_still_ends_a_child_of_a_worker_of_spotnik_run(cluster: Cluster) -> None:
     """As the pools and data loaders of Python do it."""
     worker = cluster.start("terminate_child", {"SPOTNIK_SLOT": "0"})
     assert worker.hear() == -signal.SIGTERM
-    assert worker.end() == (0, "")
+    assert worker.ended() == (0, "")
 
 
 def test_spotnik_run_ends_with_75_when_interrupted() -> None:
@@ -341,7 +341,7 @@ def test_a_program_whose_lineage_yields_ends_with_76(cluster: Cluster) -> None:
 
     (chosen,) = re.findall(r"^([0-9a-f]+) .*\bfounded ", lineage(doors[1]), flags=re.M)
     lineage(",".join(doors), "choose", chosen)
-    status, said = elder.end()
+    status, said = elder.ended()
     assert status == 76
     assert "LineageError" in said
     younger.hear()
@@ -354,14 +354,14 @@ def test_a_member_that_was_stopped_is_told_and_joins_again(cluster: Cluster, tra
     stopped, other, third = (cluster.start(program, {"SPOTNIK_TRANSPORT": transport}) for program in programs)
     for worker in (stopped, other, third):
         assert worker.hear() == "ready"
-    stopped.signal(signal.SIGUSR1)
+    stopped.send(signal.SIGUSR1)
     while not other.hear()["losses"]:
         pass
-    stopped.signal(signal.SIGCONT)
+    stopped.send(signal.SIGCONT)
     heard = stopped.hear()
     assert heard["alone"] == 0
     assert heard["later"]
-    assert stopped.end() == (0, "")
+    assert stopped.ended() == (0, "")
 
 
 # ---- what does not fit ----

@@ -14,4 +14,4 @@ from runs import Job
 def job(tmp_path: Path) -> Iterator[Job]:
     made = Job(tmp_path)
     yield made
-    made.clean()
+    made.end()

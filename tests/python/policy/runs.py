@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
@@ -22,34 +21,28 @@ from typing import Any, Optional
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[2]))
+import faults.job
+from faults.process import Process
+
 WORKER = Path(__file__).with_name("worker.py")
 LIMIT_S = 150  # ends a test that hangs
 SWITCHED = re.compile(r"step (\d+): (a?synchronous) from here on: (.*) \(")
 
 
-class Job:
+class Job(faults.job.Job):
     """What all runs of one job have told so far."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "peers").mkdir()
-        (folder / "peers" / "fresh").touch()  # nobody was here before
-        self.key = folder / "key"
-        self.key.touch(mode=0o600)
-        self.key.write_text(secrets.token_hex(32) + "\n")
+        super().__init__(folder)
         self.killed: set[int] = set()  #: processes
         self.lines: list[dict[str, Any]] = []  #: commits, in the order heard; each with the "run" it comes from
         self.log: list[str] = []
-        self.heard = threading.Condition()
-        self.runs: list[Run] = []
-
-    @property
-    def where(self) -> list[str]:
-        return ["--peers", f"file:{self.folder / 'peers'}", "--key-file", str(self.key)]
+        self.heard = threading.Condition(threading.RLock())
 
     def run(self, *options: str, environment: Optional[dict[str, str]] = None, **settings: Any) -> Run:
-        run = Run(self, len(self.runs), options, environment or {}, settings)
-        self.runs.append(run)
+        words = [*options, "--", sys.executable, WORKER, self.folder, json.dumps(settings)]
+        run: Run = super().run(*words, env=environment, kind=Run, job=self, number=len(self.processes))
         return run
 
     def pace(self, slot: int, seconds: float) -> None:
@@ -88,51 +81,25 @@ class Job:
         self.until(lambda: self.last() > at, f"a step after {at}")
 
     def status(self) -> str:
-        words = ["spotnik", "status", *self.where]
+        words = [self.spotnik, "status", *self.where]
         return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
 
-    def clean(self) -> None:
-        for run in self.runs:
-            run.clean()
 
-
-class Run:
+class Run(Process):
     """One `spotnik run`: the workers of one host."""
 
-    def __init__(
-        self, job: Job, number: int, options: tuple[str, ...], environment: dict[str, str], settings: dict[str, Any]
-    ) -> None:
+    def __init__(self, *words: Any, job: Job, number: int, **more: Any) -> None:
         self.job, self.number = job, number
-        words = ["spotnik", "run", *options, *job.where, "--", sys.executable, str(WORKER), str(job.folder)]
-        self.process = subprocess.Popen(
-            [*words, json.dumps(settings)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
-        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_commits, self._read_log)]
-        for reader in self._readers:
-            reader.start()
+        super().__init__(*words, limit_s=LIMIT_S, start_new_session=True, **more)
 
-    def _read_commits(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            rest = line.partition("] ")[2]
-            with self.job.heard:
-                if rest.startswith("{"):
-                    self.job.lines.append({**json.loads(rest), "run": self.number})
-                else:
-                    self.job.log.append(line.rstrip())
-                self.job.heard.notify_all()
-
-    def _read_log(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            with self.job.heard:
-                self.job.log.append(line.rstrip())
-                self.job.heard.notify_all()
+    def on_line(self, line: str) -> None:
+        rest = line.partition("] ")[2]
+        with self.job.heard:
+            if rest.startswith("{"):
+                self.job.lines.append({**json.loads(rest), "run": self.number})
+            else:
+                self.job.log.append(line)
+            self.job.heard.notify_all()
 
     def pid(self, slot: int) -> int:
         """The worker at that place, as it told with its last step. Another member may have told of its view before."""
@@ -144,8 +111,8 @@ class Run:
             assert self.job.heard.wait_for(own, LIMIT_S), f"the worker at place {slot} made no step"
             return int(own()[-1]["pid"])
 
-    def kill(self, slot: int) -> None:
-        """Revoke one worker."""
+    def revoke(self, slot: int) -> None:
+        """One worker."""
         self._kill(self.pid(slot))
 
     def _kill(self, pid: int) -> None:
@@ -171,24 +138,7 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 self._kill(pid)
 
-    def end(self) -> int:
-        """Exit status, when all its workers have ended and all they said is heard."""
-        status = self.process.wait(timeout=LIMIT_S)
-        for reader in self._readers:
-            reader.join(LIMIT_S)
-        return status
-
-    def leave(self) -> int:
-        """Ask its workers to leave."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.end()
-
-    def clean(self) -> None:
+    def kill(self) -> None:
         if self.process.poll() is None:
             self.vanish()
-        self.process.wait()
-        for reader in self._readers:
-            reader.join()
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
+        super().kill()

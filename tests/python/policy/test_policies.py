@@ -80,11 +80,11 @@ def test_waiting(job: Job, killed: bool) -> None:
         job.pace(straggler, MENDED_S)  # its replacement is no straggler
         run.replace(straggler)
     else:
-        run.kill(straggler)
+        run.revoke(straggler)
     changed("synchronous", EVEN)
     job.until_steps(CALM_STEPS)
     check_switches(job, *expected)
-    assert run.leave() == 75
+    assert run.end() == 75
     check_agreement(job)
 
 
@@ -111,7 +111,7 @@ def test_schedule(job: Job, killed: bool) -> None:
     check_switches(job, ("asynchronous", "the synchronous part of the work is done"))
     if killed:
         replace(2)
-    assert run.end() == 0
+    assert run.rest() == 0
     assert len(job.switches) == 1
     at = job.switches[0][0]  # half is done with step 150, and agreed on in the next
     assert at in ((152, 153) if killed else (152,)), "the share of one that is lost in mid-step is done later"
@@ -160,7 +160,7 @@ def test_throughput(job: Job, killed: bool) -> None:
     changed("synchronous", FAST)
     job.until_steps(CALM_STEPS)
     check_switches(job, *expected)
-    assert first.leave() == 75
+    assert first.end() == 75
     check_agreement(job)
     together = [line["model"] for line in job.lines if line["step"] > job.switches[-1][0]]
     assert len(together) >= CALM_STEPS and None not in together
