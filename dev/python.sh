@@ -58,13 +58,13 @@ lacking=$(missing)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "python: installing into $venv with pip: $lacking"
+set --
 for package in $lacking; do
     case " $torch $frameworks " in
     *" $package "*) ;;
     *) set -- "$@" "$package" ;;
     esac
 done
-shift
 if [ $# -gt 0 ] && ! install "$@"; then
     tail -n 3 "$log" >&2
     fail "pip could not install $* (its last words are above); is there a network?"
