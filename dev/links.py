@@ -30,7 +30,8 @@ BARE = re.compile(r"[a-z_0-9]+\.(?:c|h|py|sh|pml)")
 IN_COMMENT = re.compile(r"(?<![\w./<*-])((?:[a-z_0-9]+/)*[a-z_0-9]+\.[ch])\b(?!\()")
 DOCUMENT = re.compile(r"(?<![\w/$])docs/[\w./-]+\.(?:md|svg|png|json|jsonl)\b")
 TEXT = {".c", ".h", ".py", ".sh", ".md", ".build", ".toml", ".yml", ".yaml", ".pml", ".1", ".txt", ""}
-CODE_FOLDERS = "src include cli planner research bag notice python sim tests bench examples".split()
+CODE_FOLDERS = ["src", "include", "cli", "planner", "research", "bag", "notice", "python", "sim"]
+CODE_FOLDERS += ["tests", "bench", "examples"]
 FOLDERS = [*CODE_FOLDERS, "dev", "docs", "model", "packaging"]
 SEARCHED = (*(f"{folder}/" for folder in CODE_FOLDERS), "meson")
 

@@ -36,7 +36,7 @@ def shell(folder, server, line):
 def task(folder):
     with open(os.path.join(folder, "task.yaml")) as source:
         text = source.read()
-    assert "{batch}" not in text and "# prices: " in text, text
+    assert "{batch}" not in text and "at prices of " in text, text
     assert "./train" in text and "any_of:" in text and re.search(r"^num_nodes: [1-9]", text, re.M), text
     return text, set(re.findall(r"instance_type: \"?([\w.-]+)", text))
 
