@@ -71,7 +71,7 @@ first=$(sed -n 's/^\[w0\] commit \([0-9]*\) .*/\1/p' "$dir/out" | head -n 1)
 unset SPOTNIK_CHECKPOINT
 echo "a folder of checkpoints: refused while a job lives, and taken on at step $first when it has left"
 
-begin "$spotnik" run -n 1 -- "$worker" -u 1000
+begin env --default-signal=HUP "$spotnik" run -n 1 -- "$worker" -u 1000 # or one under nohup ignores it
 wait_for "grep -q commit $dir/out"
 kill -HUP $run
 wait $run

@@ -303,13 +303,6 @@ def steps(fork: bool = False, count: int = 1_000_000) -> None:
     spotnik.leave()
 
 
-def lonely() -> None:
-    """A job of its own, step after step; nothing that goes wrong is caught."""
-    job = spotnik.init()
-    tell("in")
-    job_step(job)
-
-
 def job_step(job: spotnik.Job) -> None:
     try:
         while True:

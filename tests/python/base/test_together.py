@@ -324,29 +324,6 @@ def free_addresses(count: int) -> list[str]:
     return doors
 
 
-def test_a_program_whose_lineage_yields_ends_with_76(cluster: Cluster) -> None:
-    """It catches nothing. Nobody who starts members anew may take that for a crash."""
-    doors = free_addresses(2)
-    elder, younger = (cluster.start("lonely", {"SPOTNIK_PEERS": door, "SPOTNIK_BIND": door}) for door in doors)
-    for worker in (elder, younger):
-        assert worker.hear() == "in"
-        worker.hear()
-    kept = {**os.environ, "SPOTNIK_KEY_FILE": str(cluster.key), "SPOTNIK_BIND": free_addresses(1)[0]}
-
-    def lineage(peers: str, *words: str) -> str:
-        done = subprocess.run(
-            ["spotnik", "lineage", *words], env={**kept, "SPOTNIK_PEERS": peers}, stdout=subprocess.PIPE, text=True
-        )
-        return done.stdout
-
-    (chosen,) = re.findall(r"^([0-9a-f]+) .*\bfounded ", lineage(doors[1]), flags=re.M)
-    lineage(",".join(doors), "choose", chosen)
-    status, said = elder.ended()
-    assert status == 76
-    assert "LineageError" in said
-    younger.hear()
-
-
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
 def test_a_member_that_was_stopped_is_told_and_joins_again(cluster: Cluster, transport: str) -> None:
     """At its commit, even when the others' data had come before they went on without it."""
