@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#define SHOWN __attribute__((visibility("default"))) /* the tree hides what it does not mark */
+
 static int paced(int fd)
 {
     const char *text = getenv("PACED_BYTES");
@@ -14,14 +16,14 @@ static int paced(int fd)
     return fd;
 }
 
-int socket(int domain, int type, int protocol)
+SHOWN int socket(int domain, int type, int protocol)
 {
     int (*next)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
     int fd = next(domain, type, protocol);
     return domain == AF_INET || domain == AF_INET6 ? paced(fd) : fd;
 }
 
-int accept4(int listener, struct sockaddr *name, socklen_t *size, int flags)
+SHOWN int accept4(int listener, struct sockaddr *name, socklen_t *size, int flags)
 {
     int (*next)(int, struct sockaddr *, socklen_t *, int) =
         (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
