@@ -41,3 +41,23 @@ tool clang 'exit 1'
 asks 'libclang-rt-dev' 'a clang that cannot link'
 tool clang 'exit 0'
 asks '' 'all there'
+
+# dev/python.sh asks pip for packages and for nothing else: the name of the tier, which it has as an argument, is none.
+mkdir -p "$place/venv/bin"
+cat >"$place/venv/bin/python" <<END
+#!/bin/sh
+case "\$*" in
+"-m pip --version") ;;
+"-m pip install"*) echo "\$*" >>"$place/asked" ;;
+"- "*) echo numpy pytest ;;
+esac
+END
+chmod +x "$place/venv/bin/python"
+sh "$root/dev/python.sh" "$place/venv" quick >/dev/null
+case $(cat "$place/asked") in
+*" 1 numpy pytest") ;; # behind --retries 1
+*)
+    echo "test_setup: dev/python.sh asks pip with: $(cat "$place/asked")" >&2
+    exit 1
+    ;;
+esac
