@@ -23,7 +23,8 @@ static bool signal_all(const struct agent_guard *guard, int number)
     return any;
 }
 
-/* The agent's standard streams are given back: whoever reads them must see their end with it. */
+/* The guard gives the agent's standard streams back: their reader must see their end when the agent
+ * ends. */
 static void guard_run(const struct agent_guard *guard, int end, uint64_t grace_ns)
 {
     static const struct timespec pause = { .tv_nsec = LOOK_NS };

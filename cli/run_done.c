@@ -29,8 +29,9 @@ void run_done_begin(struct run *run)
         run->done_print = 0;
 }
 
-/* Members train, and one joins them; or the program wants more than was done, and says so to the
- * library, not to us: then the record is the one that was there. */
+/* The record of an end has appeared since the start, while no worker here has made a step. A record
+ * that lay there before does not count: the program may want more steps, and only the library knows
+ * how many. */
 bool run_done_appears(struct run *run, uint64_t now_ns)
 {
     uint64_t step, print;

@@ -115,7 +115,7 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     }
 }
 
-/* Once: a later life of the job goes on from there, too, or says so as another run. */
+/* The agent says once from which checkpoint the job goes on. */
 static void look_at_origin(struct run *run)
 {
     uint64_t step = __atomic_load_n(&run->agent.slots->origin, __ATOMIC_ACQUIRE);

@@ -314,7 +314,7 @@ int main(int argc, char **argv)
                 fleet.folder, strerror(errno));
         return 2;
     }
-    if (strpbrk(folder, "'\n")) { /* it is told to sbatch and sky by a shell */
+    if (strpbrk(folder, "'\n")) { /* a shell hands it to sbatch and sky */
         fprintf(stderr, "spotnik fleet: %s: name a folder without quotes in its path\n", folder);
         return 2;
     }

@@ -54,7 +54,7 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
     if (!rc && !found)
         rc = spotnik_job_from_compare(job);
     if (rc == SPOTNIK_ERR_LINEAGE)
-        spotnik_engine_end(job->engine, rc, spotnik_last_error()); /* the agent is told, too */
+        spotnik_engine_end(job->engine, rc, spotnik_last_error()); /* and tell the agent */
     if (rc)
         return rc;
     if (found)

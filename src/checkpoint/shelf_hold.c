@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who writes to a directory of checkpoints: every member of a job holds a shared lock on its file
+/* One job writes to a directory of checkpoints: every member of it holds a shared lock on its file
  * "writer", which the kernel gives back however the member ends. A founder of another job must have
  * it alone for a moment, so it cannot begin beside them. Where the file system has no locks there
  * is no such promise. */
