@@ -37,7 +37,7 @@ class Membership:
     def __init__(self, config: Optional[Config] = None) -> None:
         self.config = config if config is not None else Config()
         self._handle: Optional[int] = None
-        self._parting: Optional[int] = None  # the handle within leave(), which asks for the state a last time
+        self._leaving: Optional[int] = None  # the handle within leave(), which asks for the state a last time
         self._over = ""  # why there is no job any more
         self._forked = False
         self._life = threading.RLock()  # guards _handle against the end of the job
@@ -116,8 +116,8 @@ class Membership:
     # ---- inside ----
 
     def _job(self) -> int:
-        if self._parting is not None and self._refreshing == threading.get_ident():
-            return self._parting
+        if self._leaving is not None and self._refreshing == threading.get_ident():
+            return self._leaving
         self.check_usable()
         if self._handle is None:
             raise StateError("not a member yet; call join() first")
@@ -130,16 +130,16 @@ class Membership:
         """
         if threading.current_thread() is not threading.main_thread():
             return call()
-        errand = Errand(call)
+        aside = CallAside(call)
         try:
-            errand.done.wait()
+            aside.done.wait()
         except BaseException:
             if self._handle is None:
                 self._over = "joining was interrupted"
             self.notice()
-            errand.done.wait(_INTERRUPT_S)
+            aside.done.wait(_INTERRUPT_S)
             raise
-        return errand.value()
+        return aside.value()
 
     def _ended(self) -> None:
         """There is no handle any more."""
@@ -168,14 +168,14 @@ class Membership:
     def _part(self, why: str) -> int:
         """Leave. The handle is gone for all but the refresh callback, whose copy goes into the last checkpoint."""
         between = not self._in_step
-        self._parting = self._end(why)
+        self._leaving = self._end(why)
         try:
             if between and not self._refreshed():  # no checkpoint is better than one of older numbers
-                self._library.spotnik_abandon(self._parting)
+                self._library.spotnik_abandon(self._leaving)
                 return 0
-            return int(self._library.spotnik_leave(self._parting))
+            return int(self._library.spotnik_leave(self._leaving))
         finally:
-            self._parting = None
+            self._leaving = None
 
     def _forget(self) -> None:
         """In a forked child: threads and connections stayed with the parent."""
@@ -210,7 +210,7 @@ class Alone:
             self._busy.release()
 
 
-class Errand(Generic[Result]):
+class CallAside(Generic[Result]):
     """A call on a thread of its own, with its result."""
 
     def __init__(self, call: Callable[[], Result]) -> None:

@@ -22,10 +22,10 @@ import numpy as np
 from jax.experimental import io_callback
 
 from ..errors import ArgumentError, StateError
-from ..hosting.data import Arrays
-from ..hosting.loop import Loop
-from ..hosting.replica import Settings
 from ..job import Config, Job, Step
+from ..training.data import Arrays
+from ..training.loop import Loop
+from ..training.replica import Settings
 
 __all__ = ["Replica", "allreduce", "digest", "distributed", "fold", "job", "leave", "rank", "shard", "size"]
 

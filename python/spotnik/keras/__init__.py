@@ -18,8 +18,8 @@ import keras
 
 from ..config import is_alone
 from ..errors import ArgumentError
-from ..hosting.replica import Settings
 from ..job import Config, Job
+from ..training.replica import Settings
 from . import _driver
 from ._callbacks import Callback
 from ._data import Shard, source_of

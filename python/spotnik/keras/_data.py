@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from ..errors import ArgumentError
-from ..hosting.data import Arrays, Batch, Batches, Counted, Source, map_arrays
+from ..training.data import Arrays, Batch, Batches, Counted, Source, map_arrays
 from ..watching import logger
 
 

@@ -13,11 +13,11 @@ import keras
 import numpy as np
 
 from ..errors import ArgumentError, StateError
-from ..hosting.data import Arrays, length, map_arrays
-from ..hosting.memory import size_of
-from ..hosting.parting import DATA, OTHER_DATA, Parting, is_due
-from ..hosting.replica import CLOSED, EXTRA, LAST, OVER, TAKEN, Replica, Settings
 from ..job import Job, Step
+from ..training.data import Arrays, length, map_arrays
+from ..training.memory import size_of
+from ..training.replica import CLOSED, EXTRA, LAST, OVER, TAKEN, Replica, Settings
+from ..training.replica_check import DATA, OTHER_DATA, ReplicaCheck, is_due
 from ..watching import logger
 from . import _callbacks
 from ._data import Shard
@@ -309,16 +309,16 @@ class Driver:
         logs = None if batch is None else self._compute(exchange, batch)
         exchange.fill(None if logs is None else [logs.get(name, 0.0) for name in self._names])
         exchange.start(self.replica)
-        epoch, parting = self.replica.epoch, self._compare()
+        epoch, comparison = self.replica.epoch, self._compare()
         self._committed = self.replica.commit(self._finish if self.strategy is not None else None)
         if self._committed:
-            self._check(parting)
+            self._check(comparison)
             said = exchange.receive()
             self._account(epoch)
             logs = dict(zip(self._names, said))
         return self._told(logs or {})
 
-    def _compare(self) -> Parting:
+    def _compare(self) -> ReplicaCheck:
         """Now and then, start to compare with the others: the mark of the data, and what the update alone changes."""
         replica = self.replica
         values: list[Any] = []
@@ -328,14 +328,14 @@ class Driver:
             values = [np.array(0 if self.shard is None else self.shard.source.mark)]
             if self.strategy is None:
                 values += [*self.values.read(OPTIMIZER), *self.values.read(TRAINED)]
-        parting = Parting(values)
+        comparison = ReplicaCheck(values)
         assert replica.job is not None
-        parting.start(replica.job)
-        return parting
+        comparison.start(replica.job)
+        return comparison
 
-    def _check(self, parting: Parting) -> None:
+    def _check(self, comparison: ReplicaCheck) -> None:
         kept = own_variables(self.model.optimizer)  # the rate first: weights follow from it
-        parted = parting.parted(lambda: [DATA, *(one.path for one in (*kept, *self.model.trainable_variables))])
+        parted = comparison.differing(lambda: [DATA, *(one.path for one in (*kept, *self.model.trainable_variables))])
         others = [one for one in parted if one != DATA]
         if others:
             raise StateError(

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 
 from .. import arrays
-from ..hosting.memory import Bucket
-from ..hosting.replica import Replica
+from ..training.memory import Bucket
+from ..training.replica import Replica
 from ._values import METRICS, REST, Values
 
 if TYPE_CHECKING:
-    from ..hosting.memory import Array
+    from ..training.memory import Array
 
 _LOGS = 64
 _NOTHING = np.iinfo(np.int64).min

@@ -9,9 +9,9 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset
 
 from ..errors import ArgumentError
-from ..hosting.data import Batch, mark_of_labels
 from ..torch._loader import order_of
 from ..torch._sampler import Piece
+from ..training.data import Batch, mark_of_labels
 
 _MARKED = 8  # samples that are loaded for a checksum
 

@@ -19,7 +19,7 @@ from ..sync import Sync
 from ._values import TRAINED, Values
 
 if TYPE_CHECKING:
-    from ..hosting.memory import Array
+    from ..training.memory import Array
 
 #: Members do not wait for each other in these: what else a step of Keras carries would make them.
 _APART = ("adpsgd", "asp", "hogwild", "auto")

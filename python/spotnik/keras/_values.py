@@ -13,7 +13,7 @@ from ._beside import beside
 from ._optimizer import hiding, own_variables
 
 if TYPE_CHECKING:
-    from ..hosting.memory import Array
+    from ..training.memory import Array
 
 TRAINED, REST, OPTIMIZER, METRICS = range(4)  # in the order of JAX's state
 KINDS = (TRAINED, REST, OPTIMIZER, METRICS)

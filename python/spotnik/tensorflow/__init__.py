@@ -18,10 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import StateError
-from ..hosting.data import Arrays, map_arrays
-from ..hosting.loop import Loop
-from ..hosting.replica import Settings
 from ..job import Config, Job, Step
+from ..training.data import Arrays, map_arrays
+from ..training.loop import Loop
+from ..training.replica import Settings
 
 __all__ = ["DistributedGradientTape", "Replica", "average", "digest", "job", "leave", "rank", "shard", "size"]
 

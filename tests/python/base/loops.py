@@ -11,9 +11,9 @@ import numpy as np
 from telling import tell
 
 import spotnik
-from spotnik.hosting.data import Arrays
-from spotnik.hosting.loop import Loop
-from spotnik.hosting.replica import Replica, Settings
+from spotnik.training.data import Arrays
+from spotnik.training.loop import Loop
+from spotnik.training.replica import Replica, Settings
 
 
 def hosted(folder: str, way: str) -> None:

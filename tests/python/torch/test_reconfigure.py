@@ -159,7 +159,7 @@ def test_contract(cluster: Make, case: str) -> None:
 def bereaved(tell: Tell, rank: int, folder: str) -> None:
     one = Meeting(rank, folder)
     one.whole()
-    crew = dist.group.WORLD._crew  # type: ignore[union-attr]
+    dispatcher = dist.group.WORLD._dispatcher  # type: ignore[union-attr]
     try:
         while True:
             dist.all_reduce(torch.ones(4))
@@ -170,7 +170,7 @@ def bereaved(tell: Tell, rank: int, folder: str) -> None:
         assert error.lost == (1,)
         assert dist.get_backend_impl(None, torch.device("cpu")).get_error().name == "COMM_ERROR"
     one.reconfigure(2, one.handles("survivors", (0, 2)))
-    assert dist.group.WORLD._crew is crew, "survivors that agree need no new job"  # type: ignore[union-attr]
+    assert dist.group.WORLD._dispatcher is dispatcher, "survivors that agree need no new job"  # type: ignore[union-attr]
     tell(total=one.total(), rank=dist.get_rank())
     dist.destroy_process_group()
 

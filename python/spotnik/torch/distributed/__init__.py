@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import torch.distributed as dist
 
-from ._crew import Crew, Loner
+from ._dispatcher import Dispatcher, SoloDispatcher
 from ._errors import (
     AbortedError,
     CallMismatchError,
@@ -25,7 +25,7 @@ from ._errors import (
     WaitError,
 )
 from ._group import SpotnikGroup
-from ._meeting import crew_of, register, regroup_of
+from ._meeting import dispatcher_of, register, regroup_of
 from ._regroup import Unmade
 
 __all__ = [
@@ -57,17 +57,17 @@ def _make(asked: Any, _options: object) -> dist.ProcessGroup:
         return _make_another(dist.group.WORLD, list(asked.global_ranks_in_group), timeout)
     if getattr(asked, "enable_reconfigure", False):
         return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank))
-    return SpotnikGroup(crew_of(asked.store, rank, size, timeout), timeout)
+    return SpotnikGroup(dispatcher_of(asked.store, rank, size, timeout), timeout)
 
 
 def _make_another(world: object, ranks: list[int], timeout: timedelta) -> dist.ProcessGroup:
     """``new_group(ranks)``, on the members of the new group."""
     size = world.size() if isinstance(world, dist.ProcessGroup) else 0
-    crew = world._crew if isinstance(world, SpotnikGroup) else None
-    if isinstance(crew, Crew) and ranks == list(range(size)):
-        return SpotnikGroup(crew, timeout, owns=False)
+    dispatcher = world._dispatcher if isinstance(world, SpotnikGroup) else None
+    if isinstance(dispatcher, Dispatcher) and ranks == list(range(size)):
+        return SpotnikGroup(dispatcher, timeout, owns=False)
     if len(ranks) == 1:
-        return SpotnikGroup(Loner(), timeout)
+        return SpotnikGroup(SoloDispatcher(), timeout)
     raise NotSupportedError(
         f"a group of {len(ranks)} of {size} members is not there: a step belongs to all. Make it of another backend, "
         'dist.new_group(ranks, backend="gloo")'

@@ -11,10 +11,10 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 
-from ._circle import Part
+from ._communicator import Part
 from ._errors import GroupError, NotSupportedError
 from ._memory import bytes_of, check_dense, copy_bytes, reduce_part, reduced_copy, table_part
-from ._regroup import AnyCrew, Regroup
+from ._regroup import AnyDispatcher, Regroup
 from ._work import GroupWork
 
 __all__ = ["SpotnikGroup"]
@@ -27,13 +27,13 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def __init__(
         self,
-        crew: AnyCrew,
+        dispatcher: AnyDispatcher,
         timeout: timedelta,
         owns: bool = True,
         regroup: Optional[Regroup] = None,
     ) -> None:
-        super().__init__(crew.rank, crew.size)
-        self._crew = crew
+        super().__init__(dispatcher.rank, dispatcher.size)
+        self._dispatcher = dispatcher
         self._regroup = regroup  # by PyTorch's reconfigure interface
         self._owns = owns  # a group of the same members that was made later ends nothing
         self._timeout_s = timeout.total_seconds()
@@ -43,11 +43,11 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def rank(self) -> int:
         """This process's place, from 0."""
-        return self._crew.rank
+        return self._dispatcher.rank
 
     def size(self) -> int:
         """Number of members of the group, lost ones included until ``reconfigure``."""
-        return self._crew.size
+        return self._dispatcher.size
 
     def name(self) -> str:
         """The name of the backend."""
@@ -60,7 +60,7 @@ class SpotnikGroup(dist.ProcessGroup):
     @property
     def error(self) -> Optional[GroupError]:
         """Why the group refuses calls; None: it takes them."""
-        return self._crew.error
+        return self._dispatcher.error
 
     def __repr__(self) -> str:
         return f"SpotnikGroup(rank={self.rank()}, size={self.size()})"
@@ -75,13 +75,14 @@ class SpotnikGroup(dist.ProcessGroup):
         now, by the rank that the same member had before. Raises WaitError after `timeout`.
         """
         limit_s = timeout.total_seconds() if timeout is not None else self._timeout_s
-        moved = self._crew.gather(size, limit_s)
+        moved = self._dispatcher.gather(size, limit_s)
         self._renumber()
         return moved
 
     def _renumber(self) -> None:
         ranks = dist.distributed_c10d._world.pg_group_ranks
-        for group in [group for group in ranks if isinstance(group, SpotnikGroup) and group._crew is self._crew]:
+        own = [one for one in ranks if isinstance(one, SpotnikGroup) and one._dispatcher is self._dispatcher]
+        for group in own:
             ranks[group] = {rank: rank for rank in range(self.size())}
 
     # ---- PyTorch's reconfigure interface, 2.14 ----
@@ -101,12 +102,12 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def get_reconfigure_handle(self) -> str:
         """What the others must know of this member; the program exchanges it."""
-        return self._regrouping().handle(self._crew)
+        return self._regrouping().handle(self._dispatcher)
 
     def reconfigure(self, opts: Any) -> GroupWork:
         """Become a group of the members that ``opts.handles`` names, in their order. Has ended when it returns."""
         limit_s = opts.timeout.total_seconds() if opts.timeout is not None else self._timeout_s
-        self._crew = self._regrouping().next(self._crew, opts.uuid, opts.handles, limit_s)
+        self._dispatcher = self._regrouping().next(self._dispatcher, opts.uuid, opts.handles, limit_s)
         self._renumber()
         work = GroupWork("reconfigure", None, limit_s)
         work.finish()
@@ -115,7 +116,7 @@ class SpotnikGroup(dist.ProcessGroup):
     def get_error(self) -> Any:
         """SUCCESS, or COMM_ERROR when a member was lost."""
         kinds = torch._C._distributed_c10d.ErrorType
-        return kinds.COMM_ERROR if self._crew.error is not None else kinds.SUCCESS
+        return kinds.COMM_ERROR if self._dispatcher.error is not None else kinds.SUCCESS
 
     def get_backend(self, device: torch.device) -> SpotnikGroup:
         """The group is its own backend."""
@@ -127,12 +128,12 @@ class SpotnikGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """End every pending call with AbortedError. To the others this member is lost."""
-        self._crew.abort()
+        self._dispatcher.abort()
 
     def shutdown(self) -> None:
         """Leave, once the calls handed over have ended. destroy_process_group() calls this."""
         if self._owns:
-            self._crew.leave()
+            self._dispatcher.leave()
 
     # ---- collectives ----
 
@@ -142,7 +143,7 @@ class SpotnikGroup(dist.ProcessGroup):
         """Hand over one operation: `parts` is called when its turn comes, `done` when it is through."""
         limit = getattr(opts, "timeout", None)
         limit_s = limit.total_seconds() if isinstance(limit, timedelta) and limit > timedelta(0) else self._timeout_s
-        return self._crew.call(GroupWork(name, result, limit_s), parts, done)
+        return self._dispatcher.call(GroupWork(name, result, limit_s), parts, done)
 
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Optional[timedelta] = None) -> GroupWork:
         tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)

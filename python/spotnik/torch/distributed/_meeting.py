@@ -16,13 +16,13 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import _rendezvous_handlers, register_rendezvous_handler
 
 from ...config import Config
-from ._crew import Crew
+from ._dispatcher import Dispatcher
 from ._errors import GroupError, NotSupportedError
 from ._regroup import Regroup
 
-__all__ = ["crew_of", "register", "regroup_of"]
+__all__ = ["dispatcher_of", "register", "regroup_of"]
 
-_gathered: Optional[Crew] = None  # by the rendezvous, for the group that is made right after it
+_gathered: Optional[Dispatcher] = None  # by the rendezvous, for the group that is made right after it
 
 
 class NoStore(dist.Store):
@@ -36,17 +36,18 @@ class NoStore(dist.Store):
     set = get = wait = add = check = compare_set = delete_key = num_keys = multi_get = multi_set = _refuse
 
 
-def crew_of(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Crew:
-    """The crew for a new group. Raises GroupError when two processes ask for one rank."""
+def dispatcher_of(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Dispatcher:
+    """The dispatcher for a new group. Raises GroupError when two processes ask for one rank."""
     global _gathered
-    crew, _gathered = _gathered, None
-    if crew is None:
+    dispatcher, _gathered = _gathered, None
+    if dispatcher is None:
         config, kept = _config(store, rank, size)
-        crew = Crew(config, rank, size, timeout.total_seconds(), kept)
-    if crew.rank != rank:
-        crew.abort()
-        raise GroupError(f"this process asked for rank {rank} and became {crew.rank}; give each process its own rank")
-    return crew
+        dispatcher = Dispatcher(config, rank, size, timeout.total_seconds(), kept)
+    if dispatcher.rank != rank:
+        dispatcher.abort()
+        became = dispatcher.rank
+        raise GroupError(f"this process asked for rank {rank} and became {became}; give each process its own rank")
+    return dispatcher
 
 
 def _config(store: dist.Store, rank: int, size: int) -> tuple[Config, object]:
@@ -100,7 +101,7 @@ def _meet(url: str, timeout: timedelta = dist.default_pg_timeout, **_: Any) -> G
     size = asked.get("world_size", int(os.environ.get("WORLD_SIZE", 0)))
     rank = asked.get("rank", int(os.environ.get("RANK", os.environ.get("SPOTNIK_SLOT", -1))))
     config = Config(members_max=size) if size > 0 else Config()
-    _gathered = Crew(config, rank, max(size, 0), timeout.total_seconds())
+    _gathered = Dispatcher(config, rank, max(size, 0), timeout.total_seconds())
     yield NoStore(), _gathered.rank, _gathered.size
     raise GroupError("a group is made once; call reconfigure() to go on with the survivors")
 

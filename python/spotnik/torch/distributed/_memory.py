@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from ..._native import Dtype, Op
-from ._circle import Part
+from ._communicator import Part
 from ._errors import NotSupportedError
 
 __all__ = [

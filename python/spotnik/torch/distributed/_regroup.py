@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Optional, Union
 
 from ...config import Config
-from ._crew import Crew, Loner
+from ._dispatcher import Dispatcher, SoloDispatcher
 from ._errors import AbortedError, GroupError, MemberLostError, NotSupportedError
 from ._work import GroupWork
 
-__all__ = ["AnyCrew", "Regroup", "Unmade"]
+__all__ = ["AnyDispatcher", "Regroup", "Unmade"]
 
 
-class Unmade(Loner):
+class Unmade(SoloDispatcher):
     """The members of a group that was never reconfigured: nobody yet."""
 
     def __init__(self, rank: int, size: int) -> None:
@@ -36,7 +36,7 @@ class Unmade(Loner):
         raise self.error
 
 
-AnyCrew = Union[Crew, Loner]
+AnyDispatcher = Union[Dispatcher, SoloDispatcher]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Handle:
     """What the others must know of a member."""
 
     address: str  # where it listens in the next job
-    circle: str = ""  # the group it is in; "": one that cannot go on
+    communicator: str = ""  # the group it is in; "": one that cannot go on
     rank: int = 0  # its place there
     size: int = 0
     lost: tuple[int, ...] = ()  # ranks that it knows to be lost
@@ -65,7 +65,7 @@ def _go_on(handles: Collection[Handle]) -> bool:
     ranks = [handle.rank for handle in handles]
     alike = all(replace(handle, address="", rank=0) == replace(first, address="", rank=0) for handle in handles)
     left = [rank for rank in range(first.size) if rank not in first.lost]
-    return bool(first.circle) and alike and ranks == left
+    return bool(first.communicator) and alike and ranks == left
 
 
 class Regroup:
@@ -78,16 +78,17 @@ class Regroup:
         self._address = ""
         self._used: set[int] = set()
 
-    def handle(self, crew: AnyCrew) -> str:
+    def handle(self, dispatcher: AnyDispatcher) -> str:
         """What the others need, to be exchanged by the program. The same until the next reconfiguration."""
         self._address = self._address or self._free_address()
         handle = Handle(self._address)
-        if isinstance(crew, Crew) and crew.can_go_on:
-            handle = Handle(self._address, crew.circle, crew.rank, crew.size, _lost(crew.error))
+        if isinstance(dispatcher, Dispatcher) and dispatcher.can_go_on:
+            place = dispatcher.communicator, dispatcher.rank, dispatcher.size
+            handle = Handle(self._address, *place, _lost(dispatcher.error))
         return json.dumps(asdict(handle), sort_keys=True)
 
-    def next(self, crew: AnyCrew, uuid: int, texts: Collection[str], limit_s: float) -> AnyCrew:
-        """The crew of the members that `texts` name. Raises GroupError, WaitError."""
+    def next(self, dispatcher: AnyDispatcher, uuid: int, texts: Collection[str], limit_s: float) -> AnyDispatcher:
+        """The dispatcher of the members that `texts` name. Raises GroupError, WaitError."""
         if uuid in self._used:
             raise GroupError(f"uuid {uuid} was already used; pass another one each time, the same on every member")
         listed = texts if isinstance(texts, list) else sorted(texts)
@@ -97,12 +98,12 @@ class Regroup:
         if mine not in addresses:
             raise GroupError("the handles do not include this process's own; exchange get_reconfigure_handle() again")
         self._used.add(uuid)
-        if _go_on(handles) and isinstance(crew, Crew):
-            crew.gather(len(handles), limit_s)
-            return crew
-        crew.abort("this group was reconfigured; make it again with new_group()")
+        if _go_on(handles) and isinstance(dispatcher, Dispatcher):
+            dispatcher.gather(len(handles), limit_s)
+            return dispatcher
+        dispatcher.abort("this group was reconfigured; make it again with new_group()")
         if len(handles) == 1:
-            return Loner()
+            return SoloDispatcher()
         config = Config(
             job_name=f"{self._name}.{uuid}",
             members_max=len(handles),
@@ -110,7 +111,7 @@ class Regroup:
             peers=",".join(addresses),
             key_file=self._key_file,
         )
-        return Crew(config, addresses.index(mine), len(handles), limit_s, self._kept)
+        return Dispatcher(config, addresses.index(mine), len(handles), limit_s, self._kept)
 
 
 def _lost(error: Optional[GroupError]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from ._errors import AbortedError, GroupError, WaitError
 
-__all__ = ["Errands", "GroupWork"]
+__all__ = ["CallThread", "GroupWork"]
 
 
 class GroupWork(dist._Work):
@@ -74,7 +74,7 @@ class GroupWork(dist._Work):
         return self._future
 
 
-class Errands:
+class CallThread:
     """A thread that makes calls in the order in which they were handed over."""
 
     def __init__(self, name: str) -> None:
@@ -114,8 +114,8 @@ class Errands:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (errand := self._queue.get()) is not None:
-            work, call = errand
+        while (entry := self._queue.get()) is not None:
+            work, call = entry
             error: Optional[BaseException] = None
             try:
                 if not work.is_completed():
@@ -125,4 +125,4 @@ class Errands:
             with self._lock:
                 self._pending.discard(work)
             work.finish(error)
-            del work, call, errand
+            del work, call, entry

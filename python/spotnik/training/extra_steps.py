@@ -45,7 +45,7 @@ _TYPES = {
 CODES = {kind: code for code, kind in _TYPES.items()}  #: of types that a newcomer can take part in
 
 
-class Turns:
+class ExtraSteps:
     """The further steps of `replica`'s turns."""
 
     def __init__(self, replica: Replica) -> None:
@@ -55,7 +55,7 @@ class Turns:
         replica.after_join.append(self._register)
 
     def _register(self, job: Job) -> None:
-        arrays.register("spotnik.turn", self._table, job)
+        arrays.register("spotnik.extra_steps", self._table, job)
 
     def next(self) -> None:
         """A turn is about to begin."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spotnik import ArgumentError
-from spotnik.hosting.data import Arrays, Batches
+from spotnik.training.data import Arrays, Batches
 
 
 class Shuffled:

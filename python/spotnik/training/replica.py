@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Places in the whole numbers of a replica: seed, epoch of data, samples of it consumed, closed epochs of the program's
 #: loop, steps taken in the present one, 1 when that is over; further steps in a turn of it, and in that before
-#: (hosting/turns.py).
+#: (training/extra_steps.py).
 SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER, EXTRA, LAST = range(8)
 
 _ANOTHER = (

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A circle: the fixed set of members of a process group, on a job whose members come and go.
+"""A communicator: the fixed set of members of a process group, on a job whose members come and go.
 
 An operation is a step without samples. All members that commit it know the same contributors, so all judge it alike:
-where a member of the circle is missing, each survivor discards the result and raises at the same operation.
+where a member of the communicator is missing, each survivor discards the result and raises at the same operation.
 
-A circle closes in steps of one shape, the roll calls: each member tells who it is, and all decide from the same table.
-A blob of the replica says whether the members are at roll calls. A newcomer that finds them at other steps goes, before
-it has contributed anything, and comes again.
+A communicator is made in steps of one shape, the roll calls: each member gives its row, and all decide from the same
+table. A blob of the replica says whether the members are at roll calls. A newcomer that finds them at other steps
+leaves, before it has contributed anything, and joins again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ...config import Config
 from ...job import Job, Step
 from ._errors import AbortedError, CallMismatchError, GroupError, MemberLostError, WaitError, lost_text
 
-__all__ = ["Circle", "Part"]
+__all__ = ["Communicator", "Part"]
 
 ROLL_BUCKET = 200  # who contributed, beside the operation's own buckets
 CALL_BUCKET = 0  # the table of a roll call
 SLOTS = 256  # members of a job at most
 _ROW = 5  # numbers a member tells: uid, place, wanted, late, serial
-_BLOB = "spotnik.circle"
+_BLOB = "spotnik.communicator"
 _OPEN, _CLOSED = b"open", b"closed"
 _PAUSE_S = 0.002  # between two roll calls that are not complete
 _AWAY_S, _AWAY_MOST_S = 0.05, 2.0  # before a newcomer comes again; each time is twice as long
@@ -53,16 +53,16 @@ class Row:
     """What a member tells in a roll call."""
 
     uid: int
-    place: int  # its rank in the circle before, or the one it asks for
+    place: int  # its rank in the communicator before, or the one it asks for
     wanted: int  # members to wait for; 0: those that are here
     late: int  # 1: it has waited long enough
-    serial: int  # how many circles it has been in: survivors come before newcomers
+    serial: int  # how many communicators it has been in: survivors come before newcomers
 
     def numbers(self) -> list[int]:
         return [self.uid, self.place, self.wanted, self.late, self.serial]
 
 
-class Circle:
+class Communicator:
     """Members in order of rank. All calls come from one thread."""
 
     def __init__(self, config: Config) -> None:
@@ -93,12 +93,12 @@ class Circle:
             raise AbortedError("this process has left the group; call init_process_group() again")
         return self._job
 
-    # ---- closing a circle ----
+    # ---- closing a communicator ----
 
     def close(self, place: int, wanted: int, limit_s: float) -> tuple[int, ...]:
-        """Hold roll calls until `wanted` members are here (0: those that are), and become a circle with them.
+        """Hold roll calls until `wanted` members are here (0: those that are), and become a communicator with them.
 
-        `place` is the rank asked for, -1: any. Returns the ranks that this circle's members had in the one before.
+        `place` is the rank asked for, -1: any. Returns the ranks that its members had in the communicator before.
         Raises WaitError on every member when one of them has waited `limit_s`.
         """
         until = time.monotonic() + limit_s
@@ -177,7 +177,7 @@ class Circle:
     # ---- operations ----
 
     def operate(self, name: str, parts: Sequence[Part]) -> None:
-        """All-reduce `parts` over the circle, in place, in one step. Raises on every survivor where one is missing.
+        """All-reduce `parts` over the members, in place, in one step. Raises on every survivor where one is missing.
 
         `name` says what the call is: members whose names differ find out. The memory of `parts` is undefined after an
         error.

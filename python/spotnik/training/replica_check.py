@@ -34,7 +34,7 @@ def is_due(turns: int) -> bool:
     return turns > 0 and (turns & (turns - 1) == 0 or turns % _RARELY == 0)
 
 
-class Parting:
+class ReplicaCheck:
     """The comparison that travels in a step."""
 
     def __init__(self, values: Sequence[Array]) -> None:
@@ -47,7 +47,7 @@ class Parting:
         if self._ends.size:
             arrays.start(self._ends, "max", _BUCKET, job)
 
-    def parted(self, names: Callable[[], Sequence[str]]) -> list[str]:
+    def differing(self, names: Callable[[], Sequence[str]]) -> list[str]:
         """After the commit: names of the values that differ, the same on every member."""
         if not self._ends.size:
             return []
@@ -57,13 +57,13 @@ class Parting:
 
     def check(self, names: Callable[[], Sequence[str]], advice: str) -> None:
         """After the commit: raise StateError, on every member, if a value differs."""
-        parted = self.parted(names)
-        if DATA in parted:
+        found = self.differing(names)
+        if DATA in found:
             raise StateError(OTHER_DATA)
-        if parted:
-            more = f" and {len(parted) - 1} more" if len(parted) > 1 else ""
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             raise StateError(
-                f"{parted[0]}{more} of the replica differ among members: what they are follows from this member's "
+                f"{found[0]}{more} of the replica differ among members: what they are follows from this member's "
                 f"share alone. {advice}"
             )
 

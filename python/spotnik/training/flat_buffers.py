@@ -19,7 +19,7 @@ ALONE_MAX = 128  #: buckets of a step
 _NOTHING = np.iinfo(np.int64).min  # of a member without samples, among whole numbers
 
 
-class Parcel:
+class FlatBuffers:
     """`values` on their way: means of floats, the greatest of whole numbers and booleans.
 
     `is_idle`: this member has no samples. With `in_place` large floats travel from where they lie.

@@ -14,10 +14,10 @@ from .. import arrays
 from ..errors import ArgumentError, DoneError, StateError
 from ..job import Job, Step
 from .data import Batch, Source
-from .parcel import ALONE_MAX, Parcel
-from .parting import DATA, Parting, is_due
+from .extra_steps import ExtraSteps
+from .flat_buffers import ALONE_MAX, FlatBuffers
 from .replica import EXTRA, TAKEN, Replica, Settings
-from .turns import Turns
+from .replica_check import DATA, ReplicaCheck, is_due
 
 if TYPE_CHECKING:
     from .memory import Array
@@ -36,13 +36,13 @@ class Loop:
         self.names: Callable[[], Sequence[str]] = lambda: ()  #: of what `read` gives
         self.advice = ""  #: for a value that differs among members
         self.begun: Callable[[], object] = lambda: None  #: a turn begins, and the framework has the others' state
-        self._read, self._parting = read, Parting([])
+        self._read, self._check = read, ReplicaCheck([])
         self._source: Optional[Source] = None
         self._epochs = 0  # of data, of all calls of steps()
         #: How often the program has assigned new values; None: it changes them where they lie.
         self.assigned: Optional[int] = None
         self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
-        self._turns = Turns(self.replica)
+        self._extra = ExtraSteps(self.replica)
         self._elsewhere = False  # are the others elsewhere in the turn?
         self._further: Optional[int] = None  # `assigned` when the last further step of the turn began
         check_strategy()
@@ -59,13 +59,13 @@ class Loop:
         """Begin the step that a turn is for."""
         replica, self._elsewhere = self.replica, False
         if replica.step is None:
-            self._turns.next()
+            self._extra.next()
         step = self.begin()
         while replica.control[EXTRA] > 0:  # the others are in the middle of a turn
-            if not self._turns.pass_on():
+            if not self._extra.pass_on():
                 replica.rejoin()
             step = self.begin()
-        self._parting = Parting(self._compared() if is_due(int(replica.control[TAKEN])) else [])
+        self._check = ReplicaCheck(self._compared() if is_due(int(replica.control[TAKEN])) else [])
         self.begun()
         return step
 
@@ -99,7 +99,7 @@ class Loop:
                 yield step, batch
                 self.settle()
                 self._check_assigned()
-                self._parting.check(lambda: [DATA, *self.names()], self.advice)
+                self._check.check(lambda: [DATA, *self.names()], self.advice)
             finally:
                 self._turn = None
             if self.replica.step is step:
@@ -172,10 +172,10 @@ class Loop:
             return list(values)
         self._check_turn(once)
         is_idle = self.replica.step is not None and not self.replica.step.ranges and weight is None
-        parcel = Parcel(values, in_place, is_idle)
-        if not self._take(parcel.vectors, weight):
+        buffers = FlatBuffers(values, in_place, is_idle)
+        if not self._take(buffers.vectors, weight):
             return list(values)
-        results = parcel.results()
+        results = buffers.results()
         if in_place:
             for value, one in zip(values, results):
                 value[...] = one
@@ -196,20 +196,20 @@ class Loop:
             arrays.start(flat, op, number, replica.job)
         if own:
             return replica.commit()
-        self._parting.start(replica.job)
+        self._check.start(replica.job)
         committed = replica.commit()
         replica.control[TAKEN] += committed
         return committed
 
     def _take_further(self, vectors: Sequence[tuple[Array, str]]) -> bool:
         """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""
-        number = self._turns.note(vectors)
+        number = self._extra.note(vectors)
         self.replica.begin()
         if self.replica.control[EXTRA] != number:
             self._elsewhere = True
             return False
         self.begin()
-        return self._turns.finish(vectors)
+        return self._extra.finish(vectors)
 
     def reduce(self, values: Sequence[Array], op: str, once: bool = False) -> None:
         """Reduce `values` over the members, in place, in steps of their own without samples; `once` as above."""
