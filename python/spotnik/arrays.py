@@ -15,6 +15,7 @@ from ._native import Dtype, Op
 from .config import Config
 from .errors import ArgumentError, ExcludedError, LibraryError, RootError, StateError
 from .job import Change, Job, Step
+from .training.buckets import Bucket
 
 if TYPE_CHECKING:
     import numpy
@@ -36,8 +37,6 @@ __all__ = [
     "start",
 ]
 
-_BUCKET = 255  # of all-reduces: a member that is elsewhere in the program is found out
-_BYTES_BUCKET = 253  # of broadcasts and all-gathers
 _NAMES = {
     "float32": Dtype.F32,
     "float64": Dtype.F64,
@@ -166,7 +165,7 @@ def allreduce(
     if out is not None:
         _check_out(out, source)
     job = job or current()
-    arguments = (_BUCKET, work.ctypes.data, work.size, _dtype(work), kind)
+    arguments = (Bucket.COLLECTIVE, work.ctypes.data, work.size, _dtype(work), kind)
     collect(job, lambda _step: job.allreduce_start(*arguments, work))
     result: Array = work.view(source.dtype)
     if out is None:
@@ -210,7 +209,7 @@ def allgather(array: ArrayLike, job: Optional[Job] = None) -> Array:
     work: Array = np.zeros((slots, source.nbytes), dtype=np.uint8)
 
     def begin(_step: Step) -> None:
-        arguments = (_BYTES_BUCKET, mine.ctypes.data, mine.size, Dtype.U8, work.ctypes.data, slots)
+        arguments = (Bucket.BYTES, mine.ctypes.data, mine.size, Dtype.U8, work.ctypes.data, slots)
         job.collective_start("spotnik_allgather", (mine, work), *arguments)
 
     collect(job, begin)
@@ -253,7 +252,7 @@ def _broadcast_once(job: Job, work: Array, root: int) -> bool:
 
     def begin(step: Step) -> None:
         if exists(step):
-            arguments = (_BYTES_BUCKET, work.ctypes.data, work.nbytes, Dtype.U8, root)
+            arguments = (Bucket.BYTES, work.ctypes.data, work.nbytes, Dtype.U8, root)
             job.collective_start("spotnik_broadcast", work, *arguments)
 
     try:

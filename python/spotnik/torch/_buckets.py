@@ -18,11 +18,11 @@ import torch
 
 from .._native import Dtype
 from ..errors import ArgumentError, LimitError
+from ..training.buckets import GRADIENTS
 
 FIRST_BYTES = 1 << 20
 ALONE_BYTES = 1 << 20  #: a gradient of this size travels alone,
 ALONE_MAX = 120  #: as long as there are not more of them
-BUCKETS_MAX = 229  #: of 256; the others are for what travels beside the gradients
 
 #: The type in which a gradient is summed: 16-bit types are summed in 32 bits.
 WIRE_TYPE = {
@@ -167,10 +167,10 @@ def build(named: Iterable[tuple[str, torch.nn.Parameter]], bucket_mb: float) -> 
         sizes.append((parameter.numel() * wire.itemsize, wire))
     groups = plan(sizes, int(bucket_mb * (1 << 20)))
     total = sum(size for size, _ in sizes)
-    if len(groups) > BUCKETS_MAX:
+    if len(groups) > len(GRADIENTS):
         raise LimitError(
-            f"{len(groups)} buckets of {bucket_mb} MiB, but at most {BUCKETS_MAX}: "
-            f"say bucket_mb={max(1, total // (BUCKETS_MAX << 19))} or more"
+            f"{len(groups)} buckets of {bucket_mb} MiB, but at most {len(GRADIENTS)}: "
+            f"say bucket_mb={max(1, total // (len(GRADIENTS) << 19))} or more"
         )
     return [_bucket(number, [parameters[i] for i in group]) for number, group in enumerate(groups)]
 

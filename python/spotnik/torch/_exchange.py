@@ -18,10 +18,10 @@ import torch
 
 from .._native import Dtype, Op
 from ..job import Job, Step
+from ..training.buckets import Bucket
 from ._leaves import UNKNOWN
 from ._replica import INSIDE, Replica
 
-_COMMON, _TOTALS, _MEANS = 253, 252, 251  # numbers of the buckets beside the gradients
 _MASK = (1 << 64) - 1
 
 
@@ -88,13 +88,13 @@ class Exchange:
         senior = known and not step.replay and step.share == 0 < step.shares
         settings = numbers if senior else [0] * len(leaves)
         self._totals.copy_(torch.tensor([step.sample_count, int(not idle), contributor, int(senior), *settings]))
-        self._start(job, _COMMON, self._common, Dtype.I64, Op.MAX)
-        self._start(job, _TOTALS, self._totals, Dtype.I64, Op.SUM)
+        self._start(job, Bucket.COMMON, self._common, Dtype.I64, Op.MAX)
+        self._start(job, Bucket.TOTALS, self._totals, Dtype.I64, Op.SUM)
         if buffers.mean.numel() and with_buffers:
-            self._start(job, _MEANS, buffers.mean, Dtype.F64, Op.MEAN)
+            self._start(job, Bucket.MEANS, buffers.mean, Dtype.F64, Op.MEAN)
 
     @staticmethod
-    def _start(job: Job, bucket: int, tensor: torch.Tensor, dtype: Dtype, op: Op) -> None:
+    def _start(job: Job, bucket: Bucket, tensor: torch.Tensor, dtype: Dtype, op: Op) -> None:
         job.allreduce_start(bucket, tensor.data_ptr(), tensor.numel(), dtype, op, tensor)
 
     def receive(self) -> Common:

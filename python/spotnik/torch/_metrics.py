@@ -15,8 +15,8 @@ import torch
 from .._native import Dtype, Op
 from ..errors import ArgumentError
 from ..job import Job
+from ..training.buckets import Bucket
 
-_BUCKET = 229  # behind those of gradients, before those of the library
 _MOST = 64
 
 
@@ -51,7 +51,7 @@ class Metrics:
         if not self.names:
             return
         self._gather(weight)
-        job.allreduce_start(_BUCKET, self._sums.data_ptr(), self._sums.numel(), Dtype.F64, Op.SUM, self._sums)
+        job.allreduce_start(Bucket.METRICS, self._sums.data_ptr(), self._sums.numel(), Dtype.F64, Op.SUM, self._sums)
 
     def receive(self) -> None:
         """The step is committed: what all have told."""

@@ -17,13 +17,13 @@ import numpy as np
 
 from .. import arrays
 from .._native import Dtype, Op
+from .buckets import Bucket
 from .replica import EXTRA, LAST, Replica
 
 if TYPE_CHECKING:
     from ..job import Job
     from .memory import Array
 
-_TOTALS_BUCKET = 251  # of further steps
 _STEPS, _BUCKETS = 16, 6  # of a turn, and of a further step of it, that a newcomer can take
 _UNKNOWN = -1
 _TYPES = {
@@ -94,7 +94,7 @@ class ExtraSteps:
         for place in range(row[0]):
             size, dtype, op = row[1 + 3 * place : 4 + 3 * place]
             arrays.start(nothing(size, Dtype(dtype), Op(op)), Op(op), place, replica.job)
-        if replica.commit(totals=_TOTALS_BUCKET) and number < last:
+        if replica.commit(totals=Bucket.EXTRA_TOTALS) and number < last:
             replica.control[EXTRA] = number + 1
             replica.begin()
         else:
@@ -107,7 +107,7 @@ class ExtraSteps:
         self._replica.decline()
         for place, (one, op) in enumerate(vectors):
             arrays.start(one, op, place, self._replica.job)
-        return self._replica.commit(totals=_TOTALS_BUCKET)
+        return self._replica.commit(totals=Bucket.EXTRA_TOTALS)
 
 
 def nothing(size: int, dtype: Dtype, op: Op) -> Any:

@@ -21,6 +21,7 @@ from ..config import is_alone
 from ..errors import EXIT_INTERRUPTED, LeavingError, MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
 from ..watching import logger
+from .buckets import Bucket
 from .memory import Memory, size_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _ANOTHER = (
     "If the program trains one model after another, the others may be at a later one: have it pass over a training "
     'whose result is saved ("Several trainings" in docs/guide/keras.md)'
 )
-_TOTALS_BUCKET = 252
 _CONTROL = 8
 
 
@@ -193,7 +193,7 @@ class Replica:
         self.job.samples_decline()
         self._declined = True
 
-    def commit(self, finish: Optional[Callable[[], bool]] = None, totals: int = _TOTALS_BUCKET) -> bool:
+    def commit(self, finish: Optional[Callable[[], bool]] = None, totals: Bucket = Bucket.TOTALS) -> bool:
         """Finish the running step, by `finish` in place of the job's commit; `totals` tells kinds of steps apart.
 
         False: the others went on without this member; the next begin has their state.

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import arrays
 from ..errors import StateError
+from .buckets import Bucket
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -24,7 +25,6 @@ OTHER_DATA = (
     "members were given other data, or the same in another order: shard() takes the same on every member, and deals it "
     "out. Give a shuffle before it a seed, or leave that to shard(shuffle=True)"
 )
-_BUCKET = 200  # below those of strategies (spotnik.sync), above those of gradients
 _RARELY = 1024
 _ROUNDING = 1e-3  # of a mean: members on machines of different kinds round differently
 
@@ -45,7 +45,7 @@ class ReplicaCheck:
     def start(self, job: Job) -> None:
         """Send it."""
         if self._ends.size:
-            arrays.start(self._ends, "max", _BUCKET, job)
+            arrays.start(self._ends, "max", Bucket.CHECK, job)
 
     def differing(self, names: Callable[[], Sequence[str]]) -> list[str]:
         """After the commit: names of the values that differ, the same on every member."""

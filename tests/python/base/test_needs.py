@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What importing the package needs.
 
-Claims: spotnik imports where no framework can be imported.
+Claims: spotnik imports where neither NumPy nor a framework can be imported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ import sys
 
 import pytest
 
-FRAMEWORKS = ("keras", "tensorflow", "jax", "optax", "flax", "torch", "lightning", "transformers", "accelerate")
+FRAMEWORKS = (
+    "numpy",
+    "keras",
+    "tensorflow",
+    "jax",
+    "optax",
+    "flax",
+    "torch",
+    "lightning",
+    "transformers",
+    "accelerate",
+)
 
 
 @pytest.mark.quick

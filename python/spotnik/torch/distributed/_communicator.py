@@ -22,12 +22,11 @@ from typing import Optional
 from ..._native import Dtype, Op
 from ...config import Config
 from ...job import Job, Step
+from ...training.buckets import GRADIENTS, Bucket
 from ._errors import AbortedError, CallMismatchError, GroupError, MemberLostError, WaitError, lost_text
 
 __all__ = ["Communicator", "Part"]
 
-ROLL_BUCKET = 200  # who contributed, beside the operation's own buckets
-CALL_BUCKET = 0  # the table of a roll call
 SLOTS = 256  # members of a job at most
 _ROW = 5  # numbers a member tells: uid, place, wanted, late, serial
 _BLOB = "spotnik.communicator"
@@ -167,7 +166,7 @@ class Communicator:
         arguments = (mine.buffer_info()[0], _ROW, Dtype.U64, table.buffer_info()[0], SLOTS)
         job = self.job
         job.samples_decline()
-        job.collective_start("spotnik_allgather", (mine, table), CALL_BUCKET, *arguments)
+        job.collective_start("spotnik_allgather", (mine, table), GRADIENTS[0], *arguments)
         if not job.step_commit():
             self.abandon()
             return []
@@ -209,7 +208,7 @@ class Communicator:
         job.samples_decline()
         for bucket, part in enumerate(parts):
             job.allreduce_start(bucket, part.pointer, part.count, part.dtype, part.op, part.owner)
-        job.allreduce_start(ROLL_BUCKET, roll.buffer_info()[0], len(roll), Dtype.U64, Op.SUM, roll)
+        job.allreduce_start(Bucket.ROLL, roll.buffer_info()[0], len(roll), Dtype.U64, Op.SUM, roll)
         if not job.step_commit():
             raise MemberLostError(
                 "the others went on without this process: it was stopped or cut off. End it and start it again"

@@ -12,14 +12,14 @@ import torch.distributed as dist
 
 from ..._native import Dtype, Op
 from ...job import Job, Step
+from ...training.buckets import GRADIENTS, Bucket
 from ..distributed._errors import NotSupportedError
 from ..distributed._memory import check_dense, reduce_part
 from ._work import Result
 
 __all__ = ["Outcome", "Round"]
 
-_DIRECT = 180  # calls that have a bucket of their own; LocalSGD makes one for each parameter
-_ROLL = 228  # after the packed ones, before those of the library
+_DIRECT = GRADIENTS[180]  # calls that have a bucket of their own; LocalSGD makes one for each parameter
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Round:
         """Commit the step. None: the others went on without this member, and the tensors are as they were."""
         packed = self._pack()
         roll = array.array("q", [int(self._takes_part), int(not self._takes_part), int(failed)])
-        self._job.allreduce_start(_ROLL, roll.buffer_info()[0], len(roll), Dtype.I64, Op.SUM, roll)
+        self._job.allreduce_start(Bucket.ROLL, roll.buffer_info()[0], len(roll), Dtype.I64, Op.SUM, roll)
         is_committed = self._job.step_commit()
         for flat, calls in packed:
             _unpack(flat, calls)
