@@ -34,6 +34,7 @@ struct agent_worker {
     /* of this place: failures in a row with the same end, each soon after its start */
     uint32_t failures;
     int last_failure;           /* its wait status */
+    uint32_t next_line;         /* of its messages: the first that we have not read */
     bool leaving, killed;       /* asked to leave; killed by us */
     struct agent_pipe out, err; /* err: not with a file */
     struct output_tail tail;    /* the last of its errors that were not shown */

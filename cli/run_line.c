@@ -43,19 +43,35 @@ void run_line_show(void)
     pthread_mutex_unlock(&lock);
 }
 
-void run_line_say(const char *text)
+/* `t`: seconds since 1970, as in the event log. */
+static void say_json(const struct spotnik_said_info *info, const char *text)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_t *object =
+        json_pack("{s:s,s:f,s:s}", "kind", "run", "t",
+                  (double)now.tv_sec + (double)(now.tv_nsec / 1000000) / 1e3, "text", text);
+    if (info) {
+        json_object_set_new(object, "id", json_string(info->id));
+        json_object_set_new(object, "event", json_string(info->name));
+        json_object_set_new(object, "level",
+                            json_string(info->level == SPOTNIK_INFO ? "info" : "warning"));
+    }
+    char *dumped = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+    fprintf(stderr, "%s\n", dumped ? dumped : "{}");
+    free(dumped);
+    json_decref(object);
+}
+
+void run_line_say(const struct spotnik_said_info *info, const char *text)
 {
     run_line_hide();
-    if (as_json) {
-        json_t *object = json_pack("{s:s,s:s}", "kind", "run", "text", text);
-        char *dumped = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
-
-        fprintf(stderr, "%s\n", dumped ? dumped : "{}");
-        free(dumped);
-        json_decref(object);
-    } else {
-        fprintf(stderr, "spotnik: %s\n", text);
-    }
+    if (as_json)
+        say_json(info, text);
+    else
+        fprintf(stderr, "spotnik: %s%s%s\n", info ? info->id : "", info ? ": " : "", text);
     run_line_show();
 }
 

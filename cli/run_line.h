@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "metrics/said.h"
+
 /* Peers and key are those of the environment. Does nothing where there is neither a terminal nor
  * `json`. */
 void run_line_start(bool quiet, bool json);
@@ -16,7 +18,8 @@ void run_line_stop(void);
 void run_line_hide(void);
 void run_line_show(void);
 
-/* A word of `spotnik run` itself: "spotnik: ..." or an object. */
-void run_line_say(const char *text);
+/* A line of `spotnik run` itself: "spotnik: ..." or an object. `info`: the message that it is, or
+ * NULL. */
+void run_line_say(const struct spotnik_said_info *info, const char *text);
 
 #endif

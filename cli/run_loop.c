@@ -39,7 +39,20 @@ void run_say(const struct run *run, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    run_line_say(text);
+    run_line_say(NULL, text);
+}
+
+void run_tell(const struct run *run, enum spotnik_said kind, const char *format, ...)
+{
+    va_list arguments;
+
+    if (run->options->quiet)
+        return;
+    char text[1024];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    run_line_say(spotnik_said_info(kind), text);
 }
 
 static struct agent_worker *start(struct run *run)
@@ -286,6 +299,8 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
     run_look_at_minority(run, worker);
+    if (end == AGENT_DONE || end == AGENT_INTERRUPTED)
+        run_look_at_checkpoints(run, worker);
     run_look(run, now_ns()); /* it may have gone further than it had when we looked last */
     if (end == AGENT_DONE)
         run_ended(run, worker);
@@ -435,11 +450,18 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     look_for_company(run);
 }
 
+static bool is_unsaved(const struct run *run)
+{
+    return run->unsaved && !__atomic_load_n(&run->agent.slots->completed, __ATOMIC_ACQUIRE);
+}
+
 /* With every member killed there is work left, as after a leave: the job can be started again. */
 static int verdict(const struct run *run)
 {
     const struct agent *agent = &run->agent;
 
+    if (is_unsaved(run))
+        return RUN_UNSAVED;
     if (run->finished)
         return 0;
     if (run->refused)
@@ -459,13 +481,18 @@ static void sum_up(const struct run *run)
     run_say(run,
             "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u "
             "done",
-            verdict(run) == 0    ? "done"
+            run->finished        ? "done"
             : verdict(run) == 75 ? "interrupted"
             : run->refused       ? "refused: another founding has the job's name or place"
                                  : "ended",
             (double)(now_ns() - run->begun_ns) / 1e9, agent->started, agent->killed,
             agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED], agent->ended[AGENT_FAILED],
             agent->ended[AGENT_DONE]);
+    if (is_unsaved(run))
+        run_tell(run, SPOTNIK_SAID_UNSAVED,
+                 "the job was asked for checkpoints and completed none: the state that it has "
+                 "reached is in none. Ending with status %d; S151 above says why",
+                 RUN_UNSAVED);
 }
 
 static bool watch_signals(struct run *run)
@@ -521,6 +548,7 @@ int run_loop(const struct run_options *options)
     run_done_begin(&run);
     run.agent.torchrun = options->torchrun;
     run.agent.slots->start = options->start;
+    run.agent.slots->listens = !options->quiet;
     if (options->churn.event_count)
         do_due(&run);
     else

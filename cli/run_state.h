@@ -5,10 +5,13 @@
 #define SPOTNIK_CLI_RUN_STATE_H
 
 #include "base/prng.h"
+#include "metrics/said.h"
 #include "run.h"
 
 /* status: another founding has our job's name, or its place (sysexits calls 76 a protocol error) */
 #define RUN_REFUSED 76
+/* status: the job was asked for checkpoints and completed none (an input/output error there) */
+#define RUN_UNSAVED 74
 
 struct run {
     const struct run_options *options;
@@ -17,7 +20,6 @@ struct run {
     int signals;
     /* kill_ns: the next kill; SPOTNIK_NEVER before the first commit */
     uint64_t begun_ns, kill_ns, patience_ns;
-    bool origin_told;
     uint32_t failures; /* in a row, of workers that never committed a step */
     uint32_t respawns;
     uint64_t looked_done_ns;  /* when we looked last for the end of the job on record */
@@ -45,10 +47,22 @@ struct run {
     uint32_t waits, needed;
     uint64_t waits_ns; /* since when */
     bool waits_told;
+    /* the last message of members that we have told, of each kind */
+    struct run_told {
+        uint64_t epoch, ns;
+        char text[404];
+    } told[SPOTNIK_SAID_KINDS];
+    bool unsaved; /* the last worker ended, and its last checkpoint had failed */
 };
 
-/* A line of our own on standard error, unless the user wants none. */
+/* A line of our own on standard error, unless the user wants none. The second kind has an id, as
+ * docs/reference/messages.md explains it. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void run_tell(const struct run *run, enum spotnik_said kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* run_told.c: tell what the members have said since we looked last. */
+void run_told_look(struct run *run, uint64_t now_ns);
 
 /* The last step the worker in this place has committed; 0: none, so it is no member yet that
  * anybody would miss. */
@@ -73,6 +87,9 @@ void run_done_begin(struct run *run);
 bool run_done_appears(struct run *run, uint64_t now_ns);
 /* A worker has ended with status 0: put the end of the job on record where it was the job's. */
 void run_done_write(const struct run *run, const struct agent_worker *worker);
+
+/* A worker has ended, and was not lost: had it a checkpoint at all, if it was asked for one? */
+void run_look_at_checkpoints(struct run *run, const struct agent_worker *worker);
 
 /* Is the job done, as far as those that have ended can tell? */
 bool run_is_done(const struct run *run);

@@ -101,8 +101,8 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
         }
     }
     if (waits != run->waits || needed != run->needed) {
-        if (run->waits_told && !needed)
-            run_say(run, "enough members are here: steps go on");
+        if (run->waits_told && !needed && !run->stage)
+            run_tell(run, SPOTNIK_SAID_ENOUGH, "enough members are here: steps go on");
         run->waits = waits;
         run->needed = needed;
         run->waits_ns = now_ns;
@@ -111,20 +111,8 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     if (needed && !run->waits_told
         && now_ns - run->waits_ns >= (run->most_step ? NEWS_NS : NEWS_START_NS)) {
         run->waits_told = true;
-        run_say(run, "%u of %u needed are here: steps wait", waits, needed);
+        run_tell(run, SPOTNIK_SAID_WAITING, "%u of %u needed are here: steps wait", waits, needed);
     }
-}
-
-/* The agent says once from which checkpoint the job goes on. */
-static void look_at_origin(struct run *run)
-{
-    uint64_t step = __atomic_load_n(&run->agent.slots->origin, __ATOMIC_ACQUIRE);
-
-    if (!step || run->origin_told)
-        return;
-    run->origin_told = true;
-    run_say(run, "S102: the job goes on from the checkpoint after step %llu",
-            (unsigned long long)step);
 }
 
 /* Do not start it again: only a person can tell which of the two is meant. */
@@ -144,7 +132,7 @@ static void look_at_refusals(struct run *run)
 void run_look(struct run *run, uint64_t now_ns)
 {
     look_at_refusals(run);
-    look_at_origin(run);
+    run_told_look(run, now_ns);
     look_at_sync(run);
     look_at_steps(run, now_ns);
     look_at_ends(run);
@@ -169,6 +157,17 @@ void run_look_at_minority(struct run *run, const struct agent_worker *worker)
         "w%u was cut off from the majority: its state after step %llu is %s%s%s. Run this again "
         "to join the others; only if they are gone for good, add --from with that checkpoint",
         worker->number, (unsigned long long)step, dir ? dir : "", dir ? "/" : "", name);
+}
+
+/* Where others train on, they have checkpoints of their own. */
+void run_look_at_checkpoints(struct run *run, const struct agent_worker *worker)
+{
+    const struct spotnik_slot *slot = slot_of(run, worker);
+    bool was_last = run->options->local || __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) == 1
+                    || __atomic_load_n(&slot->left, __ATOMIC_ACQUIRE) == SPOTNIK_SLOT_LAST;
+
+    run->unsaved |=
+        was_last && __atomic_load_n(&slot->checkpoint, __ATOMIC_ACQUIRE) == SPOTNIK_SLOT_FAILED;
 }
 
 bool run_is_done(const struct run *run)

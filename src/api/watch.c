@@ -160,12 +160,20 @@ static int read_token(char token[TOKEN_MAX])
         "SPOTNIK_HTTP_TOKEN_FILE names %.200s, which holds no token or cannot be read", path);
 }
 
+static void say(void *context, uint32_t kind, uint64_t epoch, const char *text)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_engine_say(job->engine, kind, epoch, text);
+}
+
 static int open_watch(struct spotnik_job *job, const char *http, const char *events)
 {
     char token[TOKEN_MAX];
     struct spotnik_watch_config config = { .context = job,
                                            .look = look,
                                            .status_text = spotnik_job_status_plain,
+                                           .say = say,
                                            .credentials = spotnik_engine_credentials(job->engine),
                                            .http = http && *http ? http : NULL,
                                            .events_dir = events,
@@ -186,7 +194,9 @@ int spotnik_job_watch_open(struct spotnik_job *job)
     char path[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
     const char *http = getenv("SPOTNIK_HTTP"), *events = events_dir(job, path, sizeof path);
 
-    return (http && *http) || events ? open_watch(job, http, events) : 0;
+    bool wanted = (http && *http) || events || spotnik_engine_is_heard(job->engine);
+
+    return wanted ? open_watch(job, http, events) : 0;
 }
 
 void spotnik_job_watch_close(struct spotnik_job *job)

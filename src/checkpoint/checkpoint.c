@@ -73,6 +73,8 @@ int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint)
     if (!rc)
         rc = spotnik_thread_start(spotnik_checkpoint_run, checkpoint, &checkpoint->thread);
     checkpoint->started = rc == 0;
+    if (!rc)
+        spotnik_engine_tell_checkpoint(checkpoint->engine, false, 0);
     return rc;
 }
 
@@ -91,6 +93,7 @@ void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t
 {
     checkpoint->info.left_out_count++;
     checkpoint->missed++;
+    spotnik_engine_tell_checkpoint(checkpoint->engine, true, 0);
     if (checkpoint->broken && !broken)
         return; /* what is to be mended is what was said before */
     checkpoint->broken = broken;
@@ -371,6 +374,8 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
     timeout_ns =
         spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));
     wait_while(checkpoint, is_completing, timeout_ns);
+    if (is_completing(checkpoint)) /* the thread may still succeed, and says so then */
+        spotnik_engine_tell_checkpoint(checkpoint->engine, true, 0);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 

@@ -100,6 +100,7 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
     if (complete) {
         checkpoint->info.complete_step = step;
         checkpoint->info.complete_count++;
+        spotnik_engine_tell_checkpoint(checkpoint->engine, false, step);
     } else {
         spotnik_checkpoint_left_out(checkpoint, step, rc != 0,
                                     rc ? spotnik_last_error() : "parts are missing");

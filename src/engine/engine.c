@@ -348,6 +348,22 @@ void spotnik_engine_tell_minority(struct spotnik_engine *engine, uint64_t step, 
     spotnik_death_minority(engine->death, step, digest);
 }
 
+void spotnik_engine_tell_checkpoint(struct spotnik_engine *engine, bool failed, uint64_t completed)
+{
+    spotnik_death_checkpoint(engine->death, failed, completed);
+}
+
+bool spotnik_engine_is_heard(const struct spotnik_engine *engine)
+{
+    return spotnik_death_is_heard(engine->death);
+}
+
+void spotnik_engine_say(struct spotnik_engine *engine, uint32_t kind, uint64_t epoch,
+                        const char *text)
+{
+    spotnik_death_say(engine->death, kind, epoch, text);
+}
+
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
 {
     spotnik_death_tell_waiting(engine->death, ns / SPOTNIK_MS, of_ns / SPOTNIK_MS);

@@ -245,6 +245,15 @@ void spotnik_engine_tell_last(struct spotnik_engine *engine);
  * in its name. */
 void spotnik_engine_tell_minority(struct spotnik_engine *engine, uint64_t step, uint64_t digest);
 
+/* [any] For that agent: how our checkpoints fare, as spotnik_death_checkpoint() has it. */
+void spotnik_engine_tell_checkpoint(struct spotnik_engine *engine, bool failed, uint64_t completed);
+
+/* [any] Does that agent want our messages? One of them, of enum spotnik_said, one thread at a
+ * time. */
+bool spotnik_engine_is_heard(const struct spotnik_engine *engine);
+void spotnik_engine_say(struct spotnik_engine *engine, uint32_t kind, uint64_t epoch,
+                        const char *text);
+
 /* [any] It is cut off, and has waited for as long as it is to wait: calls return PARKED. */
 bool spotnik_engine_gives_up(struct spotnik_engine *engine);
 

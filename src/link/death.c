@@ -441,6 +441,30 @@ void spotnik_death_minority(struct spotnik_death *death, uint64_t step, uint64_t
     __atomic_store_n(&death->own->minority_step, step, __ATOMIC_RELEASE);
 }
 
+void spotnik_death_checkpoint(struct spotnik_death *death, bool failed, uint64_t completed)
+{
+    if (death == NULL || death->own == NULL)
+        return;
+    __atomic_store_n(&death->own->checkpoint, failed ? SPOTNIK_SLOT_FAILED : 1, __ATOMIC_RELEASE);
+    if (completed)
+        __atomic_store_n(&death->slots->completed, completed, __ATOMIC_RELEASE);
+}
+
+bool spotnik_death_is_heard(const struct spotnik_death *death)
+{
+    return death != NULL && __atomic_load_n(&death->slots->listens, __ATOMIC_ACQUIRE) != 0;
+}
+
+void spotnik_death_say(struct spotnik_death *death, uint32_t kind, uint64_t epoch, const char *text)
+{
+    struct spotnik_slot_line line = { .epoch = epoch, .kind = kind };
+
+    if (!spotnik_death_is_heard(death) || death->own == NULL)
+        return;
+    snprintf(line.text, sizeof line.text, "%s", text);
+    spotnik_slots_line_add(death->slots, (uint32_t)(death->own - death->slots->slot), &line);
+}
+
 uint32_t spotnik_death_start(const struct spotnik_death *death)
 {
     if (death == NULL || __atomic_load_n(&death->slots->gathered, __ATOMIC_ACQUIRE) != 0)

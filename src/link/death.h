@@ -70,6 +70,16 @@ void spotnik_death_refused(struct spotnik_death *death);
 /* For the agent: our state after `step` was written as that of a minority. */
 void spotnik_death_minority(struct spotnik_death *death, uint64_t step, uint64_t digest);
 
+/* For the agent: we write checkpoints; the last one due is not complete (`failed`); the one after
+ * `completed` is (0: none). */
+void spotnik_death_checkpoint(struct spotnik_death *death, bool failed, uint64_t completed);
+
+/* Does the agent want our messages in its log? */
+bool spotnik_death_is_heard(const struct spotnik_death *death);
+/* One of them, of enum spotnik_said, about the view of this epoch. One thread at a time. */
+void spotnik_death_say(struct spotnik_death *death, uint32_t kind, uint64_t epoch,
+                       const char *text);
+
 /* How many members the agent wants to be there before the first step; 0: none, or that many have
  * been there. */
 uint32_t spotnik_death_start(const struct spotnik_death *death);

@@ -19,7 +19,18 @@ _Static_assert(sizeof(struct spotnik_slots) == 64, "slots begin on a cache line"
 
 static size_t table_bytes(uint32_t count)
 {
-    return sizeof(struct spotnik_slots) + (size_t)count * sizeof(struct spotnik_slot);
+    size_t lines = SPOTNIK_SLOT_LINES * sizeof(struct spotnik_slot_line);
+
+    return sizeof(struct spotnik_slots) + (size_t)count * (sizeof(struct spotnik_slot) + lines);
+}
+
+/* The messages of all slots stand behind the last slot. */
+static struct spotnik_slot_line *line_at(const struct spotnik_slots *slots, uint32_t index,
+                                         uint32_t number)
+{
+    struct spotnik_slot_line *lines = (struct spotnik_slot_line *)&slots->slot[slots->count];
+
+    return lines + (size_t)index * SPOTNIK_SLOT_LINES + number % SPOTNIK_SLOT_LINES;
 }
 
 static int map(int fd, size_t bytes, struct spotnik_slots **ret_slots)
@@ -99,6 +110,8 @@ void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
     __atomic_store_n(&slot->place, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->left, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->minority_step, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->lines, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->checkpoint, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->word, 0, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &slot->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -133,6 +146,34 @@ bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
                              .low = __atomic_load_n(&slot->id_low, __ATOMIC_SEQ_CST) };
     *ret_id = id;
     return !spotnik_id_is_none(id);
+}
+
+void spotnik_slots_line_add(struct spotnik_slots *slots, uint32_t index,
+                            const struct spotnik_slot_line *line)
+{
+    uint32_t number = __atomic_load_n(&slots->slot[index].lines, __ATOMIC_RELAXED);
+
+    *line_at(slots, index, number) = *line;
+    __atomic_store_n(&slots->slot[index].lines, number + 1, __ATOMIC_RELEASE);
+}
+
+/* The writer may write to the oldest place while we read it: that one counts as gone. */
+bool spotnik_slots_line(const struct spotnik_slots *slots, uint32_t index, uint32_t *next,
+                        struct spotnik_slot_line *ret)
+{
+    const uint32_t *lines = &slots->slot[index].lines;
+    uint32_t end = __atomic_load_n(lines, __ATOMIC_ACQUIRE);
+
+    while (*next != end) {
+        uint32_t number = (*next)++;
+
+        *ret = *line_at(slots, index, number);
+        ret->text[sizeof ret->text - 1] = 0;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(lines, __ATOMIC_RELAXED) - number < SPOTNIK_SLOT_LINES)
+            return true;
+    }
+    return false;
 }
 
 uint32_t spotnik_slots_find(const struct spotnik_slots *slots, struct spotnik_id id)

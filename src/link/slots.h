@@ -21,9 +21,21 @@
 #include "base/id.h"
 
 #define SPOTNIK_SLOTS_MAGIC UINT32_C(0x746f6c73)
-#define SPOTNIK_SLOTS_VERSION 2
+#define SPOTNIK_SLOTS_VERSION 3
 #define SPOTNIK_SLOT_LATE 2
 #define SPOTNIK_SLOT_LAST 2
+#define SPOTNIK_SLOT_FAILED 2
+
+/* Messages of one member that the agent has not read yet; a later one takes the place of the
+ * oldest. */
+#define SPOTNIK_SLOT_LINES 16
+
+/* A message of a member for the log of its agent. */
+struct spotnik_slot_line {
+    uint64_t epoch; /* the view it is about */
+    uint32_t kind;  /* enum spotnik_said */
+    char text[404];
+};
 
 /* One member. Fields are accessed with __atomic builtins only: other processes read and write
  * them. */
@@ -53,7 +65,10 @@ struct spotnik_slot {
     /* its state after this step is in the checkpoint folder as that of a minority, and what its
      * name ends with; 0: it is not */
     uint64_t minority_step, minority_digest;
-    uint8_t spare[16];
+    uint32_t lines; /* messages that this member has written: spotnik_slots_line() */
+    /* 1: it writes checkpoints; _FAILED: the last one due is not complete for a fault it knows */
+    uint32_t checkpoint;
+    uint8_t spare[8];
 };
 
 struct spotnik_slots {
@@ -61,14 +76,15 @@ struct spotnik_slots {
     uint32_t start; /* members needed before the job's first step; 0: members_min */
     /* 1: that many have been there, or the job had begun: no member waits for `start` any more */
     uint32_t gathered;
-    uint32_t unused;
+    uint32_t listens; /* 1: the agent reads the members' messages */
     /* How long the member that told last has waited in its search for the job, and of how long, in
      * ms: spotnik_slots_wait(). One word, since several tell at once. 0: it waits for nothing. */
     uint64_t waiting;
     /* The job goes on from a checkpoint: of the state after this step. 0: from none, as far as
      * members of this table know. */
     uint64_t origin;
-    uint8_t spare[24];
+    uint64_t completed; /* the last step whose checkpoint a member has seen complete; 0: none */
+    uint8_t spare[16];
     struct spotnik_slot slot[];
 };
 
@@ -98,6 +114,15 @@ bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
 /* For the log of the agent: a member has waited for *ret_ms of *ret_of_ms. False: nobody waits. */
 bool spotnik_slots_wait(const struct spotnik_slots *slots, uint64_t *ret_ms, uint64_t *ret_of_ms);
 void spotnik_slots_wait_set(struct spotnik_slots *slots, uint64_t ms, uint64_t of_ms);
+
+/* The member in slot `index` writes a message; one thread at a time. */
+void spotnik_slots_line_add(struct spotnik_slots *slots, uint32_t index,
+                            const struct spotnik_slot_line *line);
+
+/* For the log of the agent: message *next of slot `index`, or the oldest behind it that is still
+ * there; *next moves behind it. False: there is none. */
+bool spotnik_slots_line(const struct spotnik_slots *slots, uint32_t index, uint32_t *next,
+                        struct spotnik_slot_line *ret);
 
 /* The slot of member `id`, or UINT32_MAX. */
 uint32_t spotnik_slots_find(const struct spotnik_slots *slots, struct spotnik_id id);

@@ -278,10 +278,11 @@ static void compare_checkpoints(struct spotnik_watch *watch, const struct spotni
     const spotnik_checkpoint_info *info = &of->checkpoint;
     char more[80];
 
-    if (info->resumed_step && !before->has)
+    if (info->resumed_step != before->resumed_step)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_RESUMED, "",
                           "the job goes on from the checkpoint after step %" PRIu64,
                           info->resumed_step);
+    before->resumed_step = info->resumed_step;
     if (info->complete_step > before->checkpoint_step) {
         watch->checkpoint_seen_ns = of->now_ns;
         snprintf(more, sizeof more, ",\"checkpoint\":%" PRIu64 ",\"write_ms\":%.1f",
@@ -357,5 +358,4 @@ void spotnik_watch_compare(struct spotnik_watch *watch, const struct spotnik_wat
     compare_checkpoints(watch, of);
     compare_door(watch, of);
     sample(watch, of);
-    watch->before.has = true;
 }

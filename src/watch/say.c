@@ -139,6 +139,8 @@ void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of
     if (!write_line(of, kind, date, more, text, line)
         && !write_line(of, kind, date, "", text, line))
         return;
+    if (watch->config.say)
+        watch->config.say(watch->config.context, kind, of->view_epoch, text);
     to_file(watch, of, kind, line);
     if (kind == SPOTNIK_SAID_SAMPLE)
         return;

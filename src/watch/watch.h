@@ -21,6 +21,8 @@ struct spotnik_watch_config {
     void (*look)(void *context, struct spotnik_watched *ret);
     /* without spotnik_watch_extra() */
     size_t (*status_text)(void *context, char *text, size_t size);
+    /* For the log of the agent; one thread at a time. NULL: it wants no message. */
+    void (*say)(void *context, uint32_t kind, uint64_t epoch, const char *text);
     const struct spotnik_credentials *credentials; /* of the job; copied */
     /* SPOTNIK_HTTP; NULL: no server */
     const char *http;

@@ -340,3 +340,24 @@ TEST_WITH(the_agent_is_told, table_make, table_drop)
     spotnik_slots_assign(slots, 0);
     assert_true(own->committed == 0 && own->done == 0 && own->left == 0);
 }
+
+/* The writer may be writing to the oldest place while the agent reads: that one counts as gone. */
+TEST_WITH(an_agent_reads_the_messages_of_a_member, table_make, table_drop)
+{
+    struct spotnik_slot_line line = { .epoch = 7, .kind = 3 };
+    uint32_t next = 0, read = 0;
+
+    assert_false(spotnik_slots_line(slots, 1, &next, &line));
+    for (uint32_t i = 0; i < 2 * SPOTNIK_SLOT_LINES; i++) {
+        snprintf(line.text, sizeof line.text, "message %u", i);
+        spotnik_slots_line_add(slots, 1, &line);
+    }
+    assert_false(spotnik_slots_line(slots, 0, &read, &line));
+    while (spotnik_slots_line(slots, 1, &next, &line))
+        read++;
+    assert_int_equal(read, SPOTNIK_SLOT_LINES - 1);
+    assert_string_equal(line.text, "message 31");
+    spotnik_slots_assign(slots, 1);
+    next = 0;
+    assert_false(spotnik_slots_line(slots, 1, &next, &line));
+}

@@ -32,7 +32,6 @@ TEST(one_line_a_minute)
 {
     watch.file = -1;
     watch.fresh = &of;
-    watch.before.has = true;
     watch.next_sample_ns = UINT64_MAX;
     pthread_mutex_init(&watch.lock, NULL);
     pthread_mutex_init(&watch.log_lock, NULL);
