@@ -30,7 +30,7 @@
 #include "api/key.h"
 #include "reduce/reduce.h"
 #include "spotnik/spotnik.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 
 enum {
     SIZE_MAX_MEMBERS = 8,
@@ -284,7 +284,7 @@ static void make_job(char *folder)
     if (!mkdtemp(folder))
         die(folder);
     snprintf(text, sizeof(text), "%s/peers", folder);
-    if (spotnik_peers_fresh(text))
+    if (spotnik_discovery_fresh(text))
         die(text);
     snprintf(text, sizeof(text), "file:%s/peers", folder);
     setenv("SPOTNIK_PEERS", text, 1);

@@ -11,7 +11,7 @@
  * writes the trace) has SETTLE_MS to come to the new mode; then BLOCK_MS are measured. The member
  * that was rank 0 prints a line a block: round, mode, milliseconds a step.
  *
- * A switch puts the engine's own pointers aside under the engine's lock. The library has no call
+ * A switch puts the runtime's own pointers aside under the runtime's lock. The library has no call
  * for it, since a recorder with gaps could not be replayed. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include <spotnik/spotnik.h>
 
 #include "api/job.h"
-#include "engine/inside.h"
+#include "runtime/inside.h"
 
 struct member {
     spotnik_job *job;
@@ -80,12 +80,12 @@ static double pace(struct member *member)
 
 static void switch_to(struct member *member, char mode)
 {
-    struct spotnik_engine *engine = member->job->engine;
-    spotnik_engine_lock(engine);
-    engine->recorder = mode == 'o' ? NULL : member->recorder;
-    spotnik_carriage_core_set(engine->carriage, engine->core, engine->recorder);
-    engine->trace = mode == 't' ? member->trace : NULL;
-    spotnik_engine_unlock(engine);
+    struct spotnik_runtime *runtime = member->job->runtime;
+    spotnik_runtime_lock(runtime);
+    runtime->recorder = mode == 'o' ? NULL : member->recorder;
+    spotnik_transport_core_set(runtime->transport, runtime->core, runtime->recorder);
+    runtime->trace = mode == 't' ? member->trace : NULL;
+    spotnik_runtime_unlock(runtime);
 }
 
 static uint32_t steps_of(double pace, const char *ms)
@@ -96,8 +96,8 @@ static uint32_t steps_of(double pace, const char *ms)
 
 static void take_away(struct member *member)
 {
-    member->recorder = member->job->engine->recorder;
-    member->trace = member->job->engine->trace;
+    member->recorder = member->job->runtime->recorder;
+    member->trace = member->job->runtime->trace;
     if (member->recorder == NULL)
         check("no recorder: unset SPOTNIK_DUMP", SPOTNIK_ERR_STATE);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers of the all-reduce benchmark, and the parent's side of them. They look into the engine for
- * the algorithm it has taken: a guess from outside would explain what the guesser believes. */
+/* Workers of the all-reduce benchmark, and the parent's side of them. They look into the runtime
+ * for the algorithm it has taken: a guess from outside would explain what the guesser believes. */
 #include "bench_allreduce_worker.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@
 #include "api/job.h"
 #include "api/key.h"
 #include "base/time.h"
-#include "engine/probe.h"
-#include "peers/peers.h"
+#include "runtime/probe.h"
+#include "discovery/discovery.h"
 #include "reduce/compress.h"
 
 enum { WARM_UP = 5 };
@@ -133,7 +133,7 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
 {
     struct spotnik_net_ways ways;
 
-    spotnik_net_ways(job->engine, &ways);
+    spotnik_net_ways(job->runtime, &ways);
     enum allreduce_algorithm algorithm = memory_of(&ways, way, bytes);
     enum spotnik_schedule small =
         spotnik_choice_take(ways.limits.choice, ways.members, true, bytes);
@@ -236,7 +236,7 @@ static void note_limits(const struct worker *worker)
 {
     struct spotnik_net_ways ways;
 
-    spotnik_net_ways(worker->job[ALLREDUCE_SHARED]->engine, &ways);
+    spotnik_net_ways(worker->job[ALLREDUCE_SHARED]->runtime, &ways);
     worker->board->chunk_bytes = ways.limits.chunk_bytes;
     worker->board->small_bytes = ways.memory.small_bytes;
 }
@@ -247,7 +247,7 @@ static void note_lanes(const struct worker *worker)
     struct allreduce_board *board = worker->board;
 
     board->lanes =
-        spotnik_engine_lanes(worker->job[ALLREDUCE_TCP]->engine, lane, ALLREDUCE_LANES_MAX);
+        spotnik_runtime_lanes(worker->job[ALLREDUCE_TCP]->runtime, lane, ALLREDUCE_LANES_MAX);
     for (uint32_t i = 0; i < board->lanes; i++) {
         board->lane[i] = (struct allreduce_lane){ .connections = lane[i].connections,
                                                   .round_trip_ns = lane[i].round_trip_ns };
@@ -314,10 +314,10 @@ static bool make_folder(char folder[64])
     if (!mkdtemp(folder))
         return false;
     snprintf(text, sizeof text, "%s/auto", folder);
-    if (spotnik_peers_fresh(text))
+    if (spotnik_discovery_fresh(text))
         return false;
     snprintf(text, sizeof text, "%s/tcp", folder);
-    if (spotnik_peers_fresh(text))
+    if (spotnik_discovery_fresh(text))
         return false;
     snprintf(text, sizeof text, "%s/key", folder);
     return spotnik_key_create(text) == 0;

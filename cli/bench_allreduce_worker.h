@@ -15,7 +15,7 @@
 
 enum allreduce_way { ALLREDUCE_OWNED, ALLREDUCE_SHARED, ALLREDUCE_TCP, ALLREDUCE_WAYS };
 
-/* How the engine did it, as it says itself. */
+/* How the runtime did it, as it says itself. */
 enum allreduce_algorithm {
     ALLREDUCE_NONE, /* not measured */
     ALLREDUCE_FLAT_SMALL,

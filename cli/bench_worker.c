@@ -17,7 +17,7 @@
 
 #include "api/key.h"
 #include "base/time.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 
 uint64_t bench_now_ns(void)
 {
@@ -128,7 +128,7 @@ bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes, u
         || !mkdtemp(crew->folder))
         return false;
     snprintf(text, sizeof(text), "%s/peers", crew->folder);
-    if (spotnik_peers_fresh(text))
+    if (spotnik_discovery_fresh(text))
         return false;
     snprintf(text, sizeof(text), "file:%s/peers", crew->folder);
     setenv("SPOTNIK_PEERS", text, 1);

@@ -20,7 +20,7 @@
 #include "checkpoint/resume.h"
 #include "commands.h"
 #include "options.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "run.h"
 #include "run_engine.h"
 #include "spotnik/spotnik.h"
@@ -349,7 +349,7 @@ static bool make_folder(struct request *request)
         return false;
     }
     snprintf(path, sizeof(path), "%s/peers", request->folder);
-    if (spotnik_peers_fresh(path)) {
+    if (spotnik_discovery_fresh(path)) {
         fprintf(stderr, "spotnik run: cannot make %s: %s\n", path, strerror(errno));
         return false;
     }

@@ -287,7 +287,7 @@ static int submit(int argc, char **argv)
     }
     snprintf(path, sizeof(path), "%s/done", request.dir);
     unlink(path); /* of a training before this one */
-    snprintf(path, sizeof(path), "%s/peers/done", request.dir);
+    snprintf(path, sizeof(path), "%s/discovery/done", request.dir);
     unlink(path);
     snprintf(path, sizeof(path), "%s/job.sbatch", request.dir);
     fflush(NULL);

@@ -11,7 +11,7 @@
 #include "api/key.h"
 #include "base/time.h"
 #include "link/address.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "printable.h"
 
 static const char *said(const char *option, const char *variable, const char *otherwise)
@@ -41,7 +41,8 @@ bool question_members(const struct job_at *at, const struct spotnik_credentials 
                       struct spotnik_member *ret, uint32_t *ret_count)
 {
     *ret_count = 0;
-    return spotnik_peers_list(at->peers, credentials, ret, QUESTION_MEMBERS_MAX, ret_count) == 0;
+    return spotnik_discovery_list(at->peers, credentials, ret, QUESTION_MEMBERS_MAX, ret_count)
+           == 0;
 }
 
 json_t *question_ask(const struct spotnik_credentials *credentials,

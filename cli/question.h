@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 
 #define QUESTION_MEMBERS_MAX 1024
 #define QUESTION_PATHS_MAX 64
@@ -37,8 +37,8 @@ json_t *question_first(const struct spotnik_credentials *credentials,
                        const struct spotnik_member *member, uint32_t count);
 
 /* The faults of paths that members tell of: of `answer`, and of the others it names, of which up to
- * QUESTION_PATHS_MAX are asked at one time. An array of {"address", "path", "path_age_ns"}; a member
- * that does not answer within a second is left out. The caller owns it. */
+ * QUESTION_PATHS_MAX are asked at one time. An array of {"address", "path", "path_age_ns"}; a
+ * member that does not answer within a second is left out. The caller owns it. */
 json_t *question_paths(const struct spotnik_credentials *credentials, const json_t *answer);
 
 /* The members that an answer names. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the job on record, for those that come later (src/peers/done.c). Decides when this
+/* The end of the job on record, for those that come later (src/discovery/done.c). Decides when this
  * agent knows enough to write it, and when one that another agent wrote sends our workers home. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/time.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "question.h"
 #include "run_state.h"
 
@@ -15,7 +15,7 @@ static bool read_record(const struct run *run, uint64_t *ret_step, uint64_t *ret
     struct job_at at;
     const char *folder = run->options->done_folder;
     bool is_there = folder && job_at_fill(NULL, NULL, NULL, &at) && question_credentials(&at, &self)
-                    && spotnik_peers_done_read(folder, &self, ret_step, ret_print);
+                    && spotnik_discovery_done_read(folder, &self, ret_step, ret_print);
 
     explicit_bzero(&self, sizeof(self));
     return is_there;
@@ -60,7 +60,7 @@ void run_done_write(const struct run *run, const struct agent_worker *worker)
         return;
     int rc = -1;
     if (job_at_fill(NULL, NULL, NULL, &at) && question_credentials(&at, &self))
-        rc = spotnik_peers_done_write(folder, &self, run_committed(run, worker));
+        rc = spotnik_discovery_done_write(folder, &self, run_committed(run, worker));
     explicit_bzero(&self, sizeof(self));
     if (rc)
         run_say(run,

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "peers/dns.h"
-#include "peers/host_list.h"
+#include "discovery/dns.h"
+#include "discovery/host_list.h"
 #include "spotnik/spotnik.h"
 
 /* Below the range from which kernels take ports of their own accord. */
@@ -340,9 +340,9 @@ static bool find_skypilot(const char *bind, struct run_engine *ret)
 
 static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
 {
-    static struct spotnik_peers_spec spec;
+    static struct spotnik_discovery_spec spec;
 
-    if (spotnik_peers_spec_parse(word, NULL, &spec))
+    if (spotnik_discovery_spec_parse(word, NULL, &spec))
         return complain("%s", spotnik_last_error());
     if (!own_address(bind, ret))
         return false;
@@ -356,8 +356,8 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
 
 /* ---- a command that prints hosts: a file of hosts that a child of ours keeps up to date ---- */
 
-/* Hosts as a file of hosts has them (peers/dns.h). False: the command failed, or knows no host; the
- * file stays as it was. */
+/* Hosts as a file of hosts has them (discovery/dns.h). False: the command failed, or knows no host;
+ * the file stays as it was. */
 static bool hosts_write(const char *command, const char *path)
 {
     char line[512], word[512], temporary[300];

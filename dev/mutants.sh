@@ -55,7 +55,7 @@ command_of()
     brief) echo "$bin/cli/spotnik sim --brief 0 --seed 1 --seeds 3000" ;;
     tree) echo "$bin/cli/spotnik sim --tree 3 --brief 0 --seed 1 --seeds 3000" ;;
     founding) echo "$bin/sim/founding/founding --seeds 1000" ;;
-    peers_contest | peers_keeping | peers_list | peers_process | peers_vanished) echo "$bin/tests/unit/peers/test_${1#peers_}" ;;
+    discovery_contest | discovery_keeping | discovery_list | discovery_process | discovery_vanished) echo "$bin/tests/unit/discovery/test_${1#discovery_}" ;;
     *_*) echo "$bin/tests/unit/${1%%_*}/test_$1" ;;
     *)
         echo "mutants: nobody is called $1" >&2

@@ -4,8 +4,8 @@
 # as FILE: what is wrong, and fails if there was one.
 #   layers   a file of src/ includes only folders that stand before its own in the list below; nothing of src/ includes
 #            cli, tests or bench; no file includes the inside.h of another folder; src/base depends on nothing, src/reduce on base alone
-#   private  src/vote and src/route are seen by themselves alone; they and src/core meet in core/meet.h and core/state.h.
-#            Commands, examples and tests but unit tests see none of these and no inside.h; the engine shows them engine/probe.h
+#   private  src/membership and src/allreduce are seen by themselves alone; they and src/core meet in core/meet.h and core/state.h.
+#            Commands, examples and tests but unit tests see none of these and no inside.h; the runtime shows them runtime/probe.h
 #   planner  planner/ uses src/base and itself, and of the tree nothing else but cli/sibling.h; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
@@ -15,8 +15,8 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step adapt core vote route wire shm record link carry engine transfer checkpoint exchange peers metrics http watch api"
-pure="ring ledger member step adapt core vote route wire"
+layers="base reduce ring ledger member step adapt core membership allreduce wire shm record link transport runtime transfer checkpoint p2p discovery metrics http watch api"
+pure="ring ledger member step adapt core membership allreduce wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
 files=$(find src include bag notice cli planner research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
@@ -32,12 +32,12 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         }
     }
 
-    # The vote and the route are seen by nobody; what they have in common with core, by the three.
+    # Membership and all-reduce are seen by nobody; what they have in common with core, by the three.
     function is_private(target, own)
     {
         if (target ~ /^core\/(state|meet|phases)\.h$/)
-            return own !~ /^(core|vote|route)$/
-        return target ~ /inside\.h$|^carry\/share\.h$/ || target ~ /^(vote|route)\//
+            return own !~ /^(core|membership|allreduce)$/
+        return target ~ /inside\.h$|^transport\/share\.h$/ || target ~ /^(membership|allreduce)\//
     }
 
     function check_include(own, target, quoted)
@@ -99,7 +99,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     /[ ]$/ { breach("line " FNR " ends in a blank") }
     $0 ~ note { breach("line " FNR " is a note to self") }
 
-    path[1] == "src" && FILENAME != "src/watch/date.c" && FILENAME != "src/peers/born.c" && /CLOCK_REALTIME|gettimeofday|[^A-Za-z0-9_]time\((NULL|0|&)/ {
+    path[1] == "src" && FILENAME != "src/watch/date.c" && FILENAME != "src/discovery/born.c" && /CLOCK_REALTIME|gettimeofday|[^A-Za-z0-9_]time\((NULL|0|&)/ {
         breach("line " FNR " reads the wall clock; use CLOCK_MONOTONIC")
     }
 

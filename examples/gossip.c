@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "spotnik/apart.h"
+#include "spotnik/p2p.h"
 
 enum { COUNT = 1000, TURNS = 100 };
 

@@ -156,7 +156,7 @@ hidden byte ok;
 #endif
 #endif
 
-/* What breaks an exact tie: the smallest id, or the file that is moved from one epoch's name to a later one's (src/peers/witness.c). */
+/* What breaks an exact tie: the smallest id, or the file that is moved from one epoch's name to a later one's (src/discovery/witness.c). */
 #define IS_TIE(a, v) (2 * CNT(a) == CNT(v))
 #ifdef WITNESS
 #ifdef BUG_WITNESS_COPIED
@@ -405,7 +405,7 @@ inline fence(i, set)
 #endif
 }
 
-/* src/vote/evidence.c, evidence_moved_on(): the first words of b to a on a new link are FENCED where it is due, and the epoch of b. Where
+/* src/membership/evidence.c, evidence_moved_on(): the first words of b to a on a new link are FENCED where it is due, and the epoch of b. Where
  * that is a later one than a's, b owes nothing for the earlier ones any more, and a counts it as having fenced it in those. */
 inline meet(a, b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One process drives its core: hands it events, does its actions at once and in order, keeps its
- * clock. What src/engine does with epoll, by the numbered contract in core.h. And how a process
+ * clock. What src/runtime does with epoll, by the numbered contract in core.h. And how a process
  * ends. */
 #include <stdlib.h>
 #include <string.h>
@@ -296,8 +296,8 @@ static bool search_dials(const struct sim_world *world, const struct sim_process
     return false;
 }
 
-/* As long as a process is parked it looks for the job where new members would look (src/peers), and
- * links to members that it finds: the others may have gone on, and all members it knows may be
+/* As long as a process is parked it looks for the job where new members would look (src/discovery),
+ * and links to members that it finds: the others may have gone on, and all members it knows may be
  * gone. */
 void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
 {

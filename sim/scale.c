@@ -20,7 +20,7 @@
 /* about what adding up eight inputs gives, of the sum (docs/results/kernels.md) */
 #define MEMORY_BYTES_PER_MS UINT64_C(4000000)
 #define BELL_NS (2 * SPOTNIK_US)
-#define SLICE_BYTES (128 * 1024) /* as in src/carry/share.c */
+#define SLICE_BYTES (128 * 1024) /* as in src/transport/share.c */
 
 static uint64_t memory_rate(const struct spotnik_sim_scale *scale)
 {

@@ -6,7 +6,7 @@
  *
  * A run has a safety phase under faults and a liveness phase: everything heals, no new faults, and
  * the members that live must come together in one view and commit on. Drives src/core only through
- * its header, as src/engine does. */
+ * its header, as src/runtime does. */
 #ifndef SPOTNIK_SIM_SIM_H
 #define SPOTNIK_SIM_SIM_H
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 
 #define DOCTOR_PORT 21299
 #define DOCTOR_PROBE "doctor-" /* files of ours in a folder begin with this */

@@ -18,7 +18,7 @@
 #include "doctor.h"
 #include "link/address.h"
 #include "notice/watch.h"
-#include "peers/dns.h"
+#include "discovery/dns.h"
 #include "spotnik/spotnik.h"
 
 #define FILES_WANTED 4096
@@ -125,14 +125,14 @@ static uint64_t now_ms(void)
 
 static void look_names(struct doctor *doctor)
 {
-    static struct spotnik_peers_spec spec;
+    static struct spotnik_discovery_spec spec;
     uint8_t own[16];
     uint16_t port;
     bool bound = doctor->bind && spotnik_address_parse(doctor->bind, own, &port) == 0;
     char said[256] = "";
     uint64_t begun = now_ms();
 
-    if (spotnik_peers_spec_parse(doctor->peers, NULL, &spec)) {
+    if (spotnik_discovery_spec_parse(doctor->peers, NULL, &spec)) {
         doctor_say(doctor, DOCTOR_BAD, "peers", "%s", spotnik_last_error());
         return;
     }

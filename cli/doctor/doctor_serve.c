@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of spotnik doctor HOST: an engine without a job, behind the same door as a member.
+/* The other end of spotnik doctor HOST: a runtime without a job, behind the same door as a member.
  * It answers a visitor that has proven the key. */
 #include <errno.h>
 #include <fcntl.h>
@@ -134,13 +134,13 @@ static size_t tell(void *context, char *text, size_t size)
 
 int doctor_serve(struct doctor *doctor)
 {
-    struct spotnik_engine_config config = {
+    struct spotnik_runtime_config config = {
         .credentials = doctor->credentials,
         .members_min = 1,
         .transport = "tcp",
         .hooks = { .context = doctor, .exchange_connection = take_guest, .status_text = tell }
     };
-    struct spotnik_engine *engine;
+    struct spotnik_runtime *runtime;
     char text[SPOTNIK_ADDRESS_TEXT];
     sigset_t set;
     int number;
@@ -156,15 +156,15 @@ int doctor_serve(struct doctor *doctor)
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, NULL);
     spotnik_limits_init(&config.limits, 2);
-    if (spotnik_engine_new(&config, &engine)) {
+    if (spotnik_runtime_new(&config, &runtime)) {
         fprintf(stderr, "spotnik doctor: %s\n", spotnik_last_error());
         return 1;
     }
-    const struct spotnik_member *self = &spotnik_engine_credentials(engine)->self;
+    const struct spotnik_member *self = &spotnik_runtime_credentials(runtime)->self;
     spotnik_address_format(text, self->address, self->port);
     printf("waiting; on the other host say: spotnik doctor %s --key-file THE-SAME-KEY\n", text);
     fflush(stdout);
     sigwait(&set, &number);
-    spotnik_engine_free(engine, true);
+    spotnik_runtime_free(runtime, true);
     return 0;
 }

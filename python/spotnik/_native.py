@@ -2,7 +2,7 @@
 """The C interface of libspotnik, declared for ctypes: where the library is, its structs, its functions.
 
 Decides nothing and checks nothing but that library and package fit together. ``tests/python/base/test_native.py``
-compares every declaration here with ``include/spotnik/spotnik.h``, ``apart.h``, ``sync.h`` and ``watch.h``.
+compares every declaration here with ``include/spotnik/spotnik.h``, ``p2p.h``, ``sync.h`` and ``watch.h``.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ static uint64_t some_time(void)
     return task_below(most_ns) + SPOTNIK_MS;
 }
 
-static struct spotnik_engine *somebody(void)
+static struct spotnik_runtime *somebody(void)
 {
-    struct spotnik_engine *chosen = NULL;
+    struct spotnik_runtime *chosen = NULL;
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < world.process_count; i++)
@@ -42,7 +42,7 @@ static uint32_t some_host(void)
 
 static void kill_one(void)
 {
-    struct spotnik_engine *victim = somebody();
+    struct spotnik_runtime *victim = somebody();
 
     if (victim == NULL)
         return;
@@ -87,7 +87,7 @@ static void power_on_one(void)
 
 static void stop_one(void)
 {
-    struct spotnik_engine *victim = somebody();
+    struct spotnik_runtime *victim = somebody();
 
     if (victim == NULL)
         return;
@@ -97,7 +97,7 @@ static void stop_one(void)
 }
 
 /* Its launcher, or its machine, tells it to go. */
-static void notice(struct spotnik_engine *process)
+static void notice(struct spotnik_runtime *process)
 {
     world_tell("%u is told to go", process->number);
     process->noticed_ns = process->noticed_ns != 0 ? process->noticed_ns : task_now_ns();
@@ -105,7 +105,7 @@ static void notice(struct spotnik_engine *process)
 
 static void notice_one(void)
 {
-    struct spotnik_engine *one = somebody();
+    struct spotnik_runtime *one = somebody();
 
     if (one != NULL)
         notice(one);
@@ -115,7 +115,7 @@ static void notice_one(void)
  * stays. */
 static void notice_side(void)
 {
-    struct spotnik_engine *one = somebody();
+    struct spotnik_runtime *one = somebody();
 
     for (uint32_t i = 0; one != NULL && i < world.process_count; i++)
         if (world.process[i].alive
@@ -126,7 +126,7 @@ static void notice_side(void)
 /* All steps of one job are committed. */
 static void finish(void)
 {
-    struct spotnik_engine *one = somebody();
+    struct spotnik_runtime *one = somebody();
 
     if (one == NULL || one->lineage == NULL || !one->lineage->goes)
         return;

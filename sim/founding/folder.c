@@ -30,9 +30,9 @@ int __wrap_open(const char *path, int flags, ...);
 int __wrap_fsync(int fd);
 
 /* On the way of the running process to the folder. 0, or -1 with errno. */
-static int way(void)
+static int algorithm(void)
 {
-    const struct spotnik_engine *process = task_process();
+    const struct spotnik_runtime *process = task_process();
 
     if (process == NULL)
         return 0;
@@ -61,21 +61,21 @@ static void stamp(const char *path)
 
 DIR *__wrap_opendir(const char *path)
 {
-    return way() == 0 ? __real_opendir(path) : NULL;
+    return algorithm() == 0 ? __real_opendir(path) : NULL;
 }
 
 int __wrap_fstatat(int fd, const char *path, struct stat *ret, int flags)
 {
-    return way() == 0 ? __real_fstatat(fd, path, ret, flags) : -1;
+    return algorithm() == 0 ? __real_fstatat(fd, path, ret, flags) : -1;
 }
 
 /* Now and then the server does it, and its answer is lost. */
 int __wrap_rename(const char *from, const char *to)
 {
-    struct spotnik_engine *process = task_process();
+    struct spotnik_runtime *process = task_process();
     uint64_t begun_ns = task_now_ns();
 
-    if (way() != 0 || __real_rename(from, to) != 0)
+    if (algorithm() != 0 || __real_rename(from, to) != 0)
         return -1;
     stamp(to);
     if (process != NULL && strstr(to, "/member-") != NULL)
@@ -85,7 +85,7 @@ int __wrap_rename(const char *from, const char *to)
 
 int __wrap_link(const char *from, const char *to)
 {
-    if (way() != 0 || __real_link(from, to) != 0)
+    if (algorithm() != 0 || __real_link(from, to) != 0)
         return -1;
     stamp(to);
     if (task_below(10) == 0) {
@@ -97,7 +97,7 @@ int __wrap_link(const char *from, const char *to)
 
 int __wrap_unlink(const char *path)
 {
-    return way() == 0 ? __real_unlink(path) : -1;
+    return algorithm() == 0 ? __real_unlink(path) : -1;
 }
 
 int __wrap_open(const char *path, int flags, ...)
@@ -108,7 +108,7 @@ int __wrap_open(const char *path, int flags, ...)
     int mode = flags & O_CREAT ? va_arg(more, int) : 0;
     va_end(more);
     if ((flags & (O_CREAT | O_NOFOLLOW)) && strncmp(path, world.folder, strlen(world.folder)) == 0
-        && way() != 0)
+        && algorithm() != 0)
         return -1;
     return __real_open(path, flags, mode);
 }

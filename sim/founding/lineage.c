@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "peers/lookout.h"
-#include "peers/record.h"
+#include "discovery/lookout.h"
+#include "discovery/record.h"
 #include "task.h"
 #include "world.h"
 
@@ -25,12 +25,12 @@
 #define IN_SIGHT_NS (4 * SPOTNIK_S)
 
 struct side {
-    struct spotnik_engine *member[VIEW_MAX];
+    struct spotnik_runtime *member[VIEW_MAX];
     uint32_t size;
 };
 
 /* Somebody has removed its record, and it could not write another one since. */
-static bool is_unseen(const struct spotnik_engine *member)
+static bool is_unseen(const struct spotnik_runtime *member)
 {
     char name[64], path[PATH_MAX];
 
@@ -42,7 +42,7 @@ static bool is_unseen(const struct spotnik_engine *member)
 /* Have all its members but the founder, a parked one that goes on from its memory, been cut off
  * from the folder for T or longer? Or for less, and without a record there? What section 16
  * allows. */
-static bool is_cut_off(const struct lineage *lineage, const struct spotnik_engine *founder)
+static bool is_cut_off(const struct lineage *lineage, const struct spotnik_runtime *founder)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
         if (lineage->member[i] != founder && lineage->member[i]->alive
@@ -52,7 +52,7 @@ static bool is_cut_off(const struct lineage *lineage, const struct spotnik_engin
     return true;
 }
 
-static uint64_t excuses(const struct spotnik_engine *founder)
+static uint64_t excuses(const struct spotnik_runtime *founder)
 {
     uint64_t bits = 0;
 
@@ -61,7 +61,7 @@ static uint64_t excuses(const struct spotnik_engine *founder)
     return bits;
 }
 
-struct lineage *lineage_found(struct spotnik_engine *founder,
+struct lineage *lineage_found(struct spotnik_runtime *founder,
                               const struct spotnik_founding *founding, uint64_t step)
 {
     if (world.lineage_count == LINEAGES_MAX) {
@@ -91,7 +91,7 @@ struct lineage *lineage_found(struct spotnik_engine *founder,
     return lineage;
 }
 
-void lineage_leave(struct spotnik_engine *process)
+void lineage_leave(struct spotnik_runtime *process)
 {
     process->lineage = NULL;
     process->parked = false;
@@ -99,7 +99,7 @@ void lineage_leave(struct spotnik_engine *process)
     process->tie_named = 0;
 }
 
-static bool is_in(const struct lineage *lineage, const struct spotnik_engine *process)
+static bool is_in(const struct lineage *lineage, const struct spotnik_runtime *process)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
         if (lineage->member[i] == process)
@@ -107,8 +107,8 @@ static bool is_in(const struct lineage *lineage, const struct spotnik_engine *pr
     return false;
 }
 
-bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner,
-                   const struct spotnik_engine *sponsor)
+bool lineage_enter(struct lineage *lineage, struct spotnik_runtime *joiner,
+                   const struct spotnik_runtime *sponsor)
 {
     if (lineage->size == VIEW_MAX || !lineage->goes || !is_in(lineage, sponsor))
         return false;
@@ -132,18 +132,18 @@ bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner,
 
 /* ---- sides ---- */
 
-static bool steps_along(const struct lineage *lineage, const struct spotnik_engine *member)
+static bool steps_along(const struct lineage *lineage, const struct spotnik_runtime *member)
 {
     return member->lineage == lineage && !member->out && member->ended == 0 && world_runs(member);
 }
 
 /* Those that reach `first`, and each other. */
-static void side_of(const struct lineage *lineage, struct spotnik_engine *first, struct side *ret)
+static void side_of(const struct lineage *lineage, struct spotnik_runtime *first, struct side *ret)
 {
     ret->size = 0;
     ret->member[ret->size++] = first;
     for (uint32_t i = 0; i < lineage->size; i++) {
-        struct spotnik_engine *member = lineage->member[i];
+        struct spotnik_runtime *member = lineage->member[i];
         bool reaches = member != first && steps_along(lineage, member);
         for (uint32_t j = 0; j < ret->size && reaches; j++)
             reaches = world_reach(member, ret->member[j]);
@@ -152,7 +152,7 @@ static void side_of(const struct lineage *lineage, struct spotnik_engine *first,
     }
 }
 
-static bool is_of(const struct side *side, const struct spotnik_engine *process)
+static bool is_of(const struct side *side, const struct spotnik_runtime *process)
 {
     for (uint32_t i = 0; i < side->size; i++)
         if (side->member[i] == process)
@@ -161,7 +161,7 @@ static bool is_of(const struct side *side, const struct spotnik_engine *process)
 }
 
 /* Its kernel says so to one of this side. */
-static bool is_proven_dead(const struct side *side, const struct spotnik_engine *member)
+static bool is_proven_dead(const struct side *side, const struct spotnik_runtime *member)
 {
     if (member->alive || world.host[member->host].boot != member->kernel.boot)
         return false;
@@ -177,7 +177,7 @@ static bool witness_names(struct lineage *lineage, struct side *side)
     for (uint32_t i = 0; i < side->size; i++)
         if (side->member[i]->tie_named == lineage->epoch + 1)
             return true;
-    struct spotnik_engine *asker = side->member[0];
+    struct spotnik_runtime *asker = side->member[0];
     if (spotnik_time_since(task_now_ns(), asker->tie_asked_ns) >= TIE_NS && !asker->tie_asked) {
         asker->tie_asked_ns = task_now_ns();
         asker->tie = (struct spotnik_tie){ .self = asker->credentials.self.id,
@@ -191,7 +191,7 @@ static bool witness_names(struct lineage *lineage, struct side *side)
 
 static bool has_smallest(const struct lineage *lineage, const struct side *side)
 {
-    const struct spotnik_engine *smallest = NULL;
+    const struct spotnik_runtime *smallest = NULL;
 
     for (uint32_t i = 0; i < lineage->size; i++)
         if (!is_proven_dead(side, lineage->member[i])
@@ -217,8 +217,8 @@ static bool decides(struct lineage *lineage, struct side *side)
 
 /* ---- what a side does ---- */
 
-/* One that was stopped for about T looks before it commits (engine/tenure.c). */
-static void wake(struct spotnik_engine *process)
+/* One that was stopped for about T looks before it commits (runtime/lease.c). */
+static void wake(struct spotnik_runtime *process)
 {
     uint64_t now_ns = task_now_ns();
 
@@ -262,7 +262,7 @@ static void install(struct lineage *lineage, const struct side *side)
 static void part(struct side *side)
 {
     for (uint32_t i = 0; i < side->size; i++) {
-        struct spotnik_engine *member = side->member[i];
+        struct spotnik_runtime *member = side->member[i];
         member->parted_ns = member->parted_ns != 0 ? member->parted_ns : task_now_ns();
         if (!member->parked && spotnik_time_since(task_now_ns(), member->parted_ns) >= PARKS_NS) {
             member->parked = true;
@@ -273,7 +273,7 @@ static void part(struct side *side)
     }
 }
 
-static bool goes_away(const struct lineage *lineage, const struct spotnik_engine *member)
+static bool goes_away(const struct lineage *lineage, const struct spotnik_runtime *member)
 {
     return lineage->done || member->noticed_ns != 0;
 }
@@ -339,7 +339,7 @@ static void lineage_tick(struct lineage *lineage)
 
     lineage->goes = false;
     for (uint32_t i = 0; i < lineage->size; i++) {
-        struct spotnik_engine *member = lineage->member[i];
+        struct spotnik_runtime *member = lineage->member[i];
         if (!steps_along(lineage, member) || is_of(&seen, member))
             continue;
         side_of(lineage, member, &side);
@@ -353,7 +353,7 @@ static void lineage_tick(struct lineage *lineage)
 
 /* Those that the view goes on without hear of it where they reach one of it; else they are cut
  * off. */
-static void outsider_tick(struct spotnik_engine *process)
+static void outsider_tick(struct spotnik_runtime *process)
 {
     const struct lineage *lineage = process->lineage;
 
@@ -411,7 +411,7 @@ static void beside(struct lineage *elder, struct lineage *younger)
 void lineage_survivors_check(const struct lineage *newer)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
-        const struct spotnik_engine *one = &world.process[i];
+        const struct spotnik_runtime *one = &world.process[i];
         if (one->alive && one->parked && one->ended == 0 && world_runs(one) && one->lineage != NULL
             && one->lineage->stopped
             && one->lineage->founding.generation + 1 == newer->founding.generation

@@ -85,13 +85,13 @@ static void *agent_main(void *unused)
     return NULL;
 }
 
-static const struct spotnik_engine *odd_one(void)
+static const struct spotnik_runtime *odd_one(void)
 {
     const struct lineage *common = NULL;
     uint32_t members = 0;
 
     for (uint32_t i = 0; i < world.process_count; i++) {
-        const struct spotnik_engine *process = &world.process[i];
+        const struct spotnik_runtime *process = &world.process[i];
         if (!process->alive || process->ended != 0)
             continue;
         common = common != NULL ? common : process->lineage;
@@ -114,7 +114,7 @@ static void *calm_main(void *unused)
     until_ns = task_now_ns() + CALM_NS;
     while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
         task_sleep(SPOTNIK_S);
-    const struct spotnik_engine *odd = odd_one();
+    const struct spotnik_runtime *odd = odd_one();
     if (odd != NULL && world.genesis_gone)
         world.refused++;
     else if (odd != NULL)

@@ -13,7 +13,7 @@
 #define ENTER_NS (10 * SPOTNIK_S)
 #define COPY_MAX_NS (2 * SPOTNIK_S)
 
-void process_kill(struct spotnik_engine *process)
+void process_kill(struct spotnik_runtime *process)
 {
     if (!process->alive)
         return;
@@ -22,7 +22,7 @@ void process_kill(struct spotnik_engine *process)
     lineage_leave(process);
 }
 
-static struct spotnik_engine *who(const struct spotnik_member *member)
+static struct spotnik_runtime *who(const struct spotnik_member *member)
 {
     for (uint32_t i = 0; i < world.process_count; i++)
         if (spotnik_id_equal(world.process[i].credentials.self.id, member->id))
@@ -32,15 +32,15 @@ static struct spotnik_engine *who(const struct spotnik_member *member)
 
 /* A process that comes again is another member, from when it asks to be let in, or is in its view
  * again. Until then its record and its address name the member that it was. */
-static void rename_self(struct spotnik_engine *self)
+static void rename_self(struct spotnik_runtime *self)
 {
     self->credentials.self.id.low++;
 }
 
 /* Copy the state from the sponsor, be in the folder, ask to be let in. */
-static bool join(struct spotnik_engine *self, const struct spotnik_member *member)
+static bool join(struct spotnik_runtime *self, const struct spotnik_member *member)
 {
-    const struct spotnik_engine *sponsor = who(member);
+    const struct spotnik_runtime *sponsor = who(member);
     uint64_t until_ns = task_now_ns() + ENTER_NS;
 
     self->joining = true;
@@ -50,8 +50,8 @@ static bool join(struct spotnik_engine *self, const struct spotnik_member *membe
         return false;
     if (self->past.id != 0)
         rename_self(self);
-    spotnik_peers_founding_set(self->peers, lineage->founding.id);
-    if (spotnik_peers_renew(self->peers) != 0)
+    spotnik_discovery_founding_set(self->peers, lineage->founding.id);
+    if (spotnik_discovery_renew(self->peers) != 0)
         return false;
     while (task_now_ns() < until_ns && sponsor->lineage == lineage) {
         if (lineage_enter(lineage, self, sponsor))
@@ -61,7 +61,7 @@ static bool join(struct spotnik_engine *self, const struct spotnik_member *membe
     return false;
 }
 
-static void leave_view(struct spotnik_engine *self)
+static void leave_view(struct spotnik_runtime *self)
 {
     lineage_leave(self);
     self->out = false;
@@ -69,13 +69,13 @@ static void leave_view(struct spotnik_engine *self)
 
 static bool is_noticed(void *context)
 {
-    return ((const struct spotnik_engine *)context)->noticed_ns != 0;
+    return ((const struct spotnik_runtime *)context)->noticed_ns != 0;
 }
 
 /* A member that was cut off reads that the job is over. That must be true. */
-static bool is_over(struct spotnik_engine *self)
+static bool is_over(struct spotnik_runtime *self)
 {
-    if (!spotnik_peers_is_over(self->peers))
+    if (!spotnik_discovery_is_over(self->peers))
         return false;
     for (uint32_t i = 0; i < world.lineage_count; i++)
         if (world.lineage[i].founding.id == self->past.id && !world.lineage[i].done)
@@ -86,19 +86,19 @@ static bool is_over(struct spotnik_engine *self)
 }
 
 /* In a job that goes on elsewhere, or alone from memory. */
-static void come_again(struct spotnik_engine *self)
+static void come_again(struct spotnik_runtime *self)
 {
     uint64_t step = self->step;
     bool found;
     struct spotnik_member sponsor;
 
-    if (spotnik_peers_refounds(self->peers)) {
-        struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
+    if (spotnik_discovery_refounds(self->peers)) {
+        struct spotnik_founding founding = spotnik_discovery_lineage(self->peers);
         leave_view(self);
         rename_self(self);
         lineage_found(self, &founding, step);
-        (void)spotnik_peers_renew(self->peers);
-        spotnik_peers_refounded(self->peers);
+        (void)spotnik_discovery_renew(self->peers);
+        spotnik_discovery_refounded(self->peers);
         world.refoundings++;
         return;
     }
@@ -116,8 +116,8 @@ static void come_again(struct spotnik_engine *self)
             self->ended = SPOTNIK_ERR_PEERS;
             return;
         }
-        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self,
-                               &found, &sponsor)
+        if (spotnik_discovery_find(self->peers, false, until_ns - task_now_ns(), is_noticed, self,
+                                   &found, &sponsor)
             == 0)
             (void)join(self, &sponsor);
         self->joining = false;
@@ -126,22 +126,23 @@ static void come_again(struct spotnik_engine *self)
 }
 
 /* The search. False: this process ends, and its launcher starts another. */
-static bool begin(struct spotnik_engine *self)
+static bool begin(struct spotnik_runtime *self)
 {
     struct spotnik_member sponsor;
     char spec[96];
     bool found;
 
     snprintf(spec, sizeof spec, "file:%s", world.folder);
-    if (spotnik_peers_new(spec, self, &self->peers) != 0)
+    if (spotnik_discovery_new(spec, self, &self->peers) != 0)
         return false;
-    if (spotnik_peers_find(self->peers, true, FIND_NS, is_noticed, self, &found, &sponsor) != 0) {
+    if (spotnik_discovery_find(self->peers, true, FIND_NS, is_noticed, self, &found, &sponsor)
+        != 0) {
         world_tell("%u gives up: %s", self->number, spotnik_last_error());
         return false;
     }
     if (found) {
-        struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
-        spotnik_peers_founding_set(self->peers, founding.id);
+        struct spotnik_founding founding = spotnik_discovery_lineage(self->peers);
+        spotnik_discovery_founding_set(self->peers, founding.id);
         lineage_survivors_check(lineage_found(self, &founding, 0));
     } else if (!join(self, &sponsor)) {
         self->out = true; /* it tries again, as one that may not found */
@@ -150,8 +151,8 @@ static bool begin(struct spotnik_engine *self)
     return true;
 }
 
-/* Told to go, and cut off from those who would let it: it goes as it is (src/engine/caller.c). */
-static bool is_stranded(const struct spotnik_engine *self)
+/* Told to go, and cut off from those who would let it: it goes as it is (src/runtime/caller.c). */
+static bool is_stranded(const struct spotnik_runtime *self)
 {
     return self->noticed_ns != 0 && self->parked
            && task_now_ns() - self->noticed_ns >= 3 * world.stale_ns;
@@ -159,7 +160,7 @@ static bool is_stranded(const struct spotnik_engine *self)
 
 static void *process_main(void *context)
 {
-    struct spotnik_engine *self = context;
+    struct spotnik_runtime *self = context;
 
     if (begin(self))
         while (self->ended == 0) {
@@ -170,8 +171,8 @@ static void *process_main(void *context)
             task_sleep(TICK_NS);
         }
     if (self->left != NULL)
-        spotnik_peers_over_set(self->peers, self->left->stopped);
-    spotnik_peers_free(self->peers);
+        spotnik_discovery_over_set(self->peers, self->left->stopped);
+    spotnik_discovery_free(self->peers);
     self->alive = false;
     lineage_leave(self);
     return NULL;
@@ -187,7 +188,7 @@ static bool is_taken(uint32_t host, uint16_t port)
 }
 
 /* Where operators name a port, a new process listens where a dead one did. */
-static uint16_t port_of(const struct spotnik_engine *process)
+static uint16_t port_of(const struct spotnik_runtime *process)
 {
     uint16_t port = 4000;
 
@@ -198,15 +199,15 @@ static uint16_t port_of(const struct spotnik_engine *process)
     return port;
 }
 
-struct spotnik_engine *process_start(uint32_t host)
+struct spotnik_runtime *process_start(uint32_t host)
 {
     if (world.process_count == PROCESSES_MAX || world.host[host].boot == 0)
         return NULL;
-    struct spotnik_engine *process = &world.process[world.process_count];
-    *process = (struct spotnik_engine){ .number = world.process_count++,
-                                        .host = host,
-                                        .alive = true,
-                                        .clock_ns = world.host[host].clock_ns };
+    struct spotnik_runtime *process = &world.process[world.process_count];
+    *process = (struct spotnik_runtime){ .number = world.process_count++,
+                                         .host = host,
+                                         .alive = true,
+                                         .clock_ns = world.host[host].clock_ns };
     process->kernel = (struct spotnik_process){ .boot = world.host[host].boot,
                                                 .pid = 100 + process->number,
                                                 .start = task_now_ns() + 1,

@@ -18,7 +18,7 @@
 
 struct task {
     ucontext_t context;
-    struct spotnik_engine *process;
+    struct spotnik_runtime *process;
     void *(*body)(void *);
     void *argument;
     void *stack;
@@ -41,7 +41,7 @@ void task_reset(uint64_t seed)
     spotnik_prng_seed(&prng, seed);
 }
 
-struct spotnik_engine *task_process(void)
+struct spotnik_runtime *task_process(void)
 {
     return running != NULL ? running->process : NULL;
 }
@@ -74,7 +74,7 @@ static struct task *place(void)
     return &task[task_count++];
 }
 
-struct task *task_new(struct spotnik_engine *process, void *(*body)(void *), void *argument)
+struct task *task_new(struct spotnik_runtime *process, void *(*body)(void *), void *argument)
 {
     struct task *new = place();
     void *stack = new->stack != NULL ? new->stack : malloc(STACK_BYTES);
@@ -117,7 +117,7 @@ void task_wake(const void *on)
         }
 }
 
-void task_kill(const struct spotnik_engine *process)
+void task_kill(const struct spotnik_runtime *process)
 {
     for (uint32_t i = 0; i < task_count; i++)
         if (task[i].process == process)

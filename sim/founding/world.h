@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it
- * is, and faults of all of them. An oracle (lineage.c) decides membership, since that protocol has
- * a simulator of its own. This world tries founding and waiting. */
+/* A world in which jobs are founded: machines, a shared folder, processes that run src/discovery as
+ * it is, and faults of all of them. An oracle (lineage.c) decides membership, since that protocol
+ * has a simulator of its own. This world tries founding and waiting. */
 #ifndef SPOTNIK_SIM_FOUNDING_WORLD_H
 #define SPOTNIK_SIM_FOUNDING_WORLD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
-#include "peers/peers.h"
-#include "peers/process.h"
+#include "runtime/runtime.h"
+#include "discovery/discovery.h"
+#include "discovery/process.h"
 
 #define HOSTS 5
 #define PROCESSES_MAX 256
@@ -38,7 +38,7 @@ struct host {
 /* Views of one founding, as the protocol would make them. */
 struct lineage {
     struct spotnik_founding founding;
-    struct spotnik_engine *member[VIEW_MAX];
+    struct spotnik_runtime *member[VIEW_MAX];
     uint32_t size;
     uint64_t epoch, step;
     uint64_t founded_ns, begun_step; /* world time; the step that it was founded after */
@@ -53,12 +53,12 @@ struct lineage {
     uint64_t changing_ns; /* since when those that reach each other are not the view; 0: they are */
 };
 
-/* A process. The peers folder takes it for its engine. */
-struct spotnik_engine {
+/* A process. The peers folder takes it for its runtime. */
+struct spotnik_runtime {
     uint32_t number, host;
     struct spotnik_process kernel;
     struct spotnik_credentials credentials;
-    struct spotnik_peers *peers;
+    struct spotnik_discovery *peers;
     bool alive;
     uint64_t paused_until_ns; /* SIGSTOP */
     uint64_t clock_ns;        /* its host's */
@@ -92,7 +92,7 @@ struct world {
     uint64_t stale_ns;
     char folder[64];
     struct host host[HOSTS];
-    struct spotnik_engine process[PROCESSES_MAX];
+    struct spotnik_runtime process[PROCESSES_MAX];
     uint32_t process_count;
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
@@ -108,20 +108,20 @@ extern struct world world;
 void world_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void world_break(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* engine.c: do these two reach each other, both ways, now? Both alive, and not stopped. */
-bool world_reach(const struct spotnik_engine *a, const struct spotnik_engine *b);
-bool world_runs(const struct spotnik_engine *process);
+/* runtime.c: do these two reach each other, both ways, now? Both alive, and not stopped. */
+bool world_reach(const struct spotnik_runtime *a, const struct spotnik_runtime *b);
+bool world_runs(const struct spotnik_runtime *process);
 
 /* process.c */
-struct spotnik_engine *process_start(uint32_t host);
-void process_kill(struct spotnik_engine *process);
+struct spotnik_runtime *process_start(uint32_t host);
+void process_kill(struct spotnik_runtime *process);
 
 /* lineage.c */
-struct lineage *lineage_found(struct spotnik_engine *founder,
+struct lineage *lineage_found(struct spotnik_runtime *founder,
                               const struct spotnik_founding *founding, uint64_t step);
-bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner,
-                   const struct spotnik_engine *sponsor);
-void lineage_leave(struct spotnik_engine *process);
+bool lineage_enter(struct lineage *lineage, struct spotnik_runtime *joiner,
+                   const struct spotnik_runtime *sponsor);
+void lineage_leave(struct spotnik_runtime *process);
 void lineage_survivors_check(const struct lineage *newer);
 void lineages_tick(void);
 

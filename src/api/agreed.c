@@ -17,7 +17,7 @@ _Static_assert(sizeof(struct spotnik_agreed_row) == 40, "a row is five words, wi
 
 struct spotnik_agreed_table {
     struct spotnik_agreed agreed;
-    struct spotnik_agreed_row *mine;      /* the engine's: what we contribute */
+    struct spotnik_agreed_row *mine;      /* the runtime's: what we contribute */
     struct spotnik_agreed_row *all;       /* of the step committed last */
     uint32_t filled;                      /* the row of `mine` that is not zero */
     bool started;                         /* our row is in the begun step */
@@ -41,7 +41,7 @@ int spotnik_agreed_on(struct spotnik_job *job)
     struct spotnik_agreed_table *table = calloc(1, sizeof *table);
 
     if (table) {
-        table->mine = spotnik_engine_alloc(job->engine, slots * sizeof *table->mine);
+        table->mine = spotnik_runtime_alloc(job->runtime, slots * sizeof *table->mine);
         table->all = calloc(slots, sizeof *table->all);
     }
     if (!table || !table->mine || !table->all) {
@@ -60,7 +60,7 @@ int spotnik_agreed_on(struct spotnik_job *job)
 void spotnik_agreed_free(struct spotnik_job *job)
 {
     if (job->agreed)
-        free(job->agreed->all); /* `mine` ends with the engine */
+        free(job->agreed->all); /* `mine` ends with the runtime */
     free(job->agreed);
     job->agreed = NULL;
 }
@@ -179,8 +179,8 @@ int spotnik_agreed_start(struct spotnik_job *job)
     if (job->share >= job->shares) /* we have none; what was measured is gone all the same */
         memset(&table->mine[table->filled], 0, sizeof *table->mine);
     int rc =
-        spotnik_engine_allreduce_from(job->engine, SPOTNIK_BUCKET_AGREED, table->mine,
-                                      table->agreed.slots * ROW_WORDS, SPOTNIK_U64, SPOTNIK_SUM);
+        spotnik_runtime_allreduce_from(job->runtime, SPOTNIK_BUCKET_AGREED, table->mine,
+                                       table->agreed.slots * ROW_WORDS, SPOTNIK_U64, SPOTNIK_SUM);
 
     table->started = rc == 0;
     return rc;

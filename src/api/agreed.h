@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "spotnik/spotnik.h"
 
 /* Of one share, about the step it belongs to. All zeros: that share gave nothing. Where the row is
@@ -64,10 +64,10 @@ bool spotnik_agreed_differs(const struct spotnik_agreed *agreed);
 void spotnik_agreed_begin(struct spotnik_job *job);
 
 /* Put our row into the begun step, once. step_commit calls this; a strategy that wants the step
- * complete early calls it right after step_begin. Errors as spotnik_engine_allreduce_from(). */
+ * complete early calls it right after step_begin. Errors as spotnik_runtime_allreduce_from(). */
 int spotnik_agreed_start(struct spotnik_job *job);
 
-/* open.c: the engine's `committed` hook. */
+/* open.c: the runtime's `committed` hook. */
 void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t bucket_count,
                             const struct spotnik_bucket_result *result);
 

@@ -49,8 +49,8 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
         return rc;
     spotnik_noise_reduce(job, bucket, data, count, dtype, op);
     if (!job->excluded)
-        rc = from ? spotnik_engine_allreduce_from(job->engine, bucket, data, count, dtype, op)
-                  : spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
+        rc = from ? spotnik_runtime_allreduce_from(job->runtime, bucket, data, count, dtype, op)
+                  : spotnik_runtime_allreduce(job->runtime, bucket, data, count, dtype, op);
     if (!rc)
         spotnik_pace_reduce(&job->pace,
                             (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
@@ -86,6 +86,6 @@ int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
 {
     return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS && job->started[bucket]
-               ? spotnik_engine_result(job->engine, bucket)
+               ? spotnik_runtime_result(job->runtime, bucket)
                : NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic batching in a running job. The controller of src/adapt, fed with agreed rows (agreed.h),
- * answers the engine's question how the next steps are dealt out. Decides nothing by itself.
+ * answers the runtime's question how the next steps are dealt out. Decides nothing by itself.
  *
  * Members are followed from step to step by what their rows say of themselves (`before`), so
  * neither views nor ids are asked. What it has learnt is a blob of the replica. Joiners get it with
@@ -49,7 +49,7 @@ bool spotnik_batching_unpack(struct spotnik_batching *batching, const void *byte
 
 struct spotnik_job;
 
-/* With the config's `batching`; before the engine is opened. Errors: MEMORY. */
+/* With the config's `batching`; before the runtime is opened. Errors: MEMORY. */
 int spotnik_batching_open(struct spotnik_job *job);
 
 /* step.c: a step was begun; the state may have been replaced. */
@@ -60,7 +60,7 @@ void spotnik_batching_begin(struct spotnik_job *job);
  * committed step. 1 without dynamic batching. Caller's thread. */
 double spotnik_batching_lambda(const struct spotnik_job *job);
 
-/* open.c: the engine's hooks. */
+/* open.c: the runtime's hooks. */
 uint32_t spotnik_batching_deal(void *job, uint64_t step, uint32_t bucket_count,
                                const struct spotnik_bucket_result *result,
                                const uint32_t **ret_weight);

@@ -24,10 +24,10 @@ static bool may_publish(void *context)
     struct spotnik_job *job = context;
 
     pthread_mutex_lock(&job->rate.lock);
-    struct spotnik_peers *peers = job->peers;
+    struct spotnik_discovery *peers = job->peers;
     bool alone = job->is_alone;
     pthread_mutex_unlock(&job->rate.lock);
-    return alone || (peers && spotnik_peers_is_youngest(peers));
+    return alone || (peers && spotnik_discovery_is_youngest(peers));
 }
 
 static void advise(struct spotnik_job *job)
@@ -52,7 +52,7 @@ int spotnik_job_checkpoint_open(struct spotnik_job *job)
                                                 .may_publish = may_publish,
                                                 .context = job };
     struct spotnik_checkpoint *checkpoint = NULL;
-    int rc = spotnik_checkpoint_new(&config, &job->registry, job->engine, &checkpoint);
+    int rc = spotnik_checkpoint_new(&config, &job->registry, job->runtime, &checkpoint);
 
     spotnik_job_checkpoint_set(job, checkpoint);
     if (!rc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting collectives: what this member contributes to the all-reduce underneath. Once a bucket is
- * started, everything that may happen to the step is the engine's business; what becomes of the
+ * started, everything that may happen to the step is the runtime's business; what becomes of the
  * result is collective_result.c's. */
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +48,8 @@ int spotnik_collectives_seal(spotnik_job *job, struct spotnik_collectives *all)
         return 0;
     uint32_t last = SPOTNIK_CALLER_BUCKETS - 1;
     uint32_t number = job->started[last] ? SPOTNIK_BUCKET_CENSUS : last;
-    int rc = spotnik_engine_allreduce_from(job->engine, number, all->census, SPOTNIK_CENSUS_WORDS,
-                                           SPOTNIK_U64, SPOTNIK_SUM);
+    int rc = spotnik_runtime_allreduce_from(job->runtime, number, all->census, SPOTNIK_CENSUS_WORDS,
+                                            SPOTNIK_U64, SPOTNIK_SUM);
 
     if (!rc)
         all->number = number;

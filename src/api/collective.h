@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of a step that are all-reduces underneath (docs/design/0007-data-path.md): what
- * each bucket becomes after the commit. Decides whose bytes go where; the engine moves, adds and
+ * each bucket becomes after the commit. Decides whose bytes go where; the runtime moves, adds and
  * commits them.
  *
  * Bytes travel as sums of U8 in which all but one source are zero: exact for every type. The
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_CENSUS_SHARES 1024
@@ -36,10 +36,10 @@ struct spotnik_collective {
     size_t count, one;    /* elements as the caller counts them; bytes of each */
     uint32_t root, slots; /* broadcast; all-gather */
     spotnik_range *part;  /* reduce-scatter: NULL or the caller's */
-    /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The engine's */
+    /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The runtime's */
     uint8_t *table;
     size_t table_bytes, dirty_at, dirty_bytes;
-    uint8_t *narrowed; /* compressed: what travels. The engine's */
+    uint8_t *narrowed; /* compressed: what travels. The runtime's */
     size_t narrowed_bytes;
     enum spotnik_dtype wire;
 };
@@ -50,7 +50,7 @@ struct spotnik_collectives {
     uint32_t share, shares;                 /* ours, of how many; both 0 in a replay */
     uint64_t census[SPOTNIK_CENSUS_WORDS];  /* our bit */
     uint64_t present[SPOTNIK_CENSUS_WORDS]; /* everybody's, of the step committed last */
-    /* the contribution of members without data. Owned by the engine */
+    /* the contribution of members without data. Owned by the runtime */
     const void *zeros;
     size_t zeros_bytes;
     uint32_t rootless; /* 1 + a bucket whose root was lost in the step committed last; 0: none */

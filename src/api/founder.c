@@ -24,15 +24,15 @@ int spotnik_job_found(struct spotnik_job *job)
     if (rc)
         return rc;
     if (job->peers)
-        founding = spotnik_peers_lineage(job->peers); /* a directory has it in its genesis */
+        founding = spotnik_discovery_lineage(job->peers); /* a directory has it in its genesis */
     if (!founding.id)
-        spotnik_peers_founding_make(NULL, 0, &founding);
+        spotnik_discovery_founding_make(NULL, 0, &founding);
     job->registry.founding = founding.id;
     job->founder = true;
     if (job->peers)
-        spotnik_peers_founding_set(job->peers, job->registry.founding);
+        spotnik_discovery_founding_set(job->peers, job->registry.founding);
     spotnik_job_ledger(&job->config, &ledger);
-    return spotnik_engine_found(job->engine, &ledger, &founding);
+    return spotnik_runtime_found(job->runtime, &ledger, &founding);
 }
 
 /* The position is the checkpoint's, the batch this run's, which may be another one. */
@@ -91,7 +91,7 @@ static int resume(struct spotnik_job *job)
         return 0;
     if (!named)
         inherit(job, found.founding);
-    spotnik_engine_resume(job->engine, found.step, &found.ledger);
+    spotnik_runtime_resume(job->runtime, found.step, &found.ledger);
     job->committed = found.step;
     job->state_loads++;
     if (job->sync)
@@ -112,7 +112,7 @@ int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed)
 
 int spotnik_job_hold(struct spotnik_job *job, bool founds)
 {
-    struct spotnik_founding past = spotnik_engine_past(job->engine);
+    struct spotnik_founding past = spotnik_runtime_past(job->runtime);
     uint64_t ours = job->registry.founding, root = past.id == ours && past.root ? past.root : ours;
 
     return !job->checkpoint || job->checkpoint_hold > 0

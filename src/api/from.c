@@ -102,8 +102,8 @@ static json_t *status_of(const struct spotnik_job *job, const struct spotnik_mem
     size_t size;
     char *text;
 
-    if (spotnik_net_question(spotnik_engine_credentials(job->engine), member->address, member->port,
-                             SPOTNIK_PURPOSE_STATUS, ASK_NS, &text, &size))
+    if (spotnik_net_question(spotnik_runtime_credentials(job->runtime), member->address,
+                             member->port, SPOTNIK_PURPOSE_STATUS, ASK_NS, &text, &size))
         return NULL;
     json_t *answer = json_loadb(text, size, 0, NULL);
 

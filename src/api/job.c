@@ -22,10 +22,10 @@ static bool stop(void *context)
 }
 
 /* The progress thread looks at it when somebody asks for our status. */
-static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_peers *peers)
+static struct spotnik_discovery *peers_set(struct spotnik_job *job, struct spotnik_discovery *peers)
 {
     pthread_mutex_lock(&job->rate.lock);
-    struct spotnik_peers *before = job->peers;
+    struct spotnik_discovery *before = job->peers;
     job->peers = peers;
     pthread_mutex_unlock(&job->rate.lock);
     return before;
@@ -34,18 +34,18 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
 /* Found the job, or learn of a member of it. */
 static int find(struct spotnik_job *job, const spotnik_config *config)
 {
-    struct spotnik_peers *peers = NULL;
+    struct spotnik_discovery *peers = NULL;
     bool found = true;
     int rc = 0;
 
     if (config->peers)
-        rc = spotnik_peers_new(config->peers, job->engine, &peers);
+        rc = spotnik_discovery_new(config->peers, job->runtime, &peers);
     peers_set(job, peers);
     if (!rc && config->peers)
-        spotnik_peers_done_at(peers, config->checkpoint_dir, config->steps_max);
+        spotnik_discovery_done_at(peers, config->checkpoint_dir, config->steps_max);
     if (!rc && config->peers)
-        rc =
-            spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, stop, job, &found, &job->sponsor);
+        rc = spotnik_discovery_find(job->peers, true, FIND_TIMEOUT_NS, stop, job, &found,
+                                    &job->sponsor);
     if (rc == SPOTNIK_ERR_PEERS && spotnik_job_is_noticed(job))
         return spotnik_error_return(SPOTNIK_ERR_LEAVING,
                                     "a notice came while the job was looked for");
@@ -54,7 +54,7 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
     if (!rc && !found)
         rc = spotnik_job_from_compare(job);
     if (rc == SPOTNIK_ERR_LINEAGE)
-        spotnik_engine_end(job->engine, rc, spotnik_last_error()); /* and tell the agent */
+        spotnik_runtime_end(job->runtime, rc, spotnik_last_error()); /* and tell the agent */
     if (rc)
         return rc;
     if (found)
@@ -75,31 +75,31 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
     job->born_ns = spotnik_clock_ns();
 }
 
-/* Sessions end before the engine they ask, and the donor after the engine that calls it. */
+/* Sessions end before the runtime they ask, and the donor after the runtime that calls it. */
 static void job_free(struct spotnik_job *job, bool goodbye)
 {
     spotnik_job_signal_close(job);
     spotnik_job_watch_close(job);
-    struct spotnik_peers *peers = peers_set(job, NULL);
+    struct spotnik_discovery *peers = peers_set(job, NULL);
 
-    spotnik_peers_withdraw(peers);
-    if (job->engine)
-        spotnik_engine_interrupt(job->engine);
+    spotnik_discovery_withdraw(peers);
+    if (job->runtime)
+        spotnik_runtime_interrupt(job->runtime);
     spotnik_joiner_free(job->joiner);
     if (job->donor)
         spotnik_donor_stop(job->donor);
     spotnik_sync_use_end(job->sync);
-    if (job->exchange)
-        spotnik_exchange_stop(job->exchange);
+    if (job->p2p)
+        spotnik_p2p_stop(job->p2p);
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
-    spotnik_checkpoint_free(checkpoint); /* it asks the engine, and the peers */
+    spotnik_checkpoint_free(checkpoint); /* it asks the runtime, and the peers */
     if (job->checkpoint_hold > 0)
         close(job->checkpoint_hold);
-    spotnik_peers_free(peers);
-    spotnik_engine_free(job->engine, goodbye);
+    spotnik_discovery_free(peers);
+    spotnik_runtime_free(job->runtime, goodbye);
     spotnik_job_watch_free(job);
     spotnik_donor_free(job->donor);
-    spotnik_exchange_free(job->exchange);
+    spotnik_p2p_free(job->p2p);
     free(job->collectives);
     spotnik_sync_free(job->sync);
     spotnik_agreed_free(job);
@@ -188,13 +188,13 @@ static void end_if_last(struct spotnik_job *job)
     bool done = job->config.steps_max && job->committed >= job->config.steps_max;
     spotnik_job_status status;
 
-    spotnik_engine_status(job->engine, &status);
+    spotnik_runtime_status(job->runtime, &status);
     if (!job->peers || status.size != 0)
         return;
     bool interrupted = spotnik_job_is_noticed(job) && !done;
-    spotnik_peers_over_set(job->peers, interrupted);
+    spotnik_discovery_over_set(job->peers, interrupted);
     if (!interrupted)
-        spotnik_engine_tell_last(job->engine);
+        spotnik_runtime_tell_last(job->runtime);
 }
 
 /* They cannot go on without newcomers, and may have a notice as well. */
@@ -202,7 +202,7 @@ static void save_if_too_few_stay(struct spotnik_job *job)
 {
     spotnik_job_status status;
 
-    spotnik_engine_status(job->engine, &status);
+    spotnik_runtime_status(job->runtime, &status);
     if (status.size < job->config.members_min)
         spotnik_checkpoint_farewell(job->checkpoint);
 }
@@ -214,7 +214,7 @@ static int leave_end(struct spotnik_job *job, int rc)
 
     if (rc != SPOTNIK_ERR_PARKED)
         return rc;
-    spotnik_engine_status(job->engine, &status);
+    spotnik_runtime_status(job->runtime, &status);
     if (status.parked && job->config.on_minority == SPOTNIK_MINORITY_STOP)
         rc = spotnik_job_minority(job);
     if (!spotnik_job_is_noticed(job))
@@ -238,12 +238,13 @@ static const char *how_it_left(const struct spotnik_job *job, int rc)
  * begin anew. */
 static void company_wait(struct spotnik_job *job, uint64_t patience_ns)
 {
-    uint64_t followers_ns = job->peers ? spotnik_peers_followers_ns(job->peers) : 0,
+    uint64_t followers_ns = job->peers ? spotnik_discovery_followers_ns(job->peers) : 0,
              until_ns = spotnik_time_add(spotnik_clock_ns(), patience_ns);
     bool done = job->config.steps_max && job->committed >= job->config.steps_max;
 
     if (followers_ns && !done)
-        spotnik_engine_company_wait(job->engine, followers_ns < until_ns ? followers_ns : until_ns);
+        spotnik_runtime_company_wait(job->runtime,
+                                     followers_ns < until_ns ? followers_ns : until_ns);
 }
 
 /* As a member between two steps: with the agreement of the others. */
@@ -252,11 +253,11 @@ static int depart(struct spotnik_job *job)
     bool hurries = job->config.on_minority == SPOTNIK_MINORITY_STOP || spotnik_job_is_noticed(job);
     uint64_t patience_ns = hurries ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
 
-    if (job->checkpoint && !spotnik_engine_is_noticed(job->engine)
-        && !spotnik_engine_gives_up(job->engine))
+    if (job->checkpoint && !spotnik_runtime_is_noticed(job->runtime)
+        && !spotnik_runtime_gives_up(job->runtime))
         spotnik_checkpoint_parting(job->checkpoint, job->committed);
     company_wait(job, patience_ns);
-    return leave_end(job, spotnik_engine_leave(job->engine, patience_ns));
+    return leave_end(job, spotnik_runtime_leave(job->runtime, patience_ns));
 }
 
 static void departed(struct spotnik_job *job)
@@ -270,7 +271,7 @@ static bool is_member(const struct spotnik_job *job)
 {
     spotnik_job_status status;
 
-    spotnik_engine_status(job->engine, &status);
+    spotnik_runtime_status(job->runtime, &status);
     return !job->outside && !status.joining;
 }
 
@@ -282,7 +283,7 @@ int spotnik_leave(spotnik_job *job)
         return rc;
     bool was_member = is_member(job), parts = was_member && !job->begun;
     /* it is cut off, and its parts of a checkpoint that others take part in are of no use */
-    bool stops = spotnik_engine_gives_up(job->engine);
+    bool stops = spotnik_runtime_gives_up(job->runtime);
 
     if (parts)
         rc = depart(job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job as the public API keeps it: settings, the engine, the registered state, and where we
- * stand. Glue: protocol decisions are the core's, moving bytes the engine's, copying state that of
+/* The job as the public API keeps it: settings, the runtime, the registered state, and where we
+ * stand. Glue: protocol decisions are the core's, moving bytes the runtime's, copying state that of
  * src/transfer.
  *
  * Fields belong to the caller's thread, except those marked otherwise. */
@@ -17,11 +17,11 @@
 #include "api/noise.h"
 #include "api/watch.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/engine.h"
-#include "exchange/exchange.h"
+#include "runtime/runtime.h"
+#include "p2p/p2p.h"
 #include "metrics/pace.h"
-#include "peers/peers.h"
-#include "spotnik/apart.h"
+#include "discovery/discovery.h"
+#include "spotnik/p2p.h"
 #include "spotnik/spotnik.h"
 #include "transfer/donor.h"
 #include "transfer/joiner.h"
@@ -61,12 +61,13 @@ struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
     uint32_t generation; /* of the process that joined: fork.h */
-    struct spotnik_engine *engine;
-    struct spotnik_peers *peers; /* NULL: a job of one, or one that ends; changed under rate.lock */
-    bool is_alone;               /* a job of one; fixed when it is opened */
+    struct spotnik_runtime *runtime;
+    struct spotnik_discovery
+        *peers;    /* NULL: a job of one, or one that ends; changed under rate.lock */
+    bool is_alone; /* a job of one; fixed when it is opened */
     struct spotnik_registry registry;
     struct spotnik_donor *donor;
-    struct spotnik_exchange *exchange;
+    struct spotnik_p2p *p2p;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
     struct spotnik_from from;
@@ -148,11 +149,11 @@ int spotnik_config_anchor(spotnik_config *config, struct spotnik_anchored *place
 /* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
 int spotnik_sync_name_check(const char *name);
 
-/* Engine, door and name of a new job; the key is read here. */
+/* Runtime, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 
 /* Begin the job, as its founder: one member, the data at their beginning. Errors as
- * spotnik_engine_found(). */
+ * spotnik_runtime_found(). */
 int spotnik_job_found(struct spotnik_job *job);
 
 /* SIGTERM as a notice where spotnik run started this process (signal.c): from now on; no longer. */
@@ -200,9 +201,9 @@ int spotnik_job_minority(struct spotnik_job *job);
  * begins. Errors: CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */
 int spotnik_job_seal(struct spotnik_job *job);
 
-/* Memory of the engine in which at least `bytes` fit: `have`, or more, zeroed, written to
+/* Memory of the runtime in which at least `bytes` fit: `have`, or more, zeroed, written to
  * *have_bytes. It lives as long as the job, so smaller ones, which may be in use, are left to the
- * engine. NULL: no memory. */
+ * runtime. NULL: no memory. */
 void *spotnik_job_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes);
 
 /* Start to all-reduce in the begun step, as the caller's; what the first one refuses has changed
@@ -212,7 +213,7 @@ int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, con
 int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count,
                        enum spotnik_dtype dtype, enum spotnik_op op, bool from);
 
-/* Copy the state and become a joiner of the engine. Blocking. */
+/* Copy the state and become a joiner of the runtime. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
 
 /* From now on this member writes to the folder of checkpoints. Errors: CHECKPOINT (a founder: a
@@ -240,7 +241,7 @@ void spotnik_batch_publish(struct spotnik_job *job);
 void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step, uint64_t now_ns);
 double spotnik_rate_per_s(struct spotnik_rate *rate);
 
-/* Status as JSON. The hook of the engine says also what the watcher knows. */
+/* Status as JSON. The hook of the runtime says also what the watcher knows. */
 size_t spotnik_job_status_text(void *job, char *text, size_t size);
 size_t spotnik_job_status_plain(void *job, char *text, size_t size);
 

@@ -30,7 +30,7 @@ int spotnik_job_minority(struct spotnik_job *job)
         return not_written(why);
     }
     spotnik_shelf_minority_name(job->committed, digest, name);
-    spotnik_engine_tell_minority(job->engine, job->committed, digest);
+    spotnik_runtime_tell_minority(job->runtime, job->committed, digest);
     return spotnik_error_return(
         SPOTNIK_ERR_PARKED,
         "cut off from the majority; the state of this member is written, see %s/%s: start it again "

@@ -104,7 +104,7 @@ static double average_norm2(struct spotnik_job *job)
 {
     struct spotnik_bucket_result result[SPOTNIK_NOISE_BUCKETS];
     uint32_t count =
-        spotnik_engine_results_get(job->engine, job->step, SPOTNIK_NOISE_BUCKETS, result);
+        spotnik_runtime_results_get(job->runtime, job->step, SPOTNIK_NOISE_BUCKETS, result);
     double sum = 0;
 
     for (uint32_t i = 0; i < count; i++)

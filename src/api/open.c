@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the door of a new member: its id, its key, its address, and the engine with the hooks
+/* Opening the door of a new member: its id, its key, its address, and the runtime with the hooks
  * through which it asks for state, status and snapshots. */
 #include <fcntl.h>
 #include <stdio.h>
@@ -95,18 +95,18 @@ static void on_state_connection(void *context, int fd, const struct spotnik_memb
     spotnik_donor_accept(job->donor, fd);
 }
 
-static void on_exchange_connection(void *context, int fd, const struct spotnik_member *peer)
+static void on_p2p_connection(void *context, int fd, const struct spotnik_member *peer)
 {
     struct spotnik_job *job = context;
 
-    spotnik_exchange_accept(job->exchange, fd, peer);
+    spotnik_p2p_accept(job->p2p, fd, peer);
 }
 
 static void on_view(void *context)
 {
     struct spotnik_job *job = context;
 
-    spotnik_exchange_view(job->exchange);
+    spotnik_p2p_view(job->p2p);
     spotnik_watch_wake(__atomic_load_n(&job->watch, __ATOMIC_ACQUIRE));
 }
 
@@ -163,10 +163,10 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
 {
     char dumps[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
     const char *trace = getenv("SPOTNIK_TRACE");
-    struct spotnik_engine_config engine = {
+    struct spotnik_runtime_config runtime = {
         .members_min = config->members_min,
         .samples = config->samples,
-        /* What the founder says of the data counts: spotnik_engine_found(), then the views. */
+        /* What the founder says of the data counts: spotnik_runtime_found(), then the views. */
         .batch = config->batch ? config->batch : config->batch_per_member,
         .on_minority = config->on_minority,
         .minority_wait_ns = config->minority_wait_ns,
@@ -178,7 +178,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_clock_ns() / 1000,
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
-                   .exchange_connection = on_exchange_connection,
+                   .exchange_connection = on_p2p_connection,
                    .view_installed = on_view,
                    .step_stable = on_stable,
                    .boundary = on_boundary,
@@ -186,23 +186,23 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
                    .deal = job->batching ? spotnik_batching_deal : NULL,
                    .status_text = spotnik_job_status_text },
     };
-    struct spotnik_engine *opened = NULL;
-    int rc = fill(config, &engine.credentials);
+    struct spotnik_runtime *opened = NULL;
+    int rc = fill(config, &runtime.credentials);
 
-    fill_limits(config, &engine.limits);
-    engine.limits.deals = job->batching != NULL;
+    fill_limits(config, &runtime.limits);
+    runtime.limits.deals = job->batching != NULL;
     if (!rc)
-        rc = spotnik_donor_new(&job->registry, engine.limits.chunk_bytes, &job->donor);
+        rc = spotnik_donor_new(&job->registry, runtime.limits.chunk_bytes, &job->donor);
     if (!rc)
-        rc = spotnik_exchange_new(spotnik_config_silence_ceiling(config), &job->exchange);
+        rc = spotnik_p2p_new(spotnik_config_silence_ceiling(config), &job->p2p);
     if (!rc)
-        rc = spotnik_engine_new(&engine, &opened);
-    memset(&engine.credentials, 0, sizeof engine.credentials);
+        rc = spotnik_runtime_new(&runtime, &opened);
+    memset(&runtime.credentials, 0, sizeof runtime.credentials);
     if (rc)
         return rc;
     /* the progress thread looks at it already */
-    __atomic_store_n(&job->engine, opened, __ATOMIC_RELEASE);
+    __atomic_store_n(&job->runtime, opened, __ATOMIC_RELEASE);
     spotnik_donor_attach(job->donor, opened);
-    spotnik_exchange_attach(job->exchange, opened);
+    spotnik_p2p_attach(job->p2p, opened);
     return 0;
 }

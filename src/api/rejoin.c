@@ -29,7 +29,7 @@ static void lost(void *context)
 {
     struct spotnik_job *job = context;
 
-    spotnik_engine_interrupt(job->engine);
+    spotnik_runtime_interrupt(job->runtime);
 }
 
 /* A donor that fails at once must not be asked in a tight loop. */
@@ -92,21 +92,21 @@ static int follow(struct spotnik_job *job, uint64_t step)
     int rc = spotnik_key_random(&id, sizeof id);
 
     if (!rc)
-        rc = spotnik_engine_join(job->engine, id, step);
+        rc = spotnik_runtime_join(job->runtime, id, step);
     if (rc)
         return rc;
     job->committed = step;
-    spotnik_peers_founding_set(job->peers, job->registry.founding);
-    rc = spotnik_peers_renew(job->peers);
+    spotnik_discovery_founding_set(job->peers, job->registry.founding);
+    rc = spotnik_discovery_renew(job->peers);
     return rc ? rc : spotnik_joiner_follow(job->joiner);
 }
 
 /* Whoever has founded after us has the job. */
 static int enter_folder(struct spotnik_job *job)
 {
-    int rc = spotnik_peers_renew(job->peers);
+    int rc = spotnik_discovery_renew(job->peers);
 
-    if (rc != SPOTNIK_ERR_PEERS || spotnik_peers_is_youngest(job->peers))
+    if (rc != SPOTNIK_ERR_PEERS || spotnik_discovery_is_youngest(job->peers))
         return rc;
     return spotnik_error_return(
         SPOTNIK_ERR_LINEAGE,
@@ -114,8 +114,8 @@ static int enter_folder(struct spotnik_job *job)
 }
 
 /* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the
- * state that it holds (src/peers/parked.c). As another member, since the one that it was is known
- * to the view that cannot go on. */
+ * state that it holds (src/discovery/parked.c). As another member, since the one that it was is
+ * known to the view that cannot go on. */
 static int refound(struct spotnik_job *job)
 {
     struct spotnik_id id;
@@ -124,13 +124,13 @@ static int refound(struct spotnik_job *job)
 
     if (rc)
         return rc;
-    struct spotnik_founding founding = spotnik_peers_lineage(job->peers);
+    struct spotnik_founding founding = spotnik_discovery_lineage(job->peers);
     job->registry.founding = founding.id;
     /* Enter the view before writing to the folder, which may take long. Else others would find a
      * process of another id at this address, in no view, and take it for a proof that the founder
      * has died. Until then the old record leads here. */
-    spotnik_engine_rename(job->engine, id);
-    rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
+    spotnik_runtime_rename(job->runtime, id);
+    rc = spotnik_runtime_found(job->runtime, &job->kept_ledger, &founding);
     if (!rc)
         rc = enter_folder(job);
     if (!rc)
@@ -138,8 +138,8 @@ static int refound(struct spotnik_job *job)
     if (rc)
         return rc;
     if (!resumed)
-        spotnik_engine_resume(job->engine, job->committed, &job->kept_ledger);
-    spotnik_peers_refounded(job->peers);
+        spotnik_runtime_resume(job->runtime, job->committed, &job->kept_ledger);
+    spotnik_discovery_refounded(job->peers);
     job->outside = false;
     return 0;
 }
@@ -151,7 +151,7 @@ int spotnik_job_late(struct spotnik_job *job)
     char why[400];
 
     snprintf(why, sizeof why, "%s", spotnik_last_error());
-    spotnik_engine_tell_over(job->engine, true);
+    spotnik_runtime_tell_over(job->runtime, true);
     return spotnik_error_return(SPOTNIK_ERR_LEAVING, "%s", why);
 }
 
@@ -167,8 +167,8 @@ static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
         job->sponsor = job->known[job->known_at++];
         return 0;
     }
-    return spotnik_peers_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop, job,
-                              ret_found, &job->sponsor);
+    return spotnik_discovery_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop,
+                                  job, ret_found, &job->sponsor);
 }
 
 /* The member that we wanted to join died before it gave us anything. */
@@ -200,7 +200,7 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
     struct spotnik_joiner_config config = {
         .registry = &job->registry,
-        .engine = job->engine,
+        .runtime = job->runtime,
         .patience_ns = spotnik_config_silence_ceiling(&job->config) / COMING_IN_SHARE,
         .stop = stop,
         .lost = lost,
@@ -271,7 +271,7 @@ static void strike(struct spotnik_job *job)
     bool soon =
         job->returned_ns && spotnik_time_since(spotnik_clock_ns(), job->returned_ns) < FLAP_NS;
 
-    spotnik_engine_status(job->engine, &status);
+    spotnik_runtime_status(job->runtime, &status);
     if (!soon)
         job->strikes = 0;
     else if (!status.joining)
@@ -300,17 +300,17 @@ int spotnik_job_rejoin(struct spotnik_job *job)
     if (!job->peers)
         return spotnik_error_return(SPOTNIK_ERR_PEERS,
                                     "a job of one has no other member to join again");
-    if (spotnik_peers_refounds(job->peers) && !job->has_ledger)
+    if (spotnik_discovery_refounds(job->peers) && !job->has_ledger)
         return spotnik_error_return(
             SPOTNIK_ERR_PEERS,
             "no other member is left, and the last result was lost with them: start this "
             "member again, to go on from the newest checkpoint");
-    if (spotnik_peers_refounds(job->peers))
+    if (spotnik_discovery_refounds(job->peers))
         return refound(job);
     pause_growing(job);
     uint64_t begun_ns = spotnik_clock_ns();
 
-    while (!spotnik_peers_is_over(job->peers)) {
+    while (!spotnik_discovery_is_over(job->peers)) {
         uint64_t spent_ns = spotnik_time_since(spotnik_clock_ns(), begun_ns);
 
         if (spotnik_job_is_noticed(job))
@@ -340,21 +340,22 @@ void spotnik_job_exclude(struct spotnik_job *job)
     strike(job);
     job->was_in = true;
     spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
-    spotnik_engine_interrupt(job->engine);
+    spotnik_runtime_interrupt(job->runtime);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);
-    spotnik_exchange_reset(job->exchange);
+    spotnik_p2p_reset(job->p2p);
     if (job->checkpoint)
         spotnik_checkpoint_reset(job->checkpoint);
     job->outside = true;
     job->has_sponsor = false;
     job->known_count =
-        spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
+        spotnik_runtime_members(job->runtime, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
     /* where a younger founding has taken the place of our lineage, most of them are dead, and each
      * costs a dial in vain; the search finds the founder by its record, and asks all at once */
-    job->known_at = job->peers && spotnik_peers_is_superseded(job->peers) ? job->known_count : 0;
+    job->known_at =
+        job->peers && spotnik_discovery_is_superseded(job->peers) ? job->known_count : 0;
     job->begun = job->excluded = false;
-    job->has_ledger = spotnik_engine_ledger(job->engine, job->committed, &job->kept_ledger);
-    spotnik_engine_forget(job->engine);
+    job->has_ledger = spotnik_runtime_ledger(job->runtime, job->committed, &job->kept_ledger);
+    spotnik_runtime_forget(job->runtime);
 }

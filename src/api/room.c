@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the engine, which lives as long as the job: for the caller's buckets, and for ours. */
+/* Memory of the runtime, which lives as long as the job: for the caller's buckets, and for ours. */
 #include "api/job.h"
 
 void *spotnik_alloc(spotnik_job *job, size_t bytes)
 {
-    return spotnik_job_usable(job) ? NULL : spotnik_engine_alloc(job->engine, bytes);
+    return spotnik_job_usable(job) ? NULL : spotnik_runtime_alloc(job->runtime, bytes);
 }
 
 void spotnik_free(spotnik_job *job, void *memory)
 {
     if (memory && !spotnik_job_usable(job))
-        spotnik_engine_unalloc(job->engine, memory);
+        spotnik_runtime_unalloc(job->runtime, memory);
 }
 
 void *spotnik_job_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes)
@@ -18,7 +18,7 @@ void *spotnik_job_grow(spotnik_job *job, const void *have, size_t *have_bytes, s
     if (have && *have_bytes >= bytes)
         return (void *)(uintptr_t)have;
     size_t wanted = bytes > 2 * *have_bytes ? bytes : 2 * *have_bytes;
-    void *memory = spotnik_engine_alloc(job->engine, wanted > 0 ? wanted : 1);
+    void *memory = spotnik_runtime_alloc(job->runtime, wanted > 0 ? wanted : 1);
 
     if (memory)
         *have_bytes = wanted;

@@ -24,7 +24,7 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
         return;
     memset(ret, 0, sizeof *ret);
     if (!spotnik_job_usable(job))
-        spotnik_engine_status(job->engine, ret);
+        spotnik_runtime_status(job->runtime, ret);
 }
 
 uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max)
@@ -32,7 +32,7 @@ uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max
     uint64_t epoch;
     struct spotnik_member *member =
         !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
-    uint32_t count = member ? spotnik_engine_members(job->engine, member, max, &epoch) : 0;
+    uint32_t count = member ? spotnik_runtime_members(job->runtime, member, max, &epoch) : 0;
 
     for (uint32_t i = 0; i < count; i++) {
         snprintf(ret[i].member, sizeof ret[i].member, "%016llx%016llx",
@@ -94,7 +94,7 @@ static struct spotnik_status_sync sync_status(struct spotnik_job *job,
 
 void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size)
 {
-    if (spotnik_engine_is_barred(job->engine))
+    if (spotnik_runtime_is_barred(job->runtime))
         snprintf(text, size,
                  "no step is committed: the peers directory does not answer, and must be looked at "
                  "first");
@@ -108,7 +108,7 @@ static bool guarded_read(struct spotnik_job *job, char *warning, size_t size,
     warning[0] = '\0';
     pthread_mutex_lock(&job->rate.lock);
     if (job->peers)
-        spotnik_peers_warning(job->peers, warning, size);
+        spotnik_discovery_warning(job->peers, warning, size);
     if (!warning[0])
         snprintf(warning, size, "%s", job->advice);
     if (job->pausing[0])
@@ -132,18 +132,18 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     char warning[320], refusal[256] = "", path[256] = "", lineage[400] = "";
     struct spotnik_presence presence;
 
-    struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
+    struct spotnik_runtime *runtime = __atomic_load_n(&job->runtime, __ATOMIC_ACQUIRE);
 
-    if (!engine)
-        return 0; /* asked before spotnik_engine_new() has returned */
-    spotnik_engine_status(engine, &status);
+    if (!runtime)
+        return 0; /* asked before spotnik_runtime_new() has returned */
+    spotnik_runtime_status(runtime, &status);
     spotnik_donor_status(job->donor, &donor);
     spotnik_batch_info batch;
     struct spotnik_checkpoint_health health;
     bool has_checkpoints = guarded_read(job, warning, sizeof warning, &batch, &health);
     spotnik_job_warn_barred(job, warning, sizeof warning);
-    spotnik_engine_presence(engine, &presence);
-    spotnik_engine_lineage_told(engine, lineage, sizeof lineage);
+    spotnik_runtime_presence(runtime, &presence);
+    spotnik_runtime_lineage_told(runtime, lineage, sizeof lineage);
     struct spotnik_status_more more = {
         .presence = presence.founding.id || lineage[0] ? &presence : NULL,
         .lineage = lineage,
@@ -162,16 +162,16 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .noticed = spotnik_job_is_noticed(job),
         .now_ns = spotnik_clock_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
-        .members_needed = spotnik_engine_members_needed(engine),
+        .members_needed = spotnik_runtime_members_needed(runtime),
         .member = member,
         .lane = lane,
         .donor_sessions = donor.sessions,
         .donor_log_bytes = donor.log_bytes,
         .donor_dropped = donor.dropped,
         .warning = warning,
-        .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
+        .refusals = spotnik_runtime_refusals(runtime, refusal, sizeof refusal),
         .refusal = refusal,
-        .path_age_ns = spotnik_engine_path(engine, path, sizeof path),
+        .path_age_ns = spotnik_runtime_path(runtime, path, sizeof path),
         .path = path,
     };
     struct spotnik_sync_shown shown;
@@ -181,8 +181,8 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     spotnik_pace_read(&job->pace, &more.pace);
     spotnik_tally_read(&job->shown.tally, &tally);
     more.uptime_ns = more.now_ns - job->born_ns;
-    more.lane_count = spotnik_engine_lanes(engine, lane, LANES_SHOWN);
-    more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);
+    more.lane_count = spotnik_runtime_lanes(runtime, lane, LANES_SHOWN);
+    more.member_count = spotnik_runtime_members(runtime, member, MEMBERS_SHOWN, &more.view_epoch);
     return spotnik_status_text(&status, &more, text, size);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step as the caller's loop sees it. Losses, recoveries and joins are the engine's. This file
+/* The step as the caller's loop sees it. Losses, recoveries and joins are the runtime's. This file
  * checks calls. A member that the others went on without joins again without the caller's help:
  *
  *     step_commit  -> EXCLUDED: the begun step is void for us, nothing to apply
@@ -36,7 +36,7 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
         if (is_finished(job))
             return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
                                         (unsigned long long)job->config.steps_max);
-        rc = spotnik_engine_step_begin(job->engine, ret_step);
+        rc = spotnik_runtime_step_begin(job->runtime, ret_step);
         if (rc == SPOTNIK_ERR_PARKED)
             return spotnik_job_minority(job);
         if (rc == SPOTNIK_ERR_LEAVING && job->checkpoint)
@@ -64,7 +64,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         return rc;
     rc = begin(job, ret_step);
     if (rc == SPOTNIK_ERR_DONE)
-        spotnik_engine_tell_over(job->engine, false);
+        spotnik_runtime_tell_over(job->runtime, false);
     tidy(job);
     if (rc)
         return rc;
@@ -93,7 +93,7 @@ int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns)
 
     if (rc)
         return rc;
-    spotnik_engine_patience_set(job->engine, patience_ns);
+    spotnik_runtime_patience_set(job->runtime, patience_ns);
     return 0;
 }
 
@@ -116,7 +116,7 @@ int spotnik_weight_set(spotnik_job *job, uint64_t weight)
     if (has_started(job))
         return spotnik_error_return(SPOTNIK_ERR_STATE,
                                     "the weight must be set before the first allreduce");
-    rc = spotnik_engine_weight_set(job->engine, weight);
+    rc = spotnik_runtime_weight_set(job->runtime, weight);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
@@ -132,7 +132,7 @@ int spotnik_samples_decline(spotnik_job *job)
     if (has_started(job))
         return spotnik_error_return(SPOTNIK_ERR_STATE,
                                     "samples must be declined before the first allreduce");
-    rc = spotnik_engine_samples_decline(job->engine);
+    rc = spotnik_runtime_samples_decline(job->runtime);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
@@ -152,7 +152,7 @@ int spotnik_step_commit(spotnik_job *job)
     if (!rc)
         rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
     if (!rc)
-        rc = spotnik_engine_step_commit(job->engine);
+        rc = spotnik_runtime_step_commit(job->runtime);
     spotnik_job_turn(job, SPOTNIK_PACE_APPLY);
     tidy(job);
     if (rc == SPOTNIK_ERR_PARKED)

@@ -384,9 +384,9 @@ void spotnik_sync_show(struct spotnik_sync *sync)
     if (shown->strategy[0] && shown->switches == sync->sw.switches)
         return;
     if (shown->switches != sync->sw.switches)
-        spotnik_engine_tell_agent(sync->job->engine, sync->sw.switched_step,
-                                  sync->sw.mode | (uint64_t)shown->reason << 8, shown->value,
-                                  shown->limit);
+        spotnik_runtime_tell_agent(sync->job->runtime, sync->sw.switched_step,
+                                   sync->sw.mode | (uint64_t)shown->reason << 8, shown->value,
+                                   shown->limit);
     pthread_mutex_lock(&sync->job->rate.lock);
     snprintf(shown->strategy, sizeof shown->strategy, "%s", spotnik_sync_name(sync));
     shown->switches = sync->sw.switches;

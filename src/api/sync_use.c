@@ -208,8 +208,7 @@ bool spotnik_sync_use_meet(struct spotnik_sync *sync)
     for (uint64_t i = 0; i < replica->count; i++)
         replica->scratch[i] -= replica->model[i];
     spotnik_sync_common_add(replica->common, replica->scratch,
-                            1 / (float)spotnik_exchange_neighbours(sync->job->exchange),
-                            replica->count);
+                            1 / (float)spotnik_p2p_neighbours(sync->job->p2p), replica->count);
     return true;
 }
 
@@ -233,14 +232,14 @@ void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
 void spotnik_sync_use_resumed(struct spotnik_sync *sync)
 {
     if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] == &spotnik_sync_asp)
-        spotnik_exchange_store_set(sync->job->exchange, TOPIC, sync->replica.centre);
+        spotnik_p2p_store_set(sync->job->p2p, TOPIC, sync->replica.centre);
 }
 
 void spotnik_sync_use_leave(struct spotnik_sync *sync)
 {
     sync->replica.common = NULL;
     if (shares(sync))
-        spotnik_exchange_common_leave(sync->job->exchange, TOPIC);
+        spotnik_p2p_common_leave(sync->job->p2p, TOPIC);
 }
 
 int spotnik_sync_use_check(struct spotnik_sync *sync)
@@ -250,7 +249,7 @@ int spotnik_sync_use_check(struct spotnik_sync *sync)
             SPOTNIK_ERR_ARGUMENT,
             "hogwild keeps one model for the members of a host from the first step "
             "on: run it alone, not under a policy");
-    if (shares(sync) && !spotnik_engine_is_sharing(sync->job->engine))
+    if (shares(sync) && !spotnik_runtime_is_sharing(sync->job->runtime))
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "hogwild needs memory that members of one host share, and "
                                     "there is none (SPOTNIK_TRANSPORT=tcp, "

@@ -19,7 +19,7 @@ int spotnik_job_usable(const struct spotnik_job *job)
 bool spotnik_job_is_noticed(const struct spotnik_job *job)
 {
     return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED)
-           || spotnik_engine_is_noticed(job->engine);
+           || spotnik_runtime_is_noticed(job->runtime);
 }
 
 void spotnik_notice(spotnik_job *job)
@@ -28,5 +28,5 @@ void spotnik_notice(spotnik_job *job)
     if (!job || job->generation != spotnik_fork_generation())
         return;
     __atomic_store_n(&job->noticed, true, __ATOMIC_RELAXED);
-    spotnik_engine_notice(job->engine);
+    spotnik_runtime_notice(job->runtime);
 }

@@ -35,7 +35,7 @@ void spotnik_job_turn(struct spotnik_job *job, enum spotnik_pace_part part)
     uint64_t now_ns = spotnik_clock_ns();
 
     spotnik_pace_turn(&job->pace, part, now_ns);
-    spotnik_engine_turn(job->engine, (int)part, job->step, now_ns);
+    spotnik_runtime_turn(job->runtime, (int)part, job->step, now_ns);
 }
 
 /* ---- what it sees ---- */
@@ -65,15 +65,15 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->founding = __atomic_load_n(&job->shown.founding, __ATOMIC_RELAXED);
     ret->outside = __atomic_load_n(&job->shown.outside, __ATOMIC_RELAXED);
     ret->noticed = spotnik_job_is_noticed(job);
-    spotnik_engine_status(job->engine, &ret->status);
-    spotnik_engine_troubles(job->engine, &ret->troubles);
-    ret->member_count =
-        spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
-    ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);
+    spotnik_runtime_status(job->runtime, &ret->status);
+    spotnik_runtime_troubles(job->runtime, &ret->troubles);
+    ret->member_count = spotnik_runtime_members(job->runtime, ret->member, SPOTNIK_WATCHED_MEMBERS,
+                                                &ret->view_epoch);
+    ret->lane_count = spotnik_runtime_lanes(job->runtime, ret->lane, SPOTNIK_WATCHED_LANES);
     ret->lineages_told =
-        spotnik_engine_lineage_told(job->engine, ret->lineage, sizeof ret->lineage);
-    ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
-    spotnik_engine_path(job->engine, ret->path, sizeof ret->path);
+        spotnik_runtime_lineage_told(job->runtime, ret->lineage, sizeof ret->lineage);
+    ret->refusals = spotnik_runtime_refusals(job->runtime, ret->refusal, sizeof ret->refusal);
+    spotnik_runtime_path(job->runtime, ret->path, sizeof ret->path);
     ret->steps_max = job->config.steps_max;
     ret->samples = job->config.samples;
     ret->batch = spotnik_job_batch(job, ret->status.size);
@@ -88,7 +88,7 @@ static void look(void *context, struct spotnik_watched *ret)
         ret->checkpoint.size = sizeof ret->checkpoint;
     }
     if (job->peers)
-        spotnik_peers_warning(job->peers, ret->warning, sizeof ret->warning);
+        spotnik_discovery_warning(job->peers, ret->warning, sizeof ret->warning);
     if (job->pausing[0])
         snprintf(ret->warning, sizeof ret->warning, "%s", job->pausing);
     ret->shares = job->batch_info;
@@ -164,7 +164,7 @@ static void say(void *context, uint32_t kind, uint64_t epoch, const char *text)
 {
     struct spotnik_job *job = context;
 
-    spotnik_engine_say(job->engine, kind, epoch, text);
+    spotnik_runtime_say(job->runtime, kind, epoch, text);
 }
 
 static int open_watch(struct spotnik_job *job, const char *http, const char *events)
@@ -174,7 +174,7 @@ static int open_watch(struct spotnik_job *job, const char *http, const char *eve
                                            .look = look,
                                            .status_text = spotnik_job_status_plain,
                                            .say = say,
-                                           .credentials = spotnik_engine_credentials(job->engine),
+                                           .credentials = spotnik_runtime_credentials(job->runtime),
                                            .http = http && *http ? http : NULL,
                                            .events_dir = events,
                                            .events_asked_for = getenv("SPOTNIK_EVENTS") != NULL };
@@ -194,7 +194,7 @@ int spotnik_job_watch_open(struct spotnik_job *job)
     char path[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
     const char *http = getenv("SPOTNIK_HTTP"), *events = events_dir(job, path, sizeof path);
 
-    bool wanted = (http && *http) || events || spotnik_engine_is_heard(job->engine);
+    bool wanted = (http && *http) || events || spotnik_runtime_is_heard(job->runtime);
 
     return wanted ? open_watch(job, http, events) : 0;
 }

@@ -27,8 +27,8 @@ struct spotnik_job;
  * SYSTEM, MEMORY. */
 int spotnik_job_watch_open(struct spotnik_job *job);
 
-/* Close: tell how it ended and stop, while the engine is still there. Free: once no thread of the
- * engine runs. */
+/* Close: tell how it ended and stop, while the runtime is still there. Free: once no thread of the
+ * runtime runs. */
 void spotnik_job_watch_close(struct spotnik_job *job);
 void spotnik_job_watch_free(struct spotnik_job *job);
 

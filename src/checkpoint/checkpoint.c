@@ -26,7 +26,7 @@ static void locks_init(struct spotnik_checkpoint *checkpoint)
 }
 
 int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
-                           const struct spotnik_registry *registry, struct spotnik_engine *engine,
+                           const struct spotnik_registry *registry, struct spotnik_runtime *runtime,
                            struct spotnik_checkpoint **ret_checkpoint)
 {
     int rc = spotnik_shelf_open(config->dir);
@@ -42,7 +42,7 @@ int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
     checkpoint->config.dir = checkpoint->dir;
     checkpoint->config.job = checkpoint->job;
     checkpoint->registry = registry;
-    checkpoint->engine = engine;
+    checkpoint->runtime = runtime;
     locks_init(checkpoint);
     *ret_checkpoint = checkpoint;
     return 0;
@@ -74,7 +74,7 @@ int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint)
         rc = spotnik_thread_start(spotnik_checkpoint_run, checkpoint, &checkpoint->thread);
     checkpoint->started = rc == 0;
     if (!rc)
-        spotnik_engine_tell_checkpoint(checkpoint->engine, false, 0);
+        spotnik_runtime_tell_checkpoint(checkpoint->runtime, false, 0);
     return rc;
 }
 
@@ -93,7 +93,7 @@ void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t
 {
     checkpoint->info.left_out_count++;
     checkpoint->missed++;
-    spotnik_engine_tell_checkpoint(checkpoint->engine, true, 0);
+    spotnik_runtime_tell_checkpoint(checkpoint->runtime, true, 0);
     if (checkpoint->broken && !broken)
         return; /* what is to be mended is what was said before */
     checkpoint->broken = broken;
@@ -161,7 +161,7 @@ static void look(struct spotnik_checkpoint *checkpoint)
 
     if (checkpoint->slot.phase != SPOTNIK_CHECKPOINT_COPIED)
         return;
-    spotnik_engine_status(checkpoint->engine, &status);
+    spotnik_runtime_status(checkpoint->runtime, &status);
     if (!status.joining && status.step_stable >= checkpoint->slot.step)
         release(checkpoint);
 }
@@ -218,7 +218,7 @@ static void copy_parts(struct spotnik_checkpoint *checkpoint)
     }
 }
 
-/* The slot is ours; the lock is not held: reading the state, and asking the engine, may take their
+/* The slot is ours; the lock is not held: reading the state, and asking the runtime, may take their
  * time. */
 static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
 {
@@ -229,8 +229,8 @@ static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
     uint64_t begun_ns = spotnik_clock_ns();
     copy_parts(checkpoint);
     *ret_copy_ns = spotnik_clock_ns() - begun_ns;
-    slot->has_ledger = spotnik_engine_ledger(checkpoint->engine, slot->step, &slot->ledger);
-    slot->member = spotnik_engine_credentials(checkpoint->engine)->self.id.high;
+    slot->has_ledger = spotnik_runtime_ledger(checkpoint->runtime, slot->step, &slot->ledger);
+    slot->member = spotnik_runtime_credentials(checkpoint->runtime)->self.id.high;
     if (slot->rank == 0)
         rc = spotnik_blobs_file(&checkpoint->registry->blobs, &slot->blobs, &slot->blobs_bytes);
     return rc;
@@ -375,7 +375,7 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
         spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));
     wait_while(checkpoint, is_completing, timeout_ns);
     if (is_completing(checkpoint)) /* the thread may still succeed, and says so then */
-        spotnik_engine_tell_checkpoint(checkpoint->engine, true, 0);
+        spotnik_runtime_tell_checkpoint(checkpoint->runtime, true, 0);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "transfer/registry.h"
 
 struct spotnik_checkpoint;
@@ -31,9 +31,10 @@ struct spotnik_checkpoint_config {
     void *context;
 };
 
-/* `registry` and `engine` are borrowed until _free. Makes the directory. Errors: SYSTEM, MEMORY. */
+/* `registry` and `runtime` are borrowed until _free. Makes the directory. Errors: SYSTEM, MEMORY.
+ * */
 int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
-                           const struct spotnik_registry *registry, struct spotnik_engine *engine,
+                           const struct spotnik_registry *registry, struct spotnik_runtime *runtime,
                            struct spotnik_checkpoint **ret_checkpoint);
 
 /* [caller] The registry is complete: start the thread. Errors: ARGUMENT (a name), SYSTEM,

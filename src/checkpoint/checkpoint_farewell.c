@@ -15,7 +15,7 @@
 static bool place_fill(const struct spotnik_checkpoint *checkpoint, uint64_t committed,
                        struct spotnik_checkpoint_slot *ret)
 {
-    ret->has_ledger = spotnik_engine_ledger(checkpoint->engine, committed, &ret->ledger);
+    ret->has_ledger = spotnik_runtime_ledger(checkpoint->runtime, committed, &ret->ledger);
     if (!ret->has_ledger)
         return false;
     ret->step = committed;
@@ -23,7 +23,7 @@ static bool place_fill(const struct spotnik_checkpoint *checkpoint, uint64_t com
     ret->view_epoch = checkpoint->view_epoch;
     ret->rank = checkpoint->rank;
     ret->size = checkpoint->size ? checkpoint->size : 1;
-    ret->member = spotnik_engine_credentials(checkpoint->engine)->self.id.high;
+    ret->member = spotnik_runtime_credentials(checkpoint->runtime)->self.id.high;
     return true;
 }
 
@@ -100,7 +100,7 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
     if (complete) {
         checkpoint->info.complete_step = step;
         checkpoint->info.complete_count++;
-        spotnik_engine_tell_checkpoint(checkpoint->engine, false, step);
+        spotnik_runtime_tell_checkpoint(checkpoint->runtime, false, step);
     } else {
         spotnik_checkpoint_left_out(checkpoint, step, rc != 0,
                                     rc ? spotnik_last_error() : "parts are missing");
@@ -115,7 +115,7 @@ int spotnik_checkpoint_minority(const struct spotnik_checkpoint *checkpoint, uin
 {
     struct spotnik_checkpoint *writer;
     bool complete = false;
-    int rc = spotnik_checkpoint_new(&checkpoint->config, checkpoint->registry, checkpoint->engine,
+    int rc = spotnik_checkpoint_new(&checkpoint->config, checkpoint->registry, checkpoint->runtime,
                                     &writer);
 
     if (rc)

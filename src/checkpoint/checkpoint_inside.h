@@ -43,7 +43,7 @@ struct spotnik_checkpoint {
     struct spotnik_checkpoint_config config; /* dir, job: below */
     char dir[PATH_MAX / 2 + PATH_MAX / 4], job[256];
     const struct spotnik_registry *registry;
-    struct spotnik_engine *engine;
+    struct spotnik_runtime *runtime;
     uint32_t part_count; /* fixed by _seal */
     struct spotnik_part *part;
 

@@ -156,7 +156,7 @@ static void done(struct spotnik_checkpoint *checkpoint, bool complete, bool brok
     if (complete) {
         checkpoint->info.complete_step = work->step;
         checkpoint->info.complete_count++;
-        spotnik_engine_tell_checkpoint(checkpoint->engine, false, work->step);
+        spotnik_runtime_tell_checkpoint(checkpoint->runtime, false, work->step);
         checkpoint->missed = 0;
         checkpoint->broken = false;
         checkpoint->info.write_ns = spotnik_clock_ns() - work->begun_ns;
@@ -207,7 +207,7 @@ static void write_slot(struct spotnik_checkpoint *checkpoint)
         done(checkpoint, false, true, spotnik_last_error());
     else if (checkpoint->work.rank)
         /* ours is done: rank 0 knows whether all is */
-        spotnik_engine_tell_checkpoint(checkpoint->engine, false, 0);
+        spotnik_runtime_tell_checkpoint(checkpoint->runtime, false, 0);
     pthread_cond_broadcast(&checkpoint->changed);
 }
 

@@ -221,7 +221,7 @@ static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
 {
     if (checkpoint->work.minority)
         return 0;
-    struct spotnik_founding founding = spotnik_engine_past(checkpoint->engine);
+    struct spotnik_founding founding = spotnik_runtime_past(checkpoint->runtime);
     uint64_t ours = checkpoint->work.founding, root = spotnik_shelf_root(checkpoint->dir, ours);
 
     if (!root) {

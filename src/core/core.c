@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, start and dispatch of the core: an event goes to the vote or to the route. No rule of the
- * protocol is here. */
+/* Memory, start and dispatch of the core: an event goes to membership or to all-reduce. No rule of
+ * the protocol is here. */
 #include "core/core.h"
 
 #include <string.h>
@@ -52,8 +52,8 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->chosen.entry_max = entries;
     core->view.entry = core->view_entry = carve(carver, entries * sizeof(*core->view_entry));
     core->chosen.entry = carve(carver, entries * sizeof(*core->chosen.entry));
-    core->vote = vote_lay_out(carver, members, entries);
-    core->route = route_lay_out(carver, members, entries);
+    core->membership = membership_lay_out(carver, members, entries);
+    core->allreduce = allreduce_lay_out(carver, members, entries);
     carver->saved = carver->used;
     /* last: between events it is empty, and is not saved */
     core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
@@ -132,7 +132,7 @@ struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_
     core->self = *self;
     spotnik_core_members_min_set(core, members_min);
     core->rank = SPOTNIK_NO_RANK;
-    vote_init(core);
+    membership_init(core);
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
@@ -147,18 +147,18 @@ void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *ev
 {
     if (event->now_ns > core->now_ns)
         core->now_ns = event->now_ns;
-    vote_before(core);
+    membership_before(core);
     if (core->role > SPOTNIK_ROLE_MEMBER)
         return; /* EXCLUDED, LEFT, FAILED: the driver is about to take us down */
-    bool taken = vote_take(core, event) || route_take(core, event);
+    bool taken = membership_take(core, event) || allreduce_take(core, event);
     SPOTNIK_ASSERT(taken);
-    vote_after(core, event->kind);
+    membership_after(core, event->kind);
 }
 
 uint64_t spotnik_core_deadline(const struct spotnik_core *core)
 {
     bool runs = core->role == SPOTNIK_ROLE_MEMBER || core->role == SPOTNIK_ROLE_JOINER;
-    return runs ? vote_deadline(core) : SPOTNIK_NEVER;
+    return runs ? membership_deadline(core) : SPOTNIK_NEVER;
 }
 
 const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core)
@@ -203,7 +203,7 @@ void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_st
     ret->begun = core->step.committed + core->step.begun;
     ret->stable = step_stable(core);
     ret->frozen = core->frozen;
-    ret->parked = vote_is_parked(core);
+    ret->parked = membership_is_parked(core);
     ret->rank = core->role == SPOTNIK_ROLE_MEMBER ? core->rank : SPOTNIK_NO_RANK;
     ret->size = core->view.size;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where core, vote and route meet. The vote decides who is in (src/vote), the route what moves
- * where (src/route), and core gives each event to one of them. Each calls of the others what stands
- * here and in state.h, and nothing else. Private to the three folders. */
+/* Where core, membership and allreduce meet. Membership decides who is in (src/membership),
+ * all-reduce what moves where (src/allreduce), and core gives each event to one of them. Each calls
+ * of the others what stands here and in state.h, and nothing else. Private to the three folders. */
 #ifndef SPOTNIK_CORE_MEET_H
 #define SPOTNIK_CORE_MEET_H
 
 #include "core/state.h"
 
-/* ---- the route asks the vote ---- */
+/* ---- all-reduce asks membership ---- */
 
 uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id);
 struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member);
@@ -20,7 +20,7 @@ bool ballot_is_outrun(const struct spotnik_core *core);
 bool doubt_is_on(const struct spotnik_core *core);
 void evidence_settled(struct spotnik_core *core);
 
-/* ---- the vote asks the route ---- */
+/* ---- membership asks all-reduce ---- */
 
 uint64_t step_stable(const struct spotnik_core *core);
 bool step_needs_settling(const struct spotnik_core *core);
@@ -43,19 +43,19 @@ void flat_lanes_again(struct spotnik_core *core);
 /* ---- core asks both ---- */
 
 /* Arrays in the memory of the core. The result is NULL while only sizes are wanted. */
-struct vote *vote_lay_out(struct carver *carver, uint32_t members, uint32_t entries);
-struct route *route_lay_out(struct carver *carver, uint32_t members, uint32_t entries);
-void vote_init(struct spotnik_core *core);
+struct membership *membership_lay_out(struct carver *carver, uint32_t members, uint32_t entries);
+struct allreduce *allreduce_lay_out(struct carver *carver, uint32_t members, uint32_t entries);
+void membership_init(struct spotnik_core *core);
 /* The event is of that machine. False: it is not, and nothing is done. */
-bool vote_take(struct spotnik_core *core, const struct spotnik_event *event);
-bool route_take(struct spotnik_core *core, const struct spotnik_event *event);
+bool membership_take(struct spotnik_core *core, const struct spotnik_event *event);
+bool allreduce_take(struct spotnik_core *core, const struct spotnik_event *event);
 /* Around every event, of whatever kind. */
-void vote_before(struct spotnik_core *core);
-void vote_after(struct spotnik_core *core, enum spotnik_event_kind kind);
-uint64_t vote_deadline(const struct spotnik_core *core);
-bool vote_is_parked(const struct spotnik_core *core);
+void membership_before(struct spotnik_core *core);
+void membership_after(struct spotnik_core *core, enum spotnik_event_kind kind);
+uint64_t membership_deadline(const struct spotnik_core *core);
+bool membership_is_parked(const struct spotnik_core *core);
 /* The body of a SEND, when it is polled. False: nobody waits for it any more. */
-bool vote_speak(struct spotnik_core *core, const struct queued_action *slot,
-                struct spotnik_action *ret);
+bool membership_speak(struct spotnik_core *core, const struct queued_action *slot,
+                      struct spotnik_action *ret);
 
 #endif

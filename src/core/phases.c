@@ -12,12 +12,12 @@ static const struct phases *const tables[] = { &phases_of_role, &phases_of_ballo
 const struct phases phases_of_role = {
     .of = "role",
     .name = { "idle", "joiner", "member", "excluded", "left", "failed" },
-    .ways = { [SPOTNIK_ROLE_IDLE] = TO(SPOTNIK_ROLE_JOINER) | TO(SPOTNIK_ROLE_MEMBER)
-                                    | TO(SPOTNIK_ROLE_LEFT) | TO(SPOTNIK_ROLE_FAILED),
-              [SPOTNIK_ROLE_JOINER] = TO(SPOTNIK_ROLE_MEMBER) | TO(SPOTNIK_ROLE_EXCLUDED)
-                                      | TO(SPOTNIK_ROLE_LEFT) | TO(SPOTNIK_ROLE_FAILED),
-              [SPOTNIK_ROLE_MEMBER] = TO(SPOTNIK_ROLE_MEMBER) | TO(SPOTNIK_ROLE_EXCLUDED)
-                                      | TO(SPOTNIK_ROLE_LEFT) | TO(SPOTNIK_ROLE_FAILED) },
+    .algorithms = { [SPOTNIK_ROLE_IDLE] = TO(SPOTNIK_ROLE_JOINER) | TO(SPOTNIK_ROLE_MEMBER)
+                                          | TO(SPOTNIK_ROLE_LEFT) | TO(SPOTNIK_ROLE_FAILED),
+                    [SPOTNIK_ROLE_JOINER] = TO(SPOTNIK_ROLE_MEMBER) | TO(SPOTNIK_ROLE_EXCLUDED)
+                                            | TO(SPOTNIK_ROLE_LEFT) | TO(SPOTNIK_ROLE_FAILED),
+                    [SPOTNIK_ROLE_MEMBER] = TO(SPOTNIK_ROLE_MEMBER) | TO(SPOTNIK_ROLE_EXCLUDED)
+                                            | TO(SPOTNIK_ROLE_LEFT) | TO(SPOTNIK_ROLE_FAILED) },
 };
 
 void role_set(struct spotnik_core *core, enum spotnik_role role)
@@ -39,7 +39,7 @@ static void note(struct spotnik_core *core, const struct phases *phases, unsigne
 void phase_move(struct spotnik_core *core, const struct phases *phases, unsigned from, unsigned to)
 {
     SPOTNIK_ASSERT(from < PHASES_MAX && to < PHASES_MAX);
-    SPOTNIK_ASSERT(phases->ways[from] & TO(to));
+    SPOTNIK_ASSERT(phases->algorithms[from] & TO(to));
     if (from != to)
         note(core, phases, from, to);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Phases: a table says from which phase one may move to which. A move that is not in it is a breach
  * of our own rules: going on would break a promise, so it stops the process. Each move is noted for
- * traces (spotnik_core_move()). Private to src/core, src/vote and src/route. */
+ * traces (spotnik_core_move()). Private to src/core, src/membership and src/allreduce. */
 #ifndef SPOTNIK_CORE_PHASES_H
 #define SPOTNIK_CORE_PHASES_H
 
@@ -12,7 +12,7 @@
 struct phases {
     const char *of; /* what has these phases */
     const char *name[PHASES_MAX];
-    uint8_t ways[PHASES_MAX]; /* from each: a set of bits, TO(phase) */
+    uint8_t algorithms[PHASES_MAX]; /* from each: a set of bits, TO(phase) */
 };
 
 #define TO(phase) (1u << (phase))

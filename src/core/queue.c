@@ -42,7 +42,7 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         if (core->queue_count == 0)
             core->queue_head = 0; /* most of its pages are never touched */
         *ret = slot->action;
-        if (ret->kind != SPOTNIK_ACTION_SEND || vote_speak(core, slot, ret))
+        if (ret->kind != SPOTNIK_ACTION_SEND || membership_speak(core, slot, ret))
             return true;
     }
     return false;

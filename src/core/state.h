@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ground of the vote and of the route: what both see. Private to src/core, src/vote and
- * src/route. */
+/* What membership and all-reduce both see. Private to src/core, src/membership and
+ * src/allreduce. */
 #ifndef SPOTNIK_CORE_STATE_H
 #define SPOTNIK_CORE_STATE_H
 
@@ -9,8 +9,8 @@
 #include "member/proposal.h"
 #include "step/transaction.h"
 
-struct vote;  /* who is in: src/vote */
-struct route; /* what moves where: src/route */
+struct membership; /* who is in: src/membership */
+struct allreduce;  /* what moves where: src/allreduce */
 struct peer;
 
 struct queued_action {
@@ -57,8 +57,8 @@ struct spotnik_core {
     uint32_t moves, moves_told;
     struct spotnik_core_status status; /* counters and instants; the rest is filled on demand */
 
-    struct vote *vote;
-    struct route *route;
+    struct membership *membership;
+    struct allreduce *allreduce;
 };
 
 /* Carves arrays out of the caller's memory; with base NULL it only adds up. */

@@ -2,8 +2,9 @@
 /* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL;
  * what is signed, and with which key, is decided by its callers. What is signed with the job key
  * begins with a label that nothing else has, so no MAC can serve another purpose: "spotnik " and
- * `answer 1`, `proof  1`, `key c>s1`, `key s>c1` (wire/handshake.c), `share  1` (carry/share.c) or
- * `record 1` (peers/record.c). */
+ * `answer 1`, `proof  1`, `key c>s1`, `key s>c1` (wire/handshake.c), `share  1` (transport/share.c)
+ *                     or
+ * `record 1` (discovery/record.c). */
 #ifndef SPOTNIK_LINK_AUTH_H
 #define SPOTNIK_LINK_AUTH_H
 

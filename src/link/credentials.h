@@ -21,10 +21,10 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_DATA,   /* to our ring successor */
     SPOTNIK_PURPOSE_STATE,  /* joiner -> donor: src/transfer speaks on it */
     SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close. */
-    SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
+    SPOTNIK_PURPOSE_PEERS,  /* src/discovery: one struct spotnik_answer, then close. */
     SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
     SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
-    /* src/exchange speaks on it; over a Unix socket between members of one host */
+    /* src/p2p speaks on it; over a Unix socket between members of one host */
     SPOTNIK_PURPOSE_EXCHANGE,
     /* one more connection for the data that another began to carry with DATA */
     SPOTNIK_PURPOSE_WIDEN,

@@ -40,7 +40,7 @@ struct target {
 
 struct spotnik_death {
     struct spotnik_slots *slots;
-    struct spotnik_slot *own; /* NULL: another engine of this process has the slot */
+    struct spotnik_slot *own; /* NULL: another runtime of this process has the slot */
     int wake_fd;
     struct robust_list_head robust; /* read by the kernel when the progress thread ends */
     struct robust_list node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set. Their
+/* What all sockets of the runtime have in common: edge-triggered readiness in one epoll set. Their
  * end waits until no event of the running batch can name them any more. */
 #ifndef SPOTNIK_LINK_SOCKET_H
 #define SPOTNIK_LINK_SOCKET_H
@@ -22,8 +22,8 @@ enum spotnik_socket_kind {
     SPOTNIK_SOCKET_LANE,
     SPOTNIK_SOCKET_STREAM,
     SPOTNIK_SOCKET_SHARER,
-    SPOTNIK_SOCKET_DATA,    /* the set of data connections (attend.c) */
-    SPOTNIK_SOCKET_TIMER,   /* of attend.c, */
+    SPOTNIK_SOCKET_DATA,    /* the set of data connections (data_poller.c) */
+    SPOTNIK_SOCKET_TIMER,   /* of data_poller.c, */
     SPOTNIK_SOCKET_CHANGED, /* and an eventfd of it */
 };
 

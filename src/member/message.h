@@ -28,7 +28,7 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_DOUBT,    /* "I was away; have you promised anything in this epoch?" */
     /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
     SPOTNIK_MESSAGE_ASSURE,
-    /* the passes by a tree (vote/gather.c), base epoch = `epoch` */
+    /* the passes by a tree (membership/gather.c), base epoch = `epoch` */
     SPOTNIK_MESSAGE_ASK,      /* ballot, ended: promise, and have those below you promise */
     SPOTNIK_MESSAGE_PROMISE,  /* token: the answer, with all reports from below */
     SPOTNIK_MESSAGE_ACCEPTED, /* ballot: its sender has accepted, and so have all voters below it */
@@ -51,7 +51,7 @@ struct spotnik_held {
     uint8_t has, dtype, op; /* has 0: its step has no such bucket, and all else is 0 */
 };
 
-/* Two members run different programs. Equal buckets: they send them by different ways. */
+/* Two members run different programs. Equal buckets: they send them by different algorithms. */
 struct spotnik_mismatch {
     uint64_t step; /* 0: none was found */
     uint32_t bucket;

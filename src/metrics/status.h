@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "checkpoint/checkpoint.h"
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"

@@ -6,7 +6,7 @@
  * Two halves. When one is full the core is saved at the head of the other, which is written over.
  * So a dump begins with a core that is known, whatever has been forgotten.
  *
- * Everything under the engine's lock unless said so; a NULL recorder does nothing. */
+ * Everything under the runtime's lock unless said so; a NULL recorder does nothing. */
 #ifndef SPOTNIK_RECORD_RECORDER_H
 #define SPOTNIK_RECORD_RECORDER_H
 

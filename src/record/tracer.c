@@ -19,7 +19,7 @@ struct spotnik_tracer {
     uint64_t part_ns; /* 0: none runs */
     bool joined;      /* the file knows that it began then */
 
-    /* under the engine's lock */
+    /* under the runtime's lock */
     struct started {
         uint64_t from_ns, to_ns, bytes; /* from_ns 0: it is not */
     } bucket[SPOTNIK_BUCKETS_MAX];
@@ -34,7 +34,7 @@ static void put(struct spotnik_tracer *trace, enum spotnik_trace_kind kind, uint
                 struct spotnik_trace_mark *mark)
 {
     mark->cell.what = spotnik_trace_what(kind, arg, 0);
-    spotnik_trace_put_mark(trace->file, SPOTNIK_TRACE_ENGINE, mark);
+    spotnik_trace_put_mark(trace->file, SPOTNIK_TRACE_RUNTIME, mark);
 }
 
 /* `name`: shorter than the mark's. */

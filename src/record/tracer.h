@@ -33,7 +33,7 @@ void spotnik_tracer_name(struct spotnik_tracer *trace, struct spotnik_id id, uin
 void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part next, uint64_t step,
                          uint64_t now_ns);
 
-/* Under the engine's lock: what enters the core and comes out of it. */
+/* Under the runtime's lock: what enters the core and comes out of it. */
 void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_event *event);
 void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core,
                            const struct spotnik_action *action);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two rings, one for the caller's thread and one for whoever holds the engine's lock: so each has
+/* Two rings, one for the caller's thread and one for whoever holds the runtime's lock: so each has
  * one writer and needs no lock. A thread copies both to the file five times a second, and reads
  * nothing of what it copies. Where two members fill two processors, it takes its time from them. */
 #include "record/tracer_file.h"

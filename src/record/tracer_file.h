@@ -49,7 +49,7 @@ struct spotnik_trace_mark {
     (sizeof(struct spotnik_trace_mark) / sizeof(struct spotnik_trace_cell))
 
 /* Each ring has one thread at a time that puts marks in. */
-enum spotnik_trace_ring { SPOTNIK_TRACE_CALLER, SPOTNIK_TRACE_ENGINE, SPOTNIK_TRACE_RINGS };
+enum spotnik_trace_ring { SPOTNIK_TRACE_CALLER, SPOTNIK_TRACE_RUNTIME, SPOTNIK_TRACE_RINGS };
 
 static inline uint64_t spotnik_trace_what(enum spotnik_trace_kind kind, uint32_t arg, uint64_t step)
 {

@@ -19,7 +19,8 @@
  * not depend on them.
  *
  * No system call, no allocation: the driver provides memory, wakes waiters, and maps the memory to
- * read. The same code runs over segments (src/carry) and in the simulator. One thread at a time. */
+ * read. The same code runs over segments (src/transport) and in the simulator. One thread at a
+ * time. */
 #ifndef SPOTNIK_SHM_FLAT_H
 #define SPOTNIK_SHM_FLAT_H
 

@@ -19,10 +19,10 @@
 #define SPOTNIK_STEP_BUCKETS 258 /* = SPOTNIK_BUCKETS_MAX of core.h */
 
 struct spotnik_bucket {
-    bool used;     /* started by the caller in the step of this generation */
-    uint8_t way;   /* of route/route.h; nothing to this folder */
-    bool complete; /* out holds the result */
-    bool flat;     /* being reduced in shared memory: nothing of it goes round a ring */
+    bool used;         /* started by the caller in the step of this generation */
+    uint8_t algorithm; /* of allreduce/allreduce.h; nothing to this folder */
+    bool complete;     /* out holds the result */
+    bool flat;         /* being reduced in shared memory: nothing of it goes round a ring */
     /* its ring is that of the hosts; with `flat`: it will be, when the sum of our host is here */
     bool hosts;
     bool summed; /* what we put into the ring is the sum of our host, and lies in out already */

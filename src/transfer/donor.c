@@ -45,10 +45,10 @@ static void wake_all(struct spotnik_donor *donor)
         spotnik_session_wake(session);
 }
 
-void spotnik_donor_attach(struct spotnik_donor *donor, struct spotnik_engine *engine)
+void spotnik_donor_attach(struct spotnik_donor *donor, struct spotnik_runtime *runtime)
 {
     pthread_mutex_lock(&donor->lock);
-    donor->engine = engine;
+    donor->runtime = runtime;
     wake_all(donor);
     pthread_mutex_unlock(&donor->lock);
 }
@@ -266,13 +266,13 @@ void spotnik_donor_stable(struct spotnik_donor *donor, uint64_t step)
 /* The core's word on stability and membership, for waiting threads. */
 static void look(struct spotnik_donor *donor)
 {
-    struct spotnik_engine *engine = donor->engine;
+    struct spotnik_runtime *runtime = donor->runtime;
     spotnik_job_status status;
 
-    if (!engine || (!donor->session && !donor->outside))
+    if (!runtime || (!donor->session && !donor->outside))
         return;
     pthread_mutex_unlock(&donor->lock);
-    spotnik_engine_status(engine, &status);
+    spotnik_runtime_status(runtime, &status);
     pthread_mutex_lock(&donor->lock);
     if (status.joining)
         return;

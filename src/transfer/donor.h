@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "transfer/registry.h"
 
 struct spotnik_donor;
@@ -34,8 +34,8 @@ struct spotnik_donor_status {
 int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_bytes,
                       struct spotnik_donor **ret_donor);
 
-/* [caller] The engine exists: sessions may ask it. */
-void spotnik_donor_attach(struct spotnik_donor *donor, struct spotnik_engine *engine);
+/* [caller] The runtime exists: sessions may ask it. */
+void spotnik_donor_attach(struct spotnik_donor *donor, struct spotnik_runtime *runtime);
 
 /* [caller] The registry is complete: joiners may be answered. */
 void spotnik_donor_seal(struct spotnik_donor *donor);
@@ -43,7 +43,7 @@ void spotnik_donor_seal(struct spotnik_donor *donor);
 /* [progress thread] A STATE connection; owns `fd` from now on. Does not block. */
 void spotnik_donor_accept(struct spotnik_donor *donor, int fd);
 
-/* [any, under the engine's lock] No later view can commit the steps up to this one differently:
+/* [any, under the runtime's lock] No later view can commit the steps up to this one differently:
  * they may be streamed. */
 void spotnik_donor_stable(struct spotnik_donor *donor, uint64_t step);
 
@@ -61,11 +61,11 @@ void spotnik_donor_reset(struct spotnik_donor *donor);
 /* [any] */
 void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_status *ret);
 
-/* [caller] End all sessions, wait for their threads, refuse new ones: before the engine is
+/* [caller] End all sessions, wait for their threads, refuse new ones: before the runtime is
  * freed. */
 void spotnik_donor_stop(struct spotnik_donor *donor);
 
-/* After _stop, and after the engine was freed: it may still call _accept until then. Accepts
+/* After _stop, and after the runtime was freed: it may still call _accept until then. Accepts
  * NULL. */
 void spotnik_donor_free(struct spotnik_donor *donor);
 

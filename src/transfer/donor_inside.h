@@ -55,7 +55,7 @@ struct spotnik_donor {
     /* a joiner has acknowledged a step, or a session has ended; monotonic clock */
     pthread_cond_t nearer;
     /* under the lock */
-    struct spotnik_engine *engine;
+    struct spotnik_runtime *runtime;
     bool sealed, stopping;
     struct spotnik_session *session;
     uint32_t session_count;

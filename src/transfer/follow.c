@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following the job: committed results go from one donor into the engine until the members have let
- * us in. The caller runs its own loop meanwhile. The engine makes this thread wait when the caller
- * is not that far yet, and TCP passes that on to the donor. */
+/* Following the job: committed results go from one donor into the runtime until the members have
+ * let us in. The caller runs its own loop meanwhile. The runtime makes this thread wait when the
+ * caller is not that far yet, and TCP passes that on to the donor. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool is_in(struct spotnik_joiner *joiner)
 {
     spotnik_job_status status;
 
-    spotnik_engine_status(joiner->config.engine, &status);
+    spotnik_runtime_status(joiner->config.runtime, &status);
     return !status.joining;
 }
 
@@ -46,7 +46,7 @@ static void enter(struct spotnik_joiner *joiner, struct spotnik_giver *source)
     if (joiner->entered_by == index)
         return;
     joiner->entered_by = index;
-    spotnik_engine_enter(joiner->config.engine, &source->member);
+    spotnik_runtime_enter(joiner->config.runtime, &source->member);
 }
 
 /* The caller has started step `step`, so the ones before are applied: all donors may forget
@@ -79,7 +79,7 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     if (spotnik_nearness_asks(&joiner->nearness, NEAR_STEPS, result.header.step, result.latest,
                               spotnik_clock_ns()))
         enter(joiner, source);
-    int rc = spotnik_engine_handover(joiner->config.engine, &result.header, bytes, size);
+    int rc = spotnik_runtime_handover(joiner->config.runtime, &result.header, bytes, size);
     if (!rc)
         acknowledge(joiner, result.header.step);
     /* nothing comes from a closed connection, not even its end */

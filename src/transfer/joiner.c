@@ -91,7 +91,7 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
     struct spotnik_giver *source = &joiner->source[joiner->source_count];
     struct spotnik_reader reader;
     const struct spotnik_credentials *credentials =
-        spotnik_engine_credentials(joiner->config.engine);
+        spotnik_runtime_credentials(joiner->config.runtime);
     int rc = spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATE,
                               DIAL_TIMEOUT_NS, &source->fd, &source->member);
 
@@ -121,7 +121,7 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
 
 static bool is_asked(const struct spotnik_joiner *joiner, struct spotnik_id id)
 {
-    if (spotnik_id_equal(id, spotnik_engine_credentials(joiner->config.engine)->self.id))
+    if (spotnik_id_equal(id, spotnik_runtime_credentials(joiner->config.runtime)->self.id))
         return true;
     for (uint32_t i = 0; i < joiner->source_count; i++)
         if (spotnik_id_equal(id, joiner->source[i].member.id))
@@ -145,7 +145,7 @@ static int choose(struct spotnik_joiner *joiner, const struct spotnik_member *sp
     memcpy(member, joiner->answer.member, count * sizeof *member);
     uint64_t committed = joiner->answer.committed, step_ns = joiner->answer.step_ns;
     uint32_t first =
-        count ? (uint32_t)(spotnik_engine_credentials(joiner->config.engine)->self.id.low % count)
+        count ? (uint32_t)(spotnik_runtime_credentials(joiner->config.runtime)->self.id.low % count)
               : 0;
 
     for (uint32_t i = 0;

@@ -4,7 +4,7 @@
  *
  *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces, each checked by its
  *             hash
- *     follow  a thread: STREAM from one donor -> engine; within one step -> ask to be let in
+ *     follow  a thread: STREAM from one donor -> runtime; within one step -> ask to be let in
  *
  * The pieces of a donor that dies are asked of the others, and so is the stream. When none is left
  * the joiner starts over with others. Until it is in, the members owe it nothing. */
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "transfer/registry.h"
 
 #define SPOTNIK_DONORS_MAX 3
@@ -23,7 +23,7 @@ struct spotnik_joiner;
 
 struct spotnik_joiner_config {
     struct spotnik_registry *registry; /* borrowed; _copy writes the memory it names */
-    struct spotnik_engine *engine;     /* borrowed */
+    struct spotnik_runtime *runtime;   /* borrowed */
     uint64_t patience_ns;              /* how long one without donors waits to be let in */
     bool (*stop)(void *context);       /* asked now and then by _copy; true ends it. May be NULL */
     /* follow's thread: no donor is left and we are not in; the caller must join anew. */
@@ -45,13 +45,13 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
  * it. */
 bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner);
 
-/* [caller] After spotnik_engine_join(): feed the engine. Errors: SYSTEM. */
+/* [caller] After spotnik_runtime_join(): feed the runtime. Errors: SYSTEM. */
 int spotnik_joiner_follow(struct spotnik_joiner *joiner);
 
 /* [any] In the view, or lost: nothing is going on any more. */
 bool spotnik_joiner_is_done(const struct spotnik_joiner *joiner);
 
-/* End the thread, close all connections. The engine must be answering. Accepts NULL. */
+/* End the thread, close all connections. The runtime must be answering. Accepts NULL. */
 void spotnik_joiner_free(struct spotnik_joiner *joiner);
 
 #endif

@@ -142,7 +142,7 @@ static int on_request(struct spotnik_session *session)
 
 /* ---- what we owe it ---- */
 
-static int tell_view(struct spotnik_session *session, struct spotnik_engine *engine)
+static int tell_view(struct spotnik_session *session, struct spotnik_runtime *runtime)
 {
     struct spotnik_donor *donor = session->donor;
     struct spotnik_standing *answer = calloc(1, sizeof *answer);
@@ -151,10 +151,10 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
 
     if (!answer)
         return SPOTNIK_ERR_MEMORY;
-    spotnik_engine_status(engine, &status);
+    spotnik_runtime_status(runtime, &status);
     answer->serving = !status.joining && !status.parked && status.size > 0;
-    answer->member_count = spotnik_engine_members(engine, answer->member,
-                                                  SPOTNIK_STANDING_MEMBERS_MAX, &answer->epoch);
+    answer->member_count = spotnik_runtime_members(runtime, answer->member,
+                                                   SPOTNIK_STANDING_MEMBERS_MAX, &answer->epoch);
     pthread_mutex_lock(&donor->lock);
     answer->serving &= !donor->outside;
     answer->committed = donor->committed;
@@ -179,11 +179,11 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
 
 /* Memory for the snapshot is got here, not in the caller's thread. Another session may have used
  * what there was, so this is asked again until we have ours. */
-static int prepare(struct spotnik_session *session, struct spotnik_engine *engine)
+static int prepare(struct spotnik_session *session, struct spotnik_runtime *runtime)
 {
     if (!spotnik_donor_provide(session->donor))
         return sorry(session, "no memory for a snapshot");
-    spotnik_engine_wake(engine);
+    spotnik_runtime_wake(runtime);
     return 0;
 }
 
@@ -284,16 +284,16 @@ static int serve(struct spotnik_session *session, bool *ret_more)
     int rc = 0;
 
     pthread_mutex_lock(&donor->lock);
-    struct spotnik_engine *engine = donor->sealed ? donor->engine : NULL;
+    struct spotnik_runtime *runtime = donor->sealed ? donor->runtime : NULL;
     bool taken = session->snapshot && session->snapshot->step <= donor->stable,
          bare = session->wants_snapshot && !donor->spare;
     pthread_mutex_unlock(&donor->lock);
-    if (session->asked && engine) {
+    if (session->asked && runtime) {
         session->asked = false;
-        rc = tell_view(session, engine);
+        rc = tell_view(session, runtime);
     }
-    if (!rc && engine && bare)
-        rc = prepare(session, engine);
+    if (!rc && runtime && bare)
+        rc = prepare(session, runtime);
     if (!rc && taken && !session->told_taken)
         rc = tell_taken(session);
     if (!rc && session->streaming)

@@ -46,7 +46,7 @@ static bool get_metrics(struct spotnik_watch *watch, struct spotnik_http_reply *
     return give(ret, size ? 200 : 500, "text/plain; version=0.0.4; charset=utf-8", text, size);
 }
 
-/* Not by way of the engine's status: that takes its lock. As of the last look, which is a quarter
+/* Not by way of the runtime's status: that takes its lock. As of the last look, which is a quarter
  * of a second ago at most. */
 static bool get_status(struct spotnik_watch *watch, struct spotnik_http_reply *ret)
 {

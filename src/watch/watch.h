@@ -2,7 +2,7 @@
 /* The watcher of one member: a thread that looks at the member a few times a second and finds out
  * what has happened since. It tells this as messages to the program, as lines of the event log, as
  * metrics, and as a live page over HTTP. It is off the path of the step: the caller's and the
- * progress thread never wait for it. However many readers ask, it looks at the engine no more
+ * progress thread never wait for it. However many readers ask, it looks at the runtime no more
  * often. Decides what is worth telling; changes nothing in the job. */
 #ifndef SPOTNIK_WATCH_WATCH_H
 #define SPOTNIK_WATCH_WATCH_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 #include "metrics/watched.h"
 #include "spotnik/watch.h"
 

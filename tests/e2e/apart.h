@@ -9,7 +9,7 @@
 #ifndef SPOTNIK_TESTS_APART_H
 #define SPOTNIK_TESTS_APART_H
 
-#include "spotnik/apart.h"
+#include "spotnik/p2p.h"
 
 struct apart;
 

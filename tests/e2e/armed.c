@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "engine/probe.h"
+#include "runtime/probe.h"
 
 #define PULSE_NS (20 * SPOTNIK_MS)
 #define UNIT_NS (100 * SPOTNIK_MS) /* of what is told */

@@ -172,7 +172,7 @@ static void folder_make(char *dir)
     snprintf(path, sizeof path, "file:%s/peers", dir);
     setenv("SPOTNIK_PEERS", path, 1);
     mkdir(path + 5, 0700);
-    snprintf(path, sizeof path, "%s/peers/fresh", dir);
+    snprintf(path, sizeof path, "%s/discovery/fresh", dir);
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 

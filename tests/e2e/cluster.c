@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "lineage.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 
 uint64_t cluster_now_ns(void)
 {
@@ -41,7 +41,7 @@ void cluster_new(struct cluster *cluster, uint32_t places, uint64_t seed)
     snprintf(cluster->key, sizeof cluster->key, "%s/key", cluster->dir);
     snprintf(cluster->peers, sizeof cluster->peers, "%s/peers", cluster->dir);
     snprintf(cluster->spec, sizeof cluster->spec, "file:%s", cluster->peers);
-    if (spotnik_peers_fresh(cluster->peers) || spotnik_key_create(cluster->key))
+    if (spotnik_discovery_fresh(cluster->peers) || spotnik_key_create(cluster->key))
         cluster_fail(cluster, "cannot prepare %s", cluster->dir);
     if (spotnik_slots_new(CLUSTER_PLACES, &cluster->slots_fd, &cluster->slots))
         cluster_fail(cluster, "cannot make slots");

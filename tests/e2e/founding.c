@@ -33,7 +33,7 @@
 #include "cluster.h"
 #include "link/address.h"
 #include "netns.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "probe.h"
 
 #define STALE_MS 4000
@@ -119,7 +119,7 @@ static struct spotnik_member waiting_member(struct cluster *cluster, uint32_t pl
     uint32_t count = 0;
 
     probe_credentials(cluster, &credentials);
-    if (spotnik_peers_list(cluster->spec, &credentials, listed, CLUSTER_PLACES, &count)
+    if (spotnik_discovery_list(cluster->spec, &credentials, listed, CLUSTER_PLACES, &count)
         || spotnik_address_parse(netns_address[place], address, &port))
         cluster_fail(cluster, "no list of records");
     for (uint32_t i = 0; i < count; i++)

@@ -3,7 +3,7 @@
  * there is nothing to clean up after a SIGKILL; their shared memory and their sockets have no name
  * in a file system and end with the last process that has them open. So: no process, no file, and
  * no survivor that holds on to what the dead had. The records of the dead stay in the peers
- * directory, and are the business of src/peers. */
+ * directory, and are the business of src/discovery. */
 #ifndef SPOTNIK_TESTS_LEFTOVERS_H
 #define SPOTNIK_TESTS_LEFTOVERS_H
 

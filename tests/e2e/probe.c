@@ -16,7 +16,7 @@
 
 #include "api/key.h"
 #include "base/time.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "spotnik/spotnik.h"
 
 #define ASK_NS SPOTNIK_S
@@ -38,7 +38,7 @@ bool probe_member_find(struct cluster *cluster, uint32_t place, struct spotnik_m
     uint32_t count = 0;
 
     probe_credentials(cluster, &credentials);
-    if (spotnik_peers_list(cluster->spec, &credentials, found, CLUSTER_PLACES, &count))
+    if (spotnik_discovery_list(cluster->spec, &credentials, found, CLUSTER_PLACES, &count))
         cluster_fail(cluster, "%s", spotnik_last_error());
     for (uint32_t i = 0; i < count; i++) {
         char id[33];

@@ -5,7 +5,7 @@
 #define SPOTNIK_TESTS_PROBE_H
 
 #include "cluster.h"
-#include "engine/engine.h"
+#include "runtime/runtime.h"
 
 /* What a member of the job would show at the door: the right key, the right job, a fresh id, no
  * port. */

@@ -36,9 +36,9 @@ tells() {
 
 "$spotnik" key "$dir/key" >/dev/null || fail "spotnik key"
 mkdir "$dir/peers"
-touch "$dir/peers/fresh"
+touch "$dir/discovery/fresh"
 agent stays -n 2
-timeout 60 sh -c 'until [ -e "$dir/peers/genesis-1" ]; do sleep 0.1; done' || fail "the job is not founded"
+timeout 60 sh -c 'until [ -e "$dir/discovery/genesis-1" ]; do sleep 0.1; done' || fail "the job is not founded"
 agent goes -n 1
 agent silent -q -n 1
 timeout 60 sh -c 'until grep -q " commit [0-9]* [0-9a-f]* [0-9]* 4 " "$dir/stays.out"; do sleep 0.1; done' || fail "the four are never together"

@@ -6,26 +6,24 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "fuzz.h"
-#include "wire/exchange.h"
+#include "wire/p2p_frame.h"
 
 /* Returns the bytes of the first message, 0 when it is refused or not all there. */
 static size_t message_take(const uint8_t *data, size_t size)
 {
-    struct spotnik_exchange_head head;
-    uint8_t again[SPOTNIK_EXCHANGE_HEAD_BYTES];
+    struct spotnik_p2p_head head;
+    uint8_t again[SPOTNIK_P2P_HEAD_BYTES];
 
-    if (size < SPOTNIK_EXCHANGE_HEAD_BYTES || spotnik_exchange_decode(data, &head) != SPOTNIK_OK)
+    if (size < SPOTNIK_P2P_HEAD_BYTES || spotnik_p2p_decode(data, &head) != SPOTNIK_OK)
         return 0;
-    spotnik_exchange_encode(&head, again);
+    spotnik_p2p_encode(&head, again);
     SPOTNIK_ASSERT(memcmp(again, data, sizeof again) == 0);
     SPOTNIK_ASSERT(memchr(head.name, 0, sizeof head.name) != NULL);
-    SPOTNIK_ASSERT(head.name[0] == 0 || spotnik_exchange_is_name(head.name));
-    SPOTNIK_ASSERT(head.bytes <= SPOTNIK_EXCHANGE_BYTES_MAX
-                   && head.offset <= SPOTNIK_EXCHANGE_BYTES_MAX);
+    SPOTNIK_ASSERT(head.name[0] == 0 || spotnik_p2p_is_name(head.name));
+    SPOTNIK_ASSERT(head.bytes <= SPOTNIK_P2P_BYTES_MAX && head.offset <= SPOTNIK_P2P_BYTES_MAX);
     SPOTNIK_ASSERT(head.bytes == 0 || head.bytes % spotnik_dtype_bytes(head.dtype) == 0);
-    return size - SPOTNIK_EXCHANGE_HEAD_BYTES < head.bytes
-               ? 0
-               : SPOTNIK_EXCHANGE_HEAD_BYTES + (size_t)head.bytes;
+    return size - SPOTNIK_P2P_HEAD_BYTES < head.bytes ? 0
+                                                      : SPOTNIK_P2P_HEAD_BYTES + (size_t)head.bytes;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "exchange/published.h"
+#include "p2p/published.h"
 #include "fuzz.h"
 
 #define ROWS 2

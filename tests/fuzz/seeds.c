@@ -10,7 +10,7 @@
 #include "sample.h"
 #include "shake.h"
 #include "wire/data.h"
-#include "wire/exchange.h"
+#include "wire/p2p_frame.h"
 
 #define BYTES_MAX 65536
 
@@ -82,17 +82,17 @@ static void data_seeds(struct spotnik_prng *prng)
 
 static void exchange_seeds(void)
 {
-    uint8_t bytes[2 * SPOTNIK_EXCHANGE_HEAD_BYTES + 16] = { 0 };
+    uint8_t bytes[2 * SPOTNIK_P2P_HEAD_BYTES + 16] = { 0 };
 
-    for (unsigned kind = 1; kind < SPOTNIK_EXCHANGE_KIND_COUNT; kind++) {
-        struct spotnik_exchange_head head = { .kind = (uint8_t)kind, .sequence = kind };
+    for (unsigned kind = 1; kind < SPOTNIK_P2P_KIND_COUNT; kind++) {
+        struct spotnik_p2p_head head = { .kind = (uint8_t)kind, .sequence = kind };
         bool data = "ppp.p.....ppppp.pp...p.p"[kind - 1] != '.';
         head.dtype = data ? SPOTNIK_F32 : 0;
         head.bytes = data ? 16 : 0;
         memcpy(head.name, "model", 5);
-        spotnik_exchange_encode(&head, bytes);
-        spotnik_exchange_encode(&head, bytes + SPOTNIK_EXCHANGE_HEAD_BYTES + head.bytes);
-        put("exchange", "two", kind, bytes, 2 * SPOTNIK_EXCHANGE_HEAD_BYTES + head.bytes);
+        spotnik_p2p_encode(&head, bytes);
+        spotnik_p2p_encode(&head, bytes + SPOTNIK_P2P_HEAD_BYTES + head.bytes);
+        put("exchange", "two", kind, bytes, 2 * SPOTNIK_P2P_HEAD_BYTES + head.bytes);
     }
 }
 

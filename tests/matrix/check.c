@@ -47,7 +47,8 @@ uint8_t *check_out(const struct world_player *player, uint32_t k)
     return player->out[k].memory + PAGE;
 }
 
-/* The same memory in every step, as long as it is enough: engines must notice what else changes. */
+/* The same memory in every step, as long as it is enough: runtimes must notice what else changes.
+ * */
 static void room_get(struct world_player *player, struct world_buffer *buffer, size_t bytes,
                      bool owned)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines of one world, as jobs of the public API: their ways to each other are what the world
+/* Runtimes of one world, as jobs of the public API: their ways to each other are what the world
  * says. Nobody is taken for lost by its silence, however busy the machine: only those are lost that
  * end. */
 #include <sched.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/probe.h"
+#include "runtime/probe.h"
 #include "link/address.h"
 #include "shm/segment.h"
 #include "world.h"
@@ -61,7 +61,7 @@ static void limits_set(const struct cell_world *cell, struct spotnik_limits *lim
 struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t index)
 {
     struct spotnik_job *job = calloc(1, sizeof *job);
-    struct spotnik_engine_config config = { .members_min = 1, .minority_wait_ns = SILENCE_NS };
+    struct spotnik_runtime_config config = { .members_min = 1, .minority_wait_ns = SILENCE_NS };
     char lanes[12];
     pid_t pid = getpid();
     snprintf(lanes, sizeof lanes, "%u", cell->lanes);
@@ -77,9 +77,9 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
     address_set(cell, index, &config.credentials.self);
     config.transport = cell_is_memory(cell->way) ? "auto" : "tcp";
     config.lanes = cell->lanes > 0 ? lanes : NULL;
-    config.hooks = (struct spotnik_engine_hooks){ .context = job, .committed = on_committed };
+    config.hooks = (struct spotnik_runtime_hooks){ .context = job, .committed = on_committed };
     job->sealed = true; /* there is no state */
-    if (spotnik_engine_new(&config, &job->engine) == 0)
+    if (spotnik_runtime_new(&config, &job->runtime) == 0)
         return job;
     free(job);
     return NULL;
@@ -87,7 +87,7 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
 
 void cluster_job_free(struct spotnik_job *job, bool goodbye)
 {
-    spotnik_engine_free(job->engine, goodbye);
+    spotnik_runtime_free(job->runtime, goodbye);
     free(job->collectives);
     pthread_mutex_destroy(&job->rate.lock);
     free(job);
@@ -100,8 +100,8 @@ static void gather(struct world *world)
     struct spotnik_member member[CELL_PLAYERS_MAX];
     uint64_t epoch;
     for (uint32_t i = 0; i < world->players; i++)
-        while (spotnik_engine_members(world->player[i].job->engine, member, CELL_PLAYERS_MAX,
-                                      &epoch)
+        while (spotnik_runtime_members(world->player[i].job->runtime, member, CELL_PLAYERS_MAX,
+                                       &epoch)
                < world->players)
             sched_yield();
 }
@@ -111,18 +111,18 @@ static void gather_memory(struct world *world)
     for (uint32_t i = 0; i < world->players; i++)
         for (uint32_t k = 0; k < world->players; k++)
             while (i != k && cell_host_of(world->cell, i) == cell_host_of(world->cell, k)
-                   && !spotnik_net_sees(world->player[i].job->engine, id_of(k)))
+                   && !spotnik_net_sees(world->player[i].job->runtime, id_of(k)))
                 sched_yield();
 }
 
 /* Members that are there from the start know all others, and have their memory. */
 void cluster_found(struct world *world)
 {
-    struct spotnik_member first = spotnik_engine_credentials(world->player[0].job->engine)->self;
-    spotnik_engine_found(world->player[0].job->engine, NULL, NULL);
+    struct spotnik_member first = spotnik_runtime_credentials(world->player[0].job->runtime)->self;
+    spotnik_runtime_found(world->player[0].job->runtime, NULL, NULL);
     for (uint32_t i = 1; i < world->players; i++) {
-        spotnik_engine_join(world->player[i].job->engine, id_of(i), 0);
-        spotnik_engine_enter(world->player[i].job->engine, &first);
+        spotnik_runtime_join(world->player[i].job->runtime, id_of(i), 0);
+        spotnik_runtime_enter(world->player[i].job->runtime, &first);
     }
     gather(world);
     if (cell_is_memory(world->cell->way))
@@ -132,13 +132,13 @@ void cluster_found(struct world *world)
 void cluster_enter(struct world *world, struct world_player *player,
                    const struct world_player *sponsor)
 {
-    struct spotnik_member member = spotnik_engine_credentials(sponsor->job->engine)->self;
+    struct spotnik_member member = spotnik_runtime_credentials(sponsor->job->runtime)->self;
     (void)world;
-    spotnik_engine_join(player->job->engine, id_of(player->index), player->joins_at);
-    spotnik_engine_enter(player->job->engine, &member);
+    spotnik_runtime_join(player->job->runtime, id_of(player->index), player->joins_at);
+    spotnik_runtime_enter(player->job->runtime, &member);
 }
 
-/* ---- what an engine says of itself ---- */
+/* ---- what a runtime says of itself ---- */
 
 static uint32_t host_members(const struct cell_world *cell)
 {
@@ -156,7 +156,7 @@ static uint32_t host_members(const struct cell_world *cell)
 void cluster_limits(const struct world *world, struct limits_place *ret)
 {
     struct spotnik_net_ways ways;
-    spotnik_net_ways(world->player[0].job->engine, &ways);
+    spotnik_net_ways(world->player[0].job->runtime, &ways);
     *ret = (struct limits_place){ .members = world->cell->members,
                                   .hosts = world->cell->hosts,
                                   .host_members = host_members(world->cell) };
@@ -172,8 +172,8 @@ enum order_way cluster_way(const struct spotnik_job *job, uint32_t number, uint6
 {
     static const enum order_way ways[] = { ORDER_RING, ORDER_DIRECT, ORDER_HUB, ORDER_TREE };
     struct spotnik_net_ways view;
-    spotnik_net_ways(job->engine, &view);
-    struct spotnik_bucket bucket = spotnik_net_bucket(job->engine, step, number);
+    spotnik_net_ways(job->runtime, &view);
+    struct spotnik_bucket bucket = spotnik_net_bucket(job->runtime, step, number);
     bool tree = bucket.schedule == SPOTNIK_SCHEDULE_TREE;
     return view.members < 2 ? ORDER_ALONE
            : bucket.hosts   ? (tree ? ORDER_HOSTS_TREE : ORDER_HOSTS_RING)

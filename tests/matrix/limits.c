@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The borders. Constants come from src/ where a header has them, or from a running engine; those
+/* The borders. Constants come from src/ where a header has them, or from a running runtime; those
  * that are private to a file are named with it here, and must follow it. */
 #include "limits.h"
 
 #include "base/copy.h"
-#include "carry/early.h"
+#include "transport/early.h"
 #include "ring/choice.h"
 #include "shm/segment.h"
 
-/* src/engine/caller.c: more is left to the progress thread */
+/* src/runtime/caller.c: more is left to the progress thread */
 #define INLINE_BYTES ((size_t)64 << 10)
-#define PIECE_BYTES ((size_t)128 << 10) /* src/carry/deliver.c: moved early at a time */
-/* src/engine/progress.c, attend.c: of data, before control */
+#define PIECE_BYTES ((size_t)128 << 10) /* src/transport/deliver.c: moved early at a time */
+/* src/runtime/progress.c, data_poller.c: of data, before control */
 #define PORTION_BYTES ((size_t)1 << 20)
 #define PIECES_MAX 16 /* src/shm/pipeline.c */
 #define SHOWS_MAX 32  /* src/shm/show.c */

@@ -12,7 +12,7 @@ struct limits_place {
     uint32_t members, hosts;
     uint32_t host_members;                                     /* the most on one host */
     uint32_t chunk_bytes;                                      /* of a frame */
-    size_t small_bytes, slice_bytes, stream_bytes, page_bytes; /* as an engine says */
+    size_t small_bytes, slice_bytes, stream_bytes, page_bytes; /* as a runtime says */
 };
 
 enum { LIMITS_NEAR = 3 }; /* one element below, there, one above */

@@ -74,7 +74,7 @@ static void join(struct world *world, const struct world_player *sponsor)
 {
     struct world_player *player = player_new(world);
     if (player == NULL) {
-        world_fail(world, NULL, NULL, "no engine for a joiner: %s", spotnik_last_error());
+        world_fail(world, NULL, NULL, "no runtime for a joiner: %s", spotnik_last_error());
         return;
     }
     player->late = true;
@@ -192,7 +192,7 @@ static bool create(struct world *world)
 {
     for (uint32_t i = 0; i < world->cell->members; i++)
         if (player_new(world) == NULL) {
-            report_fail(world->report, "no engine for member %u: %s", i, spotnik_last_error());
+            report_fail(world->report, "no runtime for member %u: %s", i, spotnik_last_error());
             return false;
         }
     cluster_found(world);

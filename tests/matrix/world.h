@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world in motion: members as threads with an engine each, in one process. They meet before a
+/* A world in motion: members as threads with a runtime each, in one process. They meet before a
  * step (the cell is drawn), after their commits (who contributed is settled), and when what must
  * have come out has been computed, by all of them together. In a rush they make several steps
  * between the first meeting and the others, so that one may be ahead of another as far as the
- * engines let it. */
+ * runtimes let it. */
 #ifndef TESTS_MATRIX_WORLD_H
 #define TESTS_MATRIX_WORLD_H
 
@@ -96,7 +96,7 @@ void world_fail(struct world *world, const struct world_player *player,
                 const struct cell_bucket *bucket, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* cluster.c: engines. */
+/* cluster.c: runtimes. */
 struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t index);
 void cluster_found(struct world *world);
 void cluster_enter(struct world *world, struct world_player *player,

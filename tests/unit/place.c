@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "api/key.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 
 void place_open(struct place *place)
 {
@@ -21,7 +21,7 @@ void place_open(struct place *place)
     snprintf(place->key, sizeof place->key, "%s/key", place->folder);
     snprintf(place->peers, sizeof place->peers, "file:%s", place->folder);
     assert_int_equal(spotnik_key_create(place->key), 0);
-    assert_int_equal(spotnik_peers_fresh(place->folder), 0);
+    assert_int_equal(spotnik_discovery_fresh(place->folder), 0);
 }
 
 void place_close(struct place *place)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of a step, in a job of one and among members that are threads of this process with
- * engines of their own, over TCP and over shared memory. Claims: every member receives the same
+ * runtimes of their own, over TCP and over shared memory. Claims: every member receives the same
  * bits, whatever they mean; a member lost in mid-step is missing from all collectives of the step
  * alike, and a broadcast of it is an error and not zeros; a joiner that repeats steps receives what
  * the others had; a step writes nothing where only earlier ones did; wrong calls start nothing. */

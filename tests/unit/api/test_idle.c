@@ -18,7 +18,7 @@
 
 #include "api/key.h"
 #include "spotnik/spotnik.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "tests.h"
 
 enum { COUNT = 1 << 18, QUICK = 20, PATIENCE_S = 5, WINDOWS = 3 };
@@ -145,7 +145,7 @@ static void wait_beside(const char *transport)
 
     assert_non_null(mkdtemp(folder));
     snprintf(text, sizeof text, "%s/%s", folder, transport);
-    assert_int_equal(spotnik_peers_fresh(text), 0);
+    assert_int_equal(spotnik_discovery_fresh(text), 0);
     snprintf(text, sizeof text, "%s/key", folder);
     assert_int_equal(spotnik_key_create(text), 0);
     pid_t other = fork();

@@ -12,9 +12,9 @@
 
 #include "api/key.h"
 #include "base/hash.h"
-#include "spotnik/apart.h"
+#include "spotnik/p2p.h"
 #include "spotnik/spotnik.h"
-#include "peers/peers.h"
+#include "discovery/discovery.h"
 #include "tests.h"
 
 static const char *const variables[] = { "SPOTNIK_JOB",          "SPOTNIK_KEY_FILE",
@@ -373,7 +373,7 @@ static spotnik_job *join_a_pair(char folder[64])
 
     strcpy(folder, "/tmp/spotnik-test-XXXXXX");
     assert_non_null(mkdtemp(folder));
-    assert_int_equal(spotnik_peers_fresh(folder), 0);
+    assert_int_equal(spotnik_discovery_fresh(folder), 0);
     snprintf(key, sizeof key, "%s/key", folder);
     snprintf(peers, sizeof peers, "file:%s", folder);
     assert_int_equal(spotnik_key_create(key), 0);

@@ -39,7 +39,7 @@ TEST(it_grows_by_views)
     place_config(&place, &config);
     assert_int_equal(spotnik_join(&config, &job), 0);
     assert_int_equal(strikes_after(job, 2), 3); /* from the view that it founded */
-    assert_int_equal(spotnik_engine_join(job->engine, joiner, 0), 0);
+    assert_int_equal(spotnik_runtime_join(job->runtime, joiner, 0), 0);
     assert_int_equal(strikes_after(job, 2), 2);
     spotnik_leave(job);
     place_close(&place);

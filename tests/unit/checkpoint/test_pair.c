@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two members in one process, with real threads and files; the test plays the engine and the loop.
+/* Two members in one process, with real threads and files; the test plays the runtime and the loop.
  * Claims: a member that missed a boundary, so that the two wait for different checkpoints, is with
  * the other again two boundaries later; one that is let go for that says whose part was missing; a
  * part that another never writes holds up neither the next copy nor the end; members whose lineage
@@ -23,7 +23,7 @@
 
 static struct spotnik_checkpoint *checkpoint[MEMBERS];
 static struct spotnik_registry registry;
-/* its address stands for the engine of the member */
+/* its address stands for the runtime of the member */
 static struct spotnik_credentials credentials[MEMBERS];
 static uint8_t *memory;
 static char root[256], dir[512];
@@ -51,37 +51,38 @@ static bool may_publish(void *context)
     return !__atomic_load_n(&replaced, __ATOMIC_ACQUIRE);
 }
 
-/* ---- the engine, as far as checkpoints ask it ---- */
+/* ---- the runtime, as far as checkpoints ask it ---- */
 
-void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+void spotnik_runtime_status(struct spotnik_runtime *runtime, spotnik_job_status *ret)
 {
-    (void)engine;
+    (void)runtime;
     memset(ret, 0, sizeof *ret);
 }
 
-bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed,
-                           struct spotnik_ledger *ret)
+bool spotnik_runtime_ledger(struct spotnik_runtime *runtime, uint64_t committed,
+                            struct spotnik_ledger *ret)
 {
-    (void)engine;
+    (void)runtime;
     (void)committed;
     memset(ret, 0, sizeof *ret);
     return true;
 }
 
-struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
+struct spotnik_founding spotnik_runtime_past(struct spotnik_runtime *runtime)
 {
-    (void)engine;
+    (void)runtime;
     return (struct spotnik_founding){ .id = 0 };
 }
 
-const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+const struct spotnik_credentials *spotnik_runtime_credentials(const struct spotnik_runtime *runtime)
 {
-    return (const struct spotnik_credentials *)(const void *)engine;
+    return (const struct spotnik_credentials *)(const void *)runtime;
 }
 
-void spotnik_engine_tell_checkpoint(struct spotnik_engine *engine, bool failed, uint64_t completed)
+void spotnik_runtime_tell_checkpoint(struct spotnik_runtime *runtime, bool failed,
+                                     uint64_t completed)
 {
-    (void)engine;
+    (void)runtime;
     (void)failed;
     (void)completed;
 }
@@ -107,7 +108,7 @@ static int setup(void **state)
     for (uint32_t i = 0; i < MEMBERS; i++) {
         credentials[i].self.id.high = i + 1;
         assert_int_equal(spotnik_checkpoint_new(&config, &registry,
-                                                (struct spotnik_engine *)(void *)&credentials[i],
+                                                (struct spotnik_runtime *)(void *)&credentials[i],
                                                 &checkpoint[i]),
                          0);
         assert_int_equal(spotnik_checkpoint_seal(checkpoint[i]), 0);

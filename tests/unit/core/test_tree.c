@@ -266,16 +266,16 @@ static void speak(uint32_t from, uint64_t epoch)
  * of it; whoever is behind is told of it before. */
 TEST(new_link_speaks_first)
 {
-    for (uint32_t way = 0; way < 4; way++) {
-        uint32_t behind = way & 1, below;
+    for (uint32_t algorithm = 0; algorithm < 4; algorithm++) {
+        uint32_t behind = algorithm & 1, below;
         open_with(3);
         link_ends(below = at_place(3));
         speak(at_place(4), view()->epoch);
-        if (way & 2)
+        if (algorithm & 2)
             link_comes_up(below);
         ask(at_place(0), 20);
         assert_int_equal(said.asks + said.views, 1);
-        if (!(way & 2))
+        if (!(algorithm & 2))
             link_comes_up(below);
         assert_int_equal(said.asks + said.views, 1);
         speak(below, view()->epoch - behind);

@@ -2,7 +2,7 @@
 /* Crowds at the door (door.c). Claims: a handshake that has begun survives any number of strangers,
  * from other addresses and from its own, over TCP and from another user over the Unix socket; a
  * newcomer gets in while thousands of addresses crowd the door; the places are bounded; and the
- * engine's lock is given up between small turns. No claim rests on time. */
+ * runtime's lock is given up between small turns. No claim rests on time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../engine/cluster.h"
+#include "../runtime/cluster.h"
 #include "base/time.h"
-#include "engine/inside.h"
+#include "runtime/inside.h"
 #include "link/answer.h"
 #include "link/inside.h"
 #include "tests.h"
@@ -31,7 +31,7 @@ enum {
     PATIENCE_MS = 30000
 };
 
-static struct spotnik_engine *engine;
+static struct spotnik_runtime *runtime;
 static struct spotnik_credentials caller;
 static int stranger[STRANGERS];
 
@@ -39,7 +39,7 @@ static int setup(void **state)
 {
     (void)state;
     struct rlimit files;
-    struct spotnik_engine_config config;
+    struct spotnik_runtime_config config;
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
     setrlimit(RLIMIT_NOFILE, &files);
@@ -47,9 +47,9 @@ static int setup(void **state)
         stranger[i] = -1;
     cluster_config(&config, 1);
     config.credentials.self.id = cluster_id(1);
-    assert_int_equal(spotnik_engine_new(&config, &engine), 0);
-    assert_int_equal(spotnik_engine_found(engine, NULL, NULL), 0);
-    caller = *spotnik_engine_credentials(engine);
+    assert_int_equal(spotnik_runtime_new(&config, &runtime), 0);
+    assert_int_equal(spotnik_runtime_found(runtime, NULL, NULL), 0);
+    caller = *spotnik_runtime_credentials(runtime);
     caller.self.id = cluster_id(2);
     return 0;
 }
@@ -60,13 +60,13 @@ static int teardown(void **state)
     for (int i = 0; i < STRANGERS; i++)
         if (stranger[i] >= 0)
             close(stranger[i]);
-    spotnik_engine_free(engine, true);
+    spotnik_runtime_free(runtime, true);
     return 0;
 }
 
 /* ---- callers ---- */
 
-/* To the engine's door, from 127.x.y.z. */
+/* To the runtime's door, from 127.x.y.z. */
 static int knock(uint32_t from)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
@@ -75,7 +75,7 @@ static int knock(uint32_t from)
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(spotnik_engine_credentials(engine)->self.port);
+    address.sin_port = htons(spotnik_runtime_credentials(runtime)->self.port);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return fd;
 }
@@ -123,11 +123,11 @@ static void slow_end(struct slow *slow)
 static uint32_t standing(void)
 {
     uint32_t count = 0;
-    spotnik_engine_lock(engine);
-    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL;
+    spotnik_runtime_lock(runtime);
+    for (struct spotnik_opening *opening = runtime->links->openings; opening != NULL;
          opening = opening->next)
         count += !opening->dialled && opening->socket.fd >= 0;
-    spotnik_engine_unlock(engine);
+    spotnik_runtime_unlock(runtime);
     return count;
 }
 
@@ -196,7 +196,7 @@ static void other_user(int ready)
         _exit(2);
     alarm(PATIENCE_MS / 1000);
     for (int i = 0; i < OTHERS; i++)
-        while (spotnik_carriage_connect(engine->carriage, &caller.self, &fd) != 0)
+        while (spotnik_transport_connect(runtime->transport, &caller.self, &fd) != 0)
             sched_yield(); /* the backlog is full */
     if (write(ready, &byte, 1) != 1)
         _exit(3);
@@ -209,11 +209,11 @@ TEST_WITH(other_users_take_no_place, setup, teardown)
     struct slow slow;
     int pair[2], fd;
     char byte;
-    if (geteuid() != 0 || !spotnik_carriage_is_sharing(engine->carriage))
+    if (geteuid() != 0 || !spotnik_transport_is_sharing(runtime->transport))
         skip();
-    struct spotnik_member self = spotnik_engine_credentials(engine)->self, guest = caller.self;
-    caller.self = self; /* spotnik_carriage_connect() takes it for the one to be called */
-    assert_int_equal(spotnik_carriage_connect(engine->carriage, &self, &fd), 0);
+    struct spotnik_member self = spotnik_runtime_credentials(runtime)->self, guest = caller.self;
+    caller.self = self; /* spotnik_transport_connect() takes it for the one to be called */
+    assert_int_equal(spotnik_transport_connect(runtime->transport, &self, &fd), 0);
     caller.self = guest;
     slow_begin(&slow, fd);
     caller.self = self;
@@ -238,10 +238,10 @@ TEST_WITH(turns_are_small, setup, teardown)
 {
     uint32_t fewest = WAITING;
     for (int attempt = 0; attempt < 20 && fewest > 2 * SPOTNIK_DOOR_TURN; attempt++) {
-        spotnik_engine_lock(engine);
+        spotnik_runtime_lock(runtime);
         for (int i = 0; i < WAITING; i++)
             stranger[i] = knock(0x100 + (uint32_t)i % 16);
-        spotnik_engine_unlock(engine);
+        spotnik_runtime_unlock(runtime);
         uint32_t count = standing();
         fewest = count < fewest ? count : fewest;
         for (int i = 0; i < WAITING; i++) {

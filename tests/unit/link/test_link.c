@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../engine/cluster.h"
+#include "../runtime/cluster.h"
 #include "base/time.h"
-#include "engine/inside.h"
+#include "runtime/inside.h"
 #include "link/inside.h"
 #include "tests.h"
 
@@ -28,66 +28,66 @@
 static const struct spotnik_id child_id = { .high = 1, .low = 1 },
                                parent_id = { .high = 1, .low = 2 };
 
-static struct spotnik_engine *engine_start(struct spotnik_id id)
+static struct spotnik_runtime *runtime_start(struct spotnik_id id)
 {
-    struct spotnik_engine_config config;
-    struct spotnik_engine *engine;
+    struct spotnik_runtime_config config;
+    struct spotnik_runtime *runtime;
     cluster_config(&config, 1);
     config.credentials.self.id = id;
     /* each on a host of its own: no patience, no certificates */
     config.credentials.self.host = id.low;
-    return spotnik_engine_new(&config, &engine) == 0 ? engine : NULL;
+    return spotnik_runtime_new(&config, &runtime) == 0 ? runtime : NULL;
 }
 
-static uint32_t view_size(struct spotnik_engine *engine)
+static uint32_t view_size(struct spotnik_runtime *runtime)
 {
     struct spotnik_member member[4];
     uint64_t epoch;
-    return spotnik_engine_members(engine, member, 4, &epoch);
+    return spotnik_runtime_members(runtime, member, 4, &epoch);
 }
 
-static struct spotnik_job_status status_of(struct spotnik_engine *engine)
+static struct spotnik_job_status status_of(struct spotnik_runtime *runtime)
 {
     spotnik_job_status status;
-    spotnik_engine_status(engine, &status);
+    spotnik_runtime_status(runtime, &status);
     return status;
 }
 
 /* Its death, as far as that can be heard, is to come as RST. */
-static void voices_reset(struct spotnik_engine *engine)
+static void voices_reset(struct spotnik_runtime *runtime)
 {
     struct linger option = { .l_onoff = 1, .l_linger = 0 };
-    spotnik_engine_lock(engine);
-    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next)
+    spotnik_runtime_lock(runtime);
+    for (struct spotnik_link *link = runtime->links->first; link != NULL; link = link->next)
         if (link->voice.socket.fd >= 0)
             setsockopt(link->voice.socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
-    spotnik_engine_unlock(engine);
+    spotnik_runtime_unlock(runtime);
 }
 
 /* A process that founds the job, says where it listens, and waits until it is killed. When its view
  * has two members it says so; when it is told something, it will end with RST. */
 static void child_main(int out)
 {
-    struct spotnik_engine *engine = engine_start(child_id);
+    struct spotnik_runtime *runtime = runtime_start(child_id);
     char byte;
-    if (engine == NULL || spotnik_engine_found(engine, NULL, NULL) != 0)
+    if (runtime == NULL || spotnik_runtime_found(runtime, NULL, NULL) != 0)
         _exit(2);
-    struct spotnik_member self = spotnik_engine_credentials(engine)->self;
+    struct spotnik_member self = spotnik_runtime_credentials(runtime)->self;
     if (write(out, &self, sizeof self) != sizeof self)
         _exit(3);
-    while (view_size(engine) < 2)
+    while (view_size(runtime) < 2)
         sched_yield();
     if (write(out, "2", 1) != 1 || read(out, &byte, 1) != 1)
         _exit(4);
-    voices_reset(engine);
+    voices_reset(runtime);
     if (write(out, "r", 1) != 1)
         _exit(5);
     for (;;)
         pause();
 }
 
-/* A child and an engine of ours in one view of two. */
-static struct spotnik_engine *pair_start(pid_t *ret_child, int *ret_socket)
+/* A child and a runtime of ours in one view of two. */
+static struct spotnik_runtime *pair_start(pid_t *ret_child, int *ret_socket)
 {
     int pair[2];
     struct spotnik_member founder;
@@ -101,20 +101,20 @@ static struct spotnik_engine *pair_start(pid_t *ret_child, int *ret_socket)
     }
     close(pair[1]);
     assert_int_equal(read(pair[0], &founder, sizeof founder), sizeof founder);
-    struct spotnik_engine *engine = engine_start(parent_id);
-    assert_non_null(engine);
-    spotnik_engine_join(engine, parent_id, 0);
-    spotnik_engine_enter(engine, &founder);
+    struct spotnik_runtime *runtime = runtime_start(parent_id);
+    assert_non_null(runtime);
+    spotnik_runtime_join(runtime, parent_id, 0);
+    spotnik_runtime_enter(runtime, &founder);
     assert_int_equal(read(pair[0], &byte, 1), 1);
-    while (view_size(engine) < 2 || status_of(engine).joining)
+    while (view_size(runtime) < 2 || status_of(runtime).joining)
         sched_yield();
     *ret_socket = pair[0];
-    return engine;
+    return runtime;
 }
 
-static void wait_for_heartbeats(struct spotnik_engine *engine, unsigned beats)
+static void wait_for_heartbeats(struct spotnik_runtime *runtime, unsigned beats)
 {
-    poll(NULL, 0, (int)(beats * engine->config.limits.heartbeat_ns / SPOTNIK_MS));
+    poll(NULL, 0, (int)(beats * runtime->config.limits.heartbeat_ns / SPOTNIK_MS));
 }
 
 /* Stopped first, so that it dies with our heartbeats unread and its kernel says RST on that
@@ -124,17 +124,17 @@ TEST(death_with_unread_input_is_proven)
 {
     pid_t child;
     int fd;
-    struct spotnik_engine *engine = pair_start(&child, &fd);
+    struct spotnik_runtime *runtime = pair_start(&child, &fd);
     kill(child, SIGSTOP);
-    wait_for_heartbeats(engine, 3);
+    wait_for_heartbeats(runtime, 3);
     kill(child, SIGKILL);
     uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
-    while (view_size(engine) != 1 && spotnik_clock_ns() < until_ns)
+    while (view_size(runtime) != 1 && spotnik_clock_ns() < until_ns)
         sched_yield();
-    assert_int_equal(view_size(engine), 1);
-    assert_int_equal(status_of(engine).losses, 1);
+    assert_int_equal(view_size(runtime), 1);
+    assert_int_equal(status_of(runtime).losses, 1);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    spotnik_engine_free(engine, true);
+    spotnik_runtime_free(runtime, true);
     close(fd);
 }
 
@@ -145,18 +145,18 @@ TEST(reset_proves_nothing)
     pid_t child;
     int fd;
     char byte = 0;
-    struct spotnik_engine *engine = pair_start(&child, &fd);
+    struct spotnik_runtime *runtime = pair_start(&child, &fd);
     assert_int_equal(write(fd, &byte, 1), 1);
     assert_int_equal(read(fd, &byte, 1), 1);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
-    while (!status_of(engine).parked && view_size(engine) == 2 && spotnik_clock_ns() < until_ns)
+    while (!status_of(runtime).parked && view_size(runtime) == 2 && spotnik_clock_ns() < until_ns)
         sched_yield();
-    wait_for_heartbeats(engine, 10); /* several ballots more change nothing */
-    assert_int_equal(status_of(engine).parked, 1);
-    assert_int_equal(view_size(engine), 2);
-    spotnik_engine_free(engine, true);
+    wait_for_heartbeats(runtime, 10); /* several ballots more change nothing */
+    assert_int_equal(status_of(runtime).parked, 1);
+    assert_int_equal(view_size(runtime), 2);
+    spotnik_runtime_free(runtime, true);
     close(fd);
 }
 
@@ -319,34 +319,34 @@ struct glance {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of one of them */
 };
 
-static struct glance look(struct spotnik_engine *engine)
+static struct glance look(struct spotnik_runtime *runtime)
 {
     struct glance glance = { 0 };
-    spotnik_engine_lock(engine);
-    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next) {
+    spotnik_runtime_lock(runtime);
+    for (struct spotnik_link *link = runtime->links->first; link != NULL; link = link->next) {
         glance.links++;
         glance.up += link->state == SPOTNIK_LINK_UP;
         memcpy(glance.name, link->name, sizeof glance.name);
     }
-    spotnik_engine_unlock(engine);
+    spotnik_runtime_unlock(runtime);
     return glance;
 }
 
-static void call(struct spotnik_engine *engine, const struct spotnik_member *peer)
+static void call(struct spotnik_runtime *runtime, const struct spotnik_member *peer)
 {
-    spotnik_engine_lock(engine);
-    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
-    spotnik_engine_unlock(engine);
+    spotnik_runtime_lock(runtime);
+    spotnik_opening_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_runtime_unlock(runtime);
 }
 
 /* One link on each side, the same one, and nothing else. */
-static bool is_settled(struct spotnik_engine *a, struct spotnik_engine *b)
+static bool is_settled(struct spotnik_runtime *a, struct spotnik_runtime *b)
 {
     struct glance at_a = look(a), at_b = look(b);
     return at_a.links == 1 && at_a.up == 1 && memcmp(&at_a, &at_b, sizeof at_a) == 0;
 }
 
-static bool is_bare(struct spotnik_engine *a, struct spotnik_engine *b)
+static bool is_bare(struct spotnik_runtime *a, struct spotnik_runtime *b)
 {
     return look(a).links == 0 && look(b).links == 0;
 }
@@ -355,9 +355,9 @@ static bool is_bare(struct spotnik_engine *a, struct spotnik_engine *b)
  * on both. */
 TEST(both_call_at_once)
 {
-    struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
-    struct spotnik_member at_a = spotnik_engine_credentials(a)->self,
-                          at_b = spotnik_engine_credentials(b)->self;
+    struct spotnik_runtime *a = runtime_start(child_id), *b = runtime_start(parent_id);
+    struct spotnik_member at_a = spotnik_runtime_credentials(a)->self,
+                          at_b = spotnik_runtime_credentials(b)->self;
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
         call(i % 2 ? a : b, i % 2 ? &at_b : &at_a);
@@ -365,35 +365,35 @@ TEST(both_call_at_once)
         while (!is_settled(a, b) && spotnik_clock_ns() < until_ns)
             sched_yield();
         assert_true(is_settled(a, b));
-        spotnik_engine_lock(a);
+        spotnik_runtime_lock(a);
         spotnik_link_hang_up(a->links, &at_b, SPOTNIK_GOODBYE_SHUTDOWN);
-        spotnik_engine_unlock(a);
+        spotnik_runtime_unlock(a);
         while (!is_bare(a, b) && spotnik_clock_ns() < until_ns)
             sched_yield();
         assert_true(is_bare(a, b));
     }
-    spotnik_engine_free(a, true);
-    spotnik_engine_free(b, true);
+    spotnik_runtime_free(a, true);
+    spotnik_runtime_free(b, true);
 }
 
 /* What a firewall does that forgets its connections: nothing that they carry arrives any more. */
-static void forget(struct spotnik_engine *engine, struct spotnik_id peer)
+static void forget(struct spotnik_runtime *runtime, struct spotnik_id peer)
 {
-    spotnik_engine_lock(engine);
-    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next) {
+    spotnik_runtime_lock(runtime);
+    for (struct spotnik_link *link = runtime->links->first; link != NULL; link = link->next) {
         deafen(link->voice.socket.fd, true);
         deafen(link->ear.socket.fd, true);
     }
-    assert_true(spotnik_link_question(engine->links, peer));
-    spotnik_engine_unlock(engine);
+    assert_true(spotnik_link_question(runtime->links, peer));
+    spotnik_runtime_unlock(runtime);
 }
 
 /* A link that nothing is acknowledged on gives way to a new one, long before a kernel gives it
  * up. */
 TEST(deaf_link_is_replaced)
 {
-    struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
-    struct spotnik_member at_b = spotnik_engine_credentials(b)->self;
+    struct spotnik_runtime *a = runtime_start(child_id), *b = runtime_start(parent_id);
+    struct spotnik_member at_b = spotnik_runtime_credentials(b)->self;
     uint64_t until_ns = spotnik_clock_ns() + SPOTNIK_USER_TIMEOUT_NS / 2;
     call(a, &at_b);
     while (!is_settled(a, b) && spotnik_clock_ns() < until_ns)
@@ -407,6 +407,6 @@ TEST(deaf_link_is_replaced)
         sched_yield();
     assert_true(is_settled(a, b));
     assert_memory_not_equal(look(a).name, before.name, sizeof before.name);
-    spotnik_engine_free(a, true);
-    spotnik_engine_free(b, true);
+    spotnik_runtime_free(a, true);
+    spotnik_runtime_free(b, true);
 }

@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../engine/cluster.h"
+#include "../runtime/cluster.h"
 #include "link/shake.h"
 #include "tests.h"
 
 static struct spotnik_credentials credentials(uint64_t number)
 {
-    struct spotnik_engine_config config;
+    struct spotnik_runtime_config config;
     cluster_config(&config, 1);
     config.credentials.self.id = cluster_id(number);
     config.credentials.self.port = 1;

@@ -86,7 +86,7 @@ TEST(narrow_means_stay_in_range)
     assert_int_equal(whole[1], 100); /* 100.5: to even */
 }
 
-/* The same sources brought round a ring, as src/carry does it. */
+/* The same sources brought round a ring, as src/transport does it. */
 static void ring(void *out, const struct spotnik_reduce_source *source, enum spotnik_dtype dtype,
                  enum spotnik_op op)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_transfer.c: the replica, what a step does to it, and the engine, played. Included once,
+/* For test_transfer.c: the replica, what a step does to it, and the runtime, played. Included once,
  * after what they use is declared. */
 #ifndef SPOTNIK_TEST_STATE_PLAYED_H
 #define SPOTNIK_TEST_STATE_PLAYED_H
@@ -48,84 +48,84 @@ static void replica_new(struct replica *to)
     to->registry.founding = 4711;
 }
 
-/* ---- the engine, played ---- */
+/* ---- the runtime, played ---- */
 
-const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+const struct spotnik_credentials *spotnik_runtime_credentials(const struct spotnik_runtime *runtime)
 {
-    return &engine->credentials;
+    return &runtime->credentials;
 }
 
-void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+void spotnik_runtime_status(struct spotnik_runtime *runtime, spotnik_job_status *ret)
 {
     memset(ret, 0, sizeof *ret);
-    pthread_mutex_lock(&engine->lock);
-    if (engine == &engine_of[MEMBERS])
+    pthread_mutex_lock(&runtime->lock);
+    if (runtime == &runtime_of[MEMBERS])
         looks++;
-    pthread_cond_broadcast(&engine->changed);
-    ret->joining = engine->joining;
+    pthread_cond_broadcast(&runtime->changed);
+    ret->joining = runtime->joining;
     ret->size = MEMBERS;
     ret->step_stable =
-        engine->committed && !engine->settled ? engine->committed - 1 : engine->committed;
-    pthread_mutex_unlock(&engine->lock);
+        runtime->committed && !runtime->settled ? runtime->committed - 1 : runtime->committed;
+    pthread_mutex_unlock(&runtime->lock);
 }
 
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
-                                uint32_t max, uint64_t *ret_epoch)
+uint32_t spotnik_runtime_members(struct spotnik_runtime *runtime, struct spotnik_member *ret,
+                                 uint32_t max, uint64_t *ret_epoch)
 {
-    (void)engine;
+    (void)runtime;
     assert_true(max >= MEMBERS);
     for (int i = 0; i < MEMBERS; i++)
-        ret[i] = engine_of[i].credentials.self;
+        ret[i] = runtime_of[i].credentials.self;
     *ret_epoch = 3;
     return MEMBERS;
 }
 
-void spotnik_engine_wake(struct spotnik_engine *engine)
+void spotnik_runtime_wake(struct spotnik_runtime *runtime)
 {
-    (void)engine;
+    (void)runtime;
 }
 
-void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
+void spotnik_runtime_enter(struct spotnik_runtime *runtime, const struct spotnik_member *sponsor)
 {
     (void)sponsor;
-    pthread_mutex_lock(&engine->lock);
-    engine->entered = true;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_lock(&runtime->lock);
+    runtime->entered = true;
+    pthread_mutex_unlock(&runtime->lock);
 }
 
-static void take_chunk(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+static void take_chunk(struct spotnik_runtime *runtime, const struct spotnik_chunk_header *header,
                        const void *payload, size_t bytes)
 {
     int which = header->bucket == 7;
-    uint8_t *target = which ? (uint8_t *)engine->update.small : (uint8_t *)engine->update.big;
+    uint8_t *target = which ? (uint8_t *)runtime->update.small : (uint8_t *)runtime->update.big;
 
     assert_true(header->bucket == 0 || header->bucket == 7);
     assert_int_equal(header->count, which ? SMALL : BIG);
     assert_int_equal(header->dtype, which ? SPOTNIK_F32 : SPOTNIK_I64);
-    if (header->sequence * CHUNK_BYTES < engine->got[which])
+    if (header->sequence * CHUNK_BYTES < runtime->got[which])
         return; /* had it from the donor before */
-    assert_int_equal(header->sequence * CHUNK_BYTES, engine->got[which]);
-    memcpy(target + engine->got[which], payload, bytes);
-    engine->got[which] += bytes;
+    assert_int_equal(header->sequence * CHUNK_BYTES, runtime->got[which]);
+    memcpy(target + runtime->got[which], payload, bytes);
+    runtime->got[which] += bytes;
 }
 
-int spotnik_engine_handover(struct spotnik_engine *engine,
-                            const struct spotnik_chunk_header *header, const void *payload,
-                            size_t bytes)
+int spotnik_runtime_handover(struct spotnik_runtime *runtime,
+                             const struct spotnik_chunk_header *header, const void *payload,
+                             size_t bytes)
 {
-    pthread_mutex_lock(&engine->lock);
-    if (engine->joining && header->step == engine->committed + 1) {
-        take_chunk(engine, header, payload, bytes);
-        if (engine->got[0] == sizeof engine->update.big
-            && engine->got[1] == sizeof engine->update.small) {
-            update_apply(engine->replica, &engine->update);
-            engine->got[0] = engine->got[1] = 0;
-            engine->committed++;
+    pthread_mutex_lock(&runtime->lock);
+    if (runtime->joining && header->step == runtime->committed + 1) {
+        take_chunk(runtime, header, payload, bytes);
+        if (runtime->got[0] == sizeof runtime->update.big
+            && runtime->got[1] == sizeof runtime->update.small) {
+            update_apply(runtime->replica, &runtime->update);
+            runtime->got[0] = runtime->got[1] = 0;
+            runtime->committed++;
         }
     } else {
-        assert_true(!engine->joining || header->step <= engine->committed);
+        assert_true(!runtime->joining || header->step <= runtime->committed);
     }
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&runtime->lock);
     return 0;
 }
 

@@ -25,33 +25,33 @@ static int64_t word;
 static uint64_t stable;
 static int fd; /* the joiner's end */
 
-/* ---- the engine, as far as donors ask it ---- */
+/* ---- the runtime, as far as donors ask it ---- */
 
-const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+const struct spotnik_credentials *spotnik_runtime_credentials(const struct spotnik_runtime *runtime)
 {
-    (void)engine;
+    (void)runtime;
     return &credentials;
 }
 
-void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+void spotnik_runtime_status(struct spotnik_runtime *runtime, spotnik_job_status *ret)
 {
-    (void)engine;
+    (void)runtime;
     memset(ret, 0, sizeof *ret);
     ret->size = 1;
     ret->step_stable = stable;
 }
 
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret,
-                                uint32_t max, uint64_t *ret_epoch)
+uint32_t spotnik_runtime_members(struct spotnik_runtime *runtime, struct spotnik_member *ret,
+                                 uint32_t max, uint64_t *ret_epoch)
 {
-    (void)engine, (void)ret, (void)max;
+    (void)runtime, (void)ret, (void)max;
     *ret_epoch = 1;
     return 0;
 }
 
-void spotnik_engine_wake(struct spotnik_engine *engine)
+void spotnik_runtime_wake(struct spotnik_runtime *runtime)
 {
-    (void)engine;
+    (void)runtime;
 }
 
 /* ---- the members and the joiner ---- */
@@ -66,7 +66,7 @@ static int setup(void **state)
     spotnik_registry_init(&registry);
     assert_int_equal(spotnik_registry_add(&registry, "word", &word, 1, SPOTNIK_I64), 0);
     assert_int_equal(spotnik_donor_new(&registry, 65536, &donor), 0);
-    spotnik_donor_attach(donor, (struct spotnik_engine *)(void *)&credentials);
+    spotnik_donor_attach(donor, (struct spotnik_runtime *)(void *)&credentials);
     spotnik_donor_seal(donor);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     fd = pair[0];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner's stream, with the engine, the donor and the clock played. Claims: a joiner that replays
- * as slowly as the members step, and so never sees the end of its donor's results, asks to be let
- * in; so does one that sees it. One that lost its donors waits to be let in while a view still may;
- * where none may, it starts over at once. So does one that was near, and that its donor dropped
- * since: the donor says where the members are. One that finds its donor gone when it tells it of a
- * step does not wait for it to speak. */
+/* A joiner's stream, with the runtime, the donor and the clock played. Claims: a joiner that
+ * replays as slowly as the members step, and so never sees the end of its donor's results, asks to
+ * be let in; so does one that sees it. One that lost its donors waits to be let in while a view
+ * still may; where none may, it starts over at once. So does one that was near, and that its donor
+ * dropped since: the donor says where the members are. One that finds its donor gone when it tells
+ * it of a step does not wait for it to speak. */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,10 +20,10 @@ enum { RESULTS = 100, BEHIND = 40, LOOKS = 20 };
 
 static bool asked, lost;
 static uint64_t replayed, step_ns, clock_ns;
-/* looks at the engine, after it has asked, until it is in */
+/* looks at the runtime, after it has asked, until it is in */
 static uint64_t looks;
 
-/* The clock goes on by replaying, and by as much with each look at the engine. */
+/* The clock goes on by replaying, and by as much with each look at the runtime. */
 static uint64_t look_ns;
 /* the donor's last word, if any: it has dropped the joiner, with the members at that step */
 static uint64_t dropped_at;
@@ -35,28 +35,28 @@ uint64_t __wrap_spotnik_clock_ns(void)
     return __atomic_load_n(&clock_ns, __ATOMIC_ACQUIRE);
 }
 
-/* ---- the engine, as far as a stream asks it ---- */
+/* ---- the runtime, as far as a stream asks it ---- */
 
-void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+void spotnik_runtime_status(struct spotnik_runtime *runtime, spotnik_job_status *ret)
 {
-    (void)engine;
+    (void)runtime;
     memset(ret, 0, sizeof *ret);
     __atomic_fetch_add(&clock_ns, look_ns, __ATOMIC_ACQ_REL);
     ret->joining = !asked || looks > 0;
     looks -= asked && looks > 0;
 }
 
-void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
+void spotnik_runtime_enter(struct spotnik_runtime *runtime, const struct spotnik_member *sponsor)
 {
-    (void)engine, (void)sponsor;
+    (void)runtime, (void)sponsor;
     asked = true;
 }
 
-int spotnik_engine_handover(struct spotnik_engine *engine,
-                            const struct spotnik_chunk_header *header, const void *payload,
-                            size_t bytes)
+int spotnik_runtime_handover(struct spotnik_runtime *runtime,
+                             const struct spotnik_chunk_header *header, const void *payload,
+                             size_t bytes)
 {
-    (void)engine, (void)payload, (void)bytes;
+    (void)runtime, (void)payload, (void)bytes;
     replayed = header->step;
     if (deaf_fd >= 0)
         shutdown(deaf_fd, SHUT_RD);
@@ -66,9 +66,9 @@ int spotnik_engine_handover(struct spotnik_engine *engine,
 
 /* ---- linked with joiner.c, and not called ---- */
 
-const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+const struct spotnik_credentials *spotnik_runtime_credentials(const struct spotnik_runtime *runtime)
 {
-    (void)engine;
+    (void)runtime;
     fail();
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole way of a joiner, against real donors and an engine played by this file: three members
+/* The whole way of a joiner, against real donors and a runtime played by this file: three members
  * step in one thread, the joiner copies and follows. Claims: it ends with the members' very bits,
  * whatever donors do to it; donors are not held up by it and forget it when it is in or gone. One
  * that has asked to be let in waits for that without any donor, but not for ever. */
@@ -44,7 +44,7 @@ struct update {
     float small[SMALL];
 };
 
-struct spotnik_engine {
+struct spotnik_runtime {
     struct spotnik_credentials credentials;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -59,7 +59,7 @@ enum fault { HONEST, SILENT, CORRUPTS, DIES, MUTE };
 
 static struct replica replica[MEMBERS + 1];
 static struct spotnik_donor *donor[MEMBERS];
-static struct spotnik_engine engine_of[MEMBERS + 1];
+static struct spotnik_runtime runtime_of[MEMBERS + 1];
 static enum fault fault_of[MEMBERS];
 static pthread_t liar_thread;
 static int mute_fd;             /* the other end of the connection that nothing comes through */
@@ -100,7 +100,7 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
     dialled[1] = pair[1];
     for (int i = 0; i < 2; i++)
         spotnik_fork_note(pair[i]);
-    *ret_peer = engine_of[member].credentials.self;
+    *ret_peer = runtime_of[member].credentials.self;
     return 0;
 }
 
@@ -110,7 +110,7 @@ enum { LOOKS_MORE = 3 };
 
 static void on_lost(void *context)
 {
-    struct spotnik_engine *joiner = context;
+    struct spotnik_runtime *joiner = context;
 
     pthread_mutex_lock(&joiner->lock);
     told_lost = true;
@@ -121,7 +121,7 @@ static void on_lost(void *context)
 /* Then the joiner looks about, and is let in; or gives up. */
 static void donor_leaves(uint64_t step)
 {
-    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    struct spotnik_runtime *joiner = &runtime_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
     bool leaves = leaving && !left && joiner->entered && joiner->committed + 1 >= step;
@@ -141,7 +141,7 @@ static void donor_leaves(uint64_t step)
  * result. */
 static void let_in(uint64_t step, const struct update *last)
 {
-    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    struct spotnik_runtime *joiner = &runtime_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
     if (joiner->entered && joiner->committed + 1 >= step && !shuts_out && left == leaving) {
@@ -156,7 +156,7 @@ static void let_in(uint64_t step, const struct update *last)
 
 static bool is_over(void)
 {
-    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    struct spotnik_runtime *joiner = &runtime_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
     bool result = over;
@@ -168,10 +168,10 @@ static bool is_over(void)
 static void members_at(uint64_t step, bool settled)
 {
     for (int i = 0; i < MEMBERS; i++) {
-        pthread_mutex_lock(&engine_of[i].lock);
-        engine_of[i].committed = step;
-        engine_of[i].settled = settled;
-        pthread_mutex_unlock(&engine_of[i].lock);
+        pthread_mutex_lock(&runtime_of[i].lock);
+        runtime_of[i].committed = step;
+        runtime_of[i].settled = settled;
+        pthread_mutex_unlock(&runtime_of[i].lock);
     }
 }
 
@@ -179,7 +179,7 @@ static void members_at(uint64_t step, bool settled)
  * step_begin does when members are too few, until the joiner has its copy. */
 static void hold(void)
 {
-    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    struct spotnik_runtime *joiner = &runtime_of[MEMBERS];
     bool go_on = false;
 
     members_at(HOLD_STEP, true);
@@ -226,21 +226,21 @@ static int setup(void **state)
         false;
     pieces_asked_of_liar = 0;
     for (int i = 0; i <= MEMBERS; i++) {
-        struct spotnik_engine *engine = &engine_of[i];
+        struct spotnik_runtime *runtime = &runtime_of[i];
 
-        memset(engine, 0, sizeof *engine);
-        pthread_mutex_init(&engine->lock, NULL);
-        pthread_cond_init(&engine->changed, NULL);
-        engine->credentials.self =
+        memset(runtime, 0, sizeof *runtime);
+        pthread_mutex_init(&runtime->lock, NULL);
+        pthread_cond_init(&runtime->changed, NULL);
+        runtime->credentials.self =
             (struct spotnik_member){ .id = { 1, (uint64_t)i + 1 }, .port = (uint16_t)(1000 + i) };
-        engine->joining = i == MEMBERS;
+        runtime->joining = i == MEMBERS;
         replica_new(&replica[i]);
-        engine->replica = &replica[i];
+        runtime->replica = &replica[i];
     }
     for (int i = 0; i < MEMBERS; i++) {
         fault_of[i] = HONEST;
         assert_int_equal(spotnik_donor_new(&replica[i].registry, CHUNK_BYTES, &donor[i]), 0);
-        spotnik_donor_attach(donor[i], &engine_of[i]);
+        spotnik_donor_attach(donor[i], &runtime_of[i]);
         spotnik_donor_seal(donor[i]);
     }
     return 0;
@@ -264,7 +264,7 @@ static int teardown(void **state)
 
 static void wait_until_in(void)
 {
-    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    struct spotnik_runtime *joiner = &runtime_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
     while (joiner->joining && !told_lost)
@@ -291,12 +291,12 @@ static void expect_extra(struct replica *copy, uint64_t step)
  * step. */
 static void join_and_compare(void)
 {
-    struct spotnik_engine *engine = &engine_of[MEMBERS];
+    struct spotnik_runtime *runtime = &runtime_of[MEMBERS];
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
-                                            .engine = engine,
+                                            .runtime = runtime,
                                             .patience_ns = UINT64_C(500000000),
                                             .lost = on_lost,
-                                            .context = engine };
+                                            .context = runtime };
     struct spotnik_joiner *joiner;
     bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
     pthread_t members;
@@ -305,20 +305,20 @@ static void join_and_compare(void)
     /* nothing but the copy can make it right */
     memset(replica[MEMBERS].word, 0, WORDS * sizeof(uint64_t));
     assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&runtime->lock);
     while (holding && !held)
-        pthread_cond_wait(&engine->changed, &engine->lock);
-    pthread_mutex_unlock(&engine->lock);
+        pthread_cond_wait(&runtime->changed, &runtime->lock);
+    pthread_mutex_unlock(&runtime->lock);
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
-    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self,
-                                         &engine->committed),
+    assert_int_equal(spotnik_joiner_copy(joiner, &runtime_of[0].credentials.self,
+                                         &runtime->committed),
                      0);
-    assert_int_equal(replica[MEMBERS].step, engine->committed);
-    expect_extra(&replica[MEMBERS], engine->committed);
-    assert_true(!holding || engine->committed == HOLD_STEP);
-    pthread_mutex_lock(&engine->lock);
+    assert_int_equal(replica[MEMBERS].step, runtime->committed);
+    expect_extra(&replica[MEMBERS], runtime->committed);
+    assert_true(!holding || runtime->committed == HOLD_STEP);
+    pthread_mutex_lock(&runtime->lock);
     copied = true;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&runtime->lock);
     assert_int_equal(spotnik_joiner_follow(joiner), 0);
     wait_until_in();
     spotnik_joiner_free(joiner);
@@ -340,12 +340,12 @@ TEST_WITH(join_while_training, setup, teardown)
 TEST_WITH(a_silent_donor_is_noticed, setup, teardown)
 {
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
-                                            .engine = &engine_of[MEMBERS] };
+                                            .runtime = &runtime_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     uint64_t step;
     fault_of[0] = MUTE;
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
-    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
+    assert_int_equal(spotnik_joiner_copy(joiner, &runtime_of[0].credentials.self, &step),
                      SPOTNIK_ERR_PEERS);
     spotnik_joiner_free(joiner);
     close(mute_fd);
@@ -355,9 +355,9 @@ TEST_WITH(a_silent_donor_is_noticed, setup, teardown)
 TEST_WITH(results_that_do_not_come, setup, teardown)
 {
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
-                                            .engine = &engine_of[MEMBERS],
+                                            .runtime = &runtime_of[MEMBERS],
                                             .lost = on_lost,
-                                            .context = &engine_of[MEMBERS] };
+                                            .context = &runtime_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     bool holding = true;
     pthread_t members;
@@ -365,8 +365,8 @@ TEST_WITH(results_that_do_not_come, setup, teardown)
     fault_of[1] = fault_of[2] = SILENT;
     assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
-    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self,
-                                         &engine_of[MEMBERS].committed),
+    assert_int_equal(spotnik_joiner_copy(joiner, &runtime_of[0].credentials.self,
+                                         &runtime_of[MEMBERS].committed),
                      0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, mute), 0);
     dup2(mute[0], dialled[0]);
@@ -375,9 +375,9 @@ TEST_WITH(results_that_do_not_come, setup, teardown)
     wait_until_in();
     assert_true(told_lost);
     spotnik_joiner_free(joiner);
-    pthread_mutex_lock(&engine_of[MEMBERS].lock);
+    pthread_mutex_lock(&runtime_of[MEMBERS].lock);
     copied = true;
-    pthread_mutex_unlock(&engine_of[MEMBERS].lock);
+    pthread_mutex_unlock(&runtime_of[MEMBERS].lock);
     pthread_join(members, NULL);
     close(mute[1]);
 }
@@ -425,7 +425,7 @@ TEST_WITH(nobody_lets_in, setup, teardown)
 TEST_WITH(schema_mismatch, setup, teardown)
 {
     struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
-                                            .engine = &engine_of[MEMBERS] };
+                                            .runtime = &runtime_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     uint64_t step;
     int extra;
@@ -433,7 +433,7 @@ TEST_WITH(schema_mismatch, setup, teardown)
                                           SPOTNIK_I32),
                      0);
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
-    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
+    assert_int_equal(spotnik_joiner_copy(joiner, &runtime_of[0].credentials.self, &step),
                      SPOTNIK_ERR_MISMATCH);
     assert_non_null(strstr(spotnik_last_error(), "adam.m"));
     spotnik_joiner_free(joiner);

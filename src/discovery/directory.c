@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One round of the search in a directory. The process that makes genesis-<n> founds the job for the
+ * n-th time. All others join by any member whose record lies there. genesis-<n + 1> follows only
+ * when no process with a record there can be alive in a view (judge.c). The rules, and why:
+ * docs/design/0002-finding-the-job.md. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "link/address.h"
+#include "discovery/inside.h"
+
+#define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
+/* in a row, in which nobody stands in the way of founding: members write their records anew within
+ * one refresh, and a member may be entering a view right now */
+#define QUIET_REFRESHES 3
+#define QUIET_ROUNDS 2
+
+static bool has_genesis(const struct spotnik_discovery_search *search)
+{
+    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD;
+}
+
+static bool is_own(const struct spotnik_discovery_search *search,
+                   const struct spotnik_record *record)
+{
+    return spotnik_id_equal(record->member.id, search->self.self.id);
+}
+
+/* The lineage that the next founding follows. */
+static struct spotnik_founding lineage_before(const struct spotnik_discovery_search *search)
+{
+    return search->status != NULL
+               ? search->ours
+               : spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
+}
+
+/* ---- asking ---- */
+
+static void question_make(struct spotnik_discovery_search *search,
+                          const struct spotnik_sighting *entry, struct spotnik_question *question)
+{
+    bool seeks = entry->record.standing == SPOTNIK_STANDING_SEEKING;
+    *question = (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
+    question->skipped = entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
+                        || (seeks && search->status == NULL);
+}
+
+/* Another process, which is parked, has the address of one that is gone. It has a record of its
+ * own, by which it is judged. */
+static bool is_anothers(const struct spotnik_lookout *watch,
+                        const struct spotnik_question *question)
+{
+    return question->reply == SPOTNIK_DISCOVERY_REPLY_PARKED
+           && !spotnik_id_equal(question->answer.self.id, question->expected->id)
+           && spotnik_lookout_find(watch, question->answer.self.id) != NULL;
+}
+
+bool spotnik_directory_ask(struct spotnik_discovery_search *search)
+{
+    struct spotnik_lookout *watch = &search->watch;
+    struct spotnik_question *question = calloc((size_t)watch->count + 1, sizeof *question);
+    if (question == NULL) {
+        search->error = spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to search for the job");
+        return false;
+    }
+    search->question = question;
+    for (uint32_t i = 0; i < watch->count; i++)
+        question_make(search, &watch->entry[i], &question[i]);
+    question[watch->count].skipped = true;
+    if (has_genesis(search) && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
+        question_make(search, &watch->genesis, &question[watch->count]);
+    struct spotnik_founding ours = lineage_before(search);
+    spotnik_discovery_ask(&search->self, question, watch->count + 1, search->status == NULL, &ours);
+    for (uint32_t i = 0; i <= watch->count; i++)
+        if (is_anothers(watch, &question[i]))
+            question[i].reply = SPOTNIK_DISCOVERY_REPLY_OTHER;
+    return true;
+}
+
+/* ---- joining ---- */
+
+/* A lineage that a younger one has replaced takes nobody in. */
+static bool may_join(const struct spotnik_discovery_search *search,
+                     const struct spotnik_record *record, const struct spotnik_answer *answer)
+{
+    return !spotnik_id_equal(record->member.id, answer->self.id) || record->generation == 0
+           || !has_genesis(search) || record->generation >= search->watch.generation;
+}
+
+static void sponsor_take(struct spotnik_discovery_search *search,
+                         const struct spotnik_answer *answer)
+{
+    struct spotnik_discovery *discovery = search->discovery;
+    search->sponsor = answer->self;
+    pthread_mutex_lock(&discovery->lock);
+    discovery->sponsors = answer->presence.founding;
+    pthread_mutex_unlock(&discovery->lock);
+}
+
+static bool sponsor_find(struct spotnik_discovery_search *search)
+{
+    const struct spotnik_lookout *watch = &search->watch;
+    for (uint32_t i = 0; i <= watch->count; i++) {
+        const struct spotnik_question *question = &search->question[i];
+        const struct spotnik_record *record =
+            i < watch->count ? &watch->entry[i].record : &watch->genesis.record;
+        if (question->reply != SPOTNIK_DISCOVERY_REPLY_IN_VIEW)
+            continue;
+        if (!spotnik_discovery_may_follow(search->discovery, &question->answer)) {
+            spotnik_discovery_say(search, "%.48s is of another job than this process was in",
+                                  question->name);
+            continue;
+        }
+        if (may_join(search, record, &question->answer)) {
+            sponsor_take(search, &question->answer);
+            return true;
+        }
+        spotnik_discovery_say(search,
+                              "%.48s is of generation %llu, which a younger founding has replaced",
+                              question->name, (unsigned long long)record->generation);
+    }
+    return false;
+}
+
+/* ---- may we found? ---- */
+
+/* Whoever has the address of a process that has ended speaks of another job. */
+static void refusal_note(struct spotnik_discovery_search *search,
+                         const struct spotnik_question *question,
+                         enum spotnik_discovery_verdict verdict)
+{
+    if (question->refusal == 0 || verdict == SPOTNIK_DISCOVERY_VERDICT_ENDED)
+        return;
+    search->refusal = question->refusal;
+    snprintf(search->refused, sizeof search->refused, "%.120s (record %.48s)", question->text,
+             question->name != NULL ? question->name : "of nobody");
+}
+
+/* It takes `for_ns` more, of `of_ns`. */
+static void hope(struct spotnik_discovery_search *search, uint64_t for_ns, uint64_t of_ns)
+{
+    uint64_t until_ns = spotnik_discovery_clock_ns() + for_ns + 20 * SPOTNIK_DISCOVERY_AGAIN_NS;
+    if (for_ns > search->remaining_ns) {
+        search->remaining_ns = for_ns;
+        search->whole_ns = of_ns;
+    }
+    if (for_ns != 0 && until_ns > search->hope_ns)
+        search->hope_ns = until_ns;
+}
+
+static bool is_founder(const struct spotnik_discovery_search *search,
+                       const struct spotnik_record *record)
+{
+    return has_genesis(search)
+           && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
+}
+
+/* A member of a replaced lineage does not block a founding. The exception is a member that has just
+ * replaced it from its memory, and has not yet written its record again. */
+static bool is_past(const struct spotnik_discovery_search *search,
+                    const struct spotnik_record *record)
+{
+    return has_genesis(search) && record->generation != 0
+           && record->generation < search->watch.generation && !is_founder(search, record);
+}
+
+/* A live writer would have written by now. */
+static bool seems_dead(const struct spotnik_discovery_search *search,
+                       const struct spotnik_sighting *entry)
+{
+    return entry->unchanged_ns
+           >= spotnik_time_min(search->watch.watched_ns, 3 * search->discovery->times.refresh_ns);
+}
+
+/* Of those that are parked, the one with the newest state goes first. True: that is us. */
+static bool goes_after_us(const struct spotnik_discovery_search *search,
+                          const struct spotnik_record *record)
+{
+    if (search->status == NULL || record->founding == 0 || record->founding != search->ours.id)
+        return false;
+    if (record->step != search->status->step_committed)
+        return record->step < search->status->step_committed;
+    return spotnik_id_compare(record->member.id, search->self.self.id) > 0;
+}
+
+/* A member says that the job was founded for this time, and that founding is not there: the member
+ * may live, and nobody founds here. */
+static void missing_judge(struct spotnik_discovery_search *search)
+{
+    for (uint32_t i = 0; i < search->watch.count && search->free; i++) {
+        const struct spotnik_sighting *entry = &search->watch.entry[i];
+        if (entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
+            || entry->record.generation <= search->watch.generation)
+            continue;
+        search->free = false;
+        spotnik_discovery_say(
+            search,
+            "genesis-%llu is missing, and %.48s belongs to it: put the file back, or "
+            "take an empty folder if no member of the job lives",
+            (unsigned long long)entry->record.generation, entry->name);
+    }
+}
+
+static void record_judge(struct spotnik_discovery_search *search, uint32_t i)
+{
+    const struct spotnik_sighting *entry = &search->watch.entry[i];
+    const struct spotnik_question *question = &search->question[i];
+    char why[400];
+    uint64_t hope_ns, stale_ns = search->discovery->times.stale_ns;
+    bool whole = entry->reading == SPOTNIK_READING_RECORD;
+    if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
+        return;
+    enum spotnik_discovery_verdict verdict =
+        spotnik_discovery_judge(entry, question, &search->discovery->times, why, sizeof why,
+                                &hope_ns);
+    refusal_note(search, question, verdict);
+    bool parked = verdict == SPOTNIK_DISCOVERY_VERDICT_PARKED;
+    if (verdict == SPOTNIK_DISCOVERY_VERDICT_FREE && whole && is_founder(search, &entry->record)
+        && question->reply == SPOTNIK_DISCOVERY_REPLY_IDLE)
+        search->free = false; /* it is about to found */
+    if ((verdict != SPOTNIK_DISCOVERY_VERDICT_WAIT && !parked)
+        || (parked && goes_after_us(search, &entry->record)))
+        return;
+    search->free = false;
+    search->undecided += question->reply != SPOTNIK_DISCOVERY_REPLY_REFUSES;
+    spotnik_discovery_say(search, "%s", why);
+    hope(search, seems_dead(search, entry) ? hope_ns : 0, stale_ns);
+    if (parked) /* it goes on by itself when nobody else can be alive */
+        hope(search, spotnik_time_since(stale_ns + PARKED_NS, search->watch.watched_ns),
+             stale_ns + PARKED_NS);
+}
+
+static bool is_there(const struct spotnik_discovery_search *search, const char *name)
+{
+    struct spotnik_record record;
+    uint64_t print;
+    return spotnik_record_read(&search->self, search->discovery->spec.directory, name, &record,
+                               &print, NULL)
+           == SPOTNIK_READING_RECORD;
+}
+
+/* The life of the job that this founding began has ended in good order, with its work done or
+ * not. */
+static bool is_over(const struct spotnik_discovery_search *search, uint64_t founding)
+{
+    char over[64], stopped[64];
+    snprintf(over, sizeof over, SPOTNIK_OVER_NAME, (unsigned long long)founding);
+    snprintf(stopped, sizeof stopped, SPOTNIK_STOPPED_NAME, (unsigned long long)founding);
+    return founding != 0 && (is_there(search, over) || is_there(search, stopped));
+}
+
+/* Its founder has left no record: it is not in the job any more, or lives and cannot write. */
+static void founder_judge(struct spotnik_discovery_search *search)
+{
+    const struct spotnik_lookout *watch = &search->watch;
+    const struct spotnik_record *record = &watch->genesis.record;
+    const struct spotnik_question *question = &search->question[watch->count];
+    char why[400];
+    uint64_t hope_ns;
+    if (watch->generation == 0
+        || (has_genesis(search)
+            && (is_own(search, record) || spotnik_lookout_find(watch, record->member.id) != NULL
+                || is_over(search, record->founding) || spotnik_discovery_was_here(record))))
+        return;
+    enum spotnik_discovery_verdict verdict =
+        spotnik_discovery_judge(&watch->genesis, question, &search->discovery->times, why,
+                                sizeof why, &hope_ns);
+    refusal_note(search, question, verdict);
+    if (verdict == SPOTNIK_DISCOVERY_VERDICT_FREE
+        && question->reply == SPOTNIK_DISCOVERY_REPLY_IDLE)
+        search->free = false; /* about to found, or to join those that went on without it */
+    if (verdict != SPOTNIK_DISCOVERY_VERDICT_WAIT && verdict != SPOTNIK_DISCOVERY_VERDICT_PARKED)
+        return;
+    search->free = false;
+    spotnik_discovery_say(search, "%s", why);
+    hope(search, hope_ns, search->discovery->times.stale_ns);
+}
+
+/* Nobody has stood in the way for long enough. Whatever has vanished before our eyes, or before we
+ * came, its member writes within that time. */
+static bool is_quiet(struct spotnik_discovery_search *search)
+{
+    uint64_t wanted_ns = QUIET_REFRESHES * search->discovery->times.refresh_ns
+                         + QUIET_ROUNDS * SPOTNIK_DISCOVERY_AGAIN_NS,
+             quiet_ns = spotnik_time_since(search->watch.watched_ns, search->busy_ns);
+    if (quiet_ns >= wanted_ns)
+        return true;
+    spotnik_discovery_say(search, "nobody is in the job; watching for members that write again");
+    hope(search, wanted_ns - quiet_ns, wanted_ns);
+    return false;
+}
+
+bool spotnik_directory_judge(struct spotnik_discovery_search *search)
+{
+    search->free = true;
+    missing_judge(search);
+    for (uint32_t i = 0; i < search->watch.count; i++)
+        record_judge(search, i);
+    founder_judge(search);
+    if (!search->free)
+        search->busy_ns = search->watch.watched_ns;
+    return search->free && ((search->heir && search->watch.generation == 0) || is_quiet(search));
+}
+
+/* ---- founding ---- */
+
+/* The file system lets only one process found this generation. */
+int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t step)
+{
+    struct spotnik_discovery *discovery = search->discovery;
+    struct spotnik_lookout *watch = &search->watch;
+    struct spotnik_founding before = lineage_before(search), founding;
+    uint64_t seen = watch->generation, highest;
+    spotnik_discovery_founding_make(&before, seen + 1, &founding);
+    search->busy_ns = watch->watched_ns; /* if it comes to nothing, watch again */
+    int rc = spotnik_genesis_highest(discovery->spec.directory, &highest);
+    if (rc == 0 && highest != seen)
+        rc = -EEXIST; /* another process was first */
+    if (rc != 0)
+        return rc;
+    (void)spotnik_witness_offer(discovery, &founding);
+    rc = spotnik_genesis_make(discovery, &founding, step);
+    if (rc == 0
+        && spotnik_lookout_has_woken(watch, &search->self, discovery->spec.directory,
+                                     discovery->times.stale_ns, seen + 1)) {
+        spotnik_genesis_take_back(discovery, &founding);
+        rc = -EAGAIN; /* somebody turned out to be alive */
+    }
+    spotnik_witness_remove(discovery->spec.directory, rc != 0 ? founding.id : before.id);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&discovery->lock);
+    discovery->ours = founding;
+    pthread_mutex_unlock(&discovery->lock);
+    return 0;
+}
+
+static enum spotnik_discovery_round found_failed(struct spotnik_discovery_search *search, int rc)
+{
+    unsigned long long generation = search->watch.generation + 1;
+    (void)spotnik_discovery_entered_set(search->discovery, false);
+    if (rc == -EEXIST || rc == -EAGAIN) {
+        spotnik_discovery_say(search, "a member wrote its record again, or founded, just now");
+        return SPOTNIK_DISCOVERY_AGAIN;
+    }
+    errno = -rc;
+    search->error =
+        rc == -ERANGE
+            ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                   "%s/genesis-%llu has the last number that there is, and was "
+                                   "made by no founding: remove it",
+                                   search->discovery->spec.directory, generation - 1)
+            : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
+                                   search->discovery->spec.directory, generation);
+    return SPOTNIK_DISCOVERY_ERROR;
+}
+
+static enum spotnik_discovery_round found(struct spotnik_discovery_search *search)
+{
+    int rc = spotnik_discovery_entered_set(search->discovery, true);
+    if (rc == 0)
+        rc = spotnik_directory_found(search, 0);
+    return rc == 0 ? SPOTNIK_DISCOVERY_FOUND : found_failed(search, rc);
+}
+
+/* The mark of a fresh directory goes to one process, which then knows that nobody was there
+ * before. */
+static void heir_try(struct spotnik_discovery_search *search)
+{
+    const char *directory = search->discovery->spec.directory;
+    char from[PATH_MAX], to[PATH_MAX];
+    snprintf(from, sizeof from, "%s/" SPOTNIK_DISCOVERY_FRESH, directory);
+    snprintf(to, sizeof to, "%s/.fresh.%016llx", directory,
+             (unsigned long long)search->self.self.id.low);
+    if (rename(from, to) != 0)
+        return;
+    search->heir = true;
+    unlink(to);
+}
+
+static enum spotnik_discovery_round conclude(struct spotnik_discovery_search *search)
+{
+    if (sponsor_find(search))
+        return SPOTNIK_DISCOVERY_JOIN;
+    if (!search->may_found) {
+        if (search->said[0] == '\0')
+            spotnik_discovery_say(
+                search, "no member of the job that this process was in, or was joining, answers");
+        return SPOTNIK_DISCOVERY_AGAIN;
+    }
+    if (search->watch.generation == 0 && !search->heir)
+        heir_try(search);
+    if (!spotnik_directory_judge(search))
+        return SPOTNIK_DISCOVERY_AGAIN;
+    search->error = spotnik_discovery_done_check(search);
+    return search->error != 0 ? SPOTNIK_DISCOVERY_ERROR : found(search);
+}
+
+/* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be
+ * read may yet be. */
+static bool is_foreign(struct spotnik_discovery_search *search)
+{
+    const struct spotnik_sighting *genesis = &search->watch.genesis;
+    if (search->watch.generation == 0
+        || (genesis->reading != SPOTNIK_READING_KEY && genesis->reading != SPOTNIK_READING_JOB))
+        return false;
+    bool job = genesis->reading == SPOTNIK_READING_JOB;
+    search->error =
+        spotnik_error_return(job ? SPOTNIK_ERR_JOB : SPOTNIK_ERR_KEY, "%s/%s %s",
+                             search->discovery->spec.directory, genesis->name,
+                             job ? "belongs to another job: give each job its own directory"
+                                 : "is signed with another job key");
+    return true;
+}
+
+/* Unreadable from the start is an error; later it is one more thing to wait for. */
+static enum spotnik_discovery_round unreadable(struct spotnik_discovery_search *search, int rc)
+{
+    search->busy_ns = search->watch.watched_ns;
+    errno = -rc;
+    int error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
+                                     search->discovery->spec.directory);
+    spotnik_discovery_say(search, "%s", spotnik_last_error());
+    search->error = search->opened ? 0 : error;
+    return search->opened ? SPOTNIK_DISCOVERY_AGAIN : SPOTNIK_DISCOVERY_ERROR;
+}
+
+enum spotnik_discovery_round
+spotnik_discovery_directory_round(struct spotnik_discovery_search *search)
+{
+    search->error = 0;
+    int rc = spotnik_lookout_look(&search->watch, &search->self, search->discovery->spec.directory,
+                                  spotnik_discovery_gap_max(search->discovery));
+    if (rc != 0)
+        return unreadable(search, rc);
+    search->opened = true;
+    if (is_foreign(search))
+        return SPOTNIK_DISCOVERY_ERROR;
+    enum spotnik_discovery_round round =
+        spotnik_directory_ask(search) ? conclude(search) : SPOTNIK_DISCOVERY_ERROR;
+    free(search->question);
+    search->question = NULL;
+    return round;
+}

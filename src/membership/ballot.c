@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RECONCILE, the first pass: starting a ballot, signing the token as it passes, judging it when it
+ * has come round. The promise is what makes everything after safe: it freezes this member (no
+ * commit any more in this epoch) and binds it to no lower ballot (docs/design/0001-core.md). */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "membership/membership.h"
+
+/* A recovery lasts from the first sign of it to the first commit in a new view; what happens in
+ * between only extends it. A sign that was taken back is none: a suspicion of long ago must not
+ * make the next view look as if it had taken as long. */
+static void recovery_note(struct spotnik_core *core)
+{
+    struct spotnik_core_status *status = &core->status;
+    if (status->committed_ns || !status->detected_ns) {
+        status->detected_ns =
+            core->membership->suspected_ns ? core->membership->suspected_ns : core->now_ns;
+        status->reconciled_ns = status->accepted_ns = status->restarted_ns = status->committed_ns =
+            0;
+    }
+}
+
+void freeze(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!core->frozen || core->membership->frozen_ns <= core->now_ns);
+    recovery_note(core);
+    if (core->frozen)
+        return;
+    core->frozen = true;
+    core->membership->frozen_ns = core->now_ns;
+    queue_action(core, SPOTNIK_ACTION_FROZEN);
+}
+
+void token_clear(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->membership->token;
+
+    SPOTNIK_ASSERT(core->membership->promised.round > 0);
+    SPOTNIK_ASSERT(core->frozen);
+    token->ballot = core->membership->promised;
+    token->parked = core->membership->parked;
+    token->report_count = core->view.size;
+    memset(token->report, 0, core->view.size * sizeof(*token->report));
+    token->joiner_count = 0;
+    spotnik_ledger_copy(&token->ledger, &core->ledger);
+    token->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
+    token->accepted_ballot = (struct spotnik_ballot){ 0 };
+}
+
+void ballot_start(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    if (core->membership->promised.round > core->membership->round_seen)
+        core->membership->round_seen = core->membership->promised.round;
+    core->membership->promised = (struct spotnik_ballot){ .round = ++core->membership->round_seen,
+                                                          .initiator = core->self.id };
+    core->membership->promised_ns = core->now_ns;
+    phase_set(core, PHASE_RECONCILE);
+    core->status.ballots_started++;
+    core->membership->enter_until_ns = SPOTNIK_NEVER;
+    core->membership->initiate_ns = SPOTNIK_NEVER;
+    /* A hop still being dialled belonged to an older ballot: this one's token must not leave
+     * twice. */
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    gather_end(core);
+    core->membership->token_at = (struct spotnik_id){ 0 };
+    freeze(core);
+    core->status.reconciled_ns = core->status.accepted_ns = 0;
+    token_clear(core);
+    token_sign(core);
+    arm_retry(core, core->limits.retry_ns);
+    if (!gather_is_due(core)) {
+        token_forward(core);
+        return;
+    }
+    gather_tell_ended(core);
+    gather_begin(core, core->rank);
+    gather_go(core);
+}
+
+/* A ballot of another, higher than any that we have promised. */
+void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(spotnik_ballot_compare(ballot, core->membership->promised) > 0);
+    core->membership->promised = ballot;
+    core->membership->promised_ns = core->now_ns;
+    phase_set(core, PHASE_NONE);
+    core->membership->initiate_ns = core->membership->enter_until_ns = UINT64_MAX;
+    if (ballot.round > core->membership->round_seen)
+        core->membership->round_seen = ballot.round;
+    freeze(core);
+    if (parked && !core->membership->parked) {
+        core->membership->parked = true;
+        queue_action(core, SPOTNIK_ACTION_PARKED);
+    }
+    /* A hop still being dialled belonged to an older ballot. */
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    gather_end(core);
+    core->membership->token_at = (struct spotnik_id){ 0 };
+}
+
+static void sign_joiners(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->membership->token;
+
+    enter_expire(core);
+    for (uint32_t i = 0; i < core->membership->joiner_count; i++) {
+        uint32_t at = 0;
+        while (at < token->joiner_count
+               && !spotnik_id_equal(token->joiner[at].member.id,
+                                    core->membership->joiner[i].enter.member.id))
+            at++;
+        if (at == token->joiner_count) {
+            if (at == SPOTNIK_JOINERS_MAX)
+                return;
+            token->joiner[token->joiner_count++] = core->membership->joiner[i].enter;
+        } else if (token->joiner[at].committed < core->membership->joiner[i].enter.committed) {
+            token->joiner[at].committed = core->membership->joiner[i].enter.committed;
+        }
+    }
+}
+
+/* Our promise, our report, all we know. */
+void token_sign(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->membership->token;
+    uint32_t shares, share = step_share(core, &shares);
+
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    SPOTNIK_ASSERT(token->report_count == core->view.size);
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_report *report = &token->report[rank];
+        /* silent to us, but it has spoken */
+        if (!report->promised || core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            report->evidence =
+                spotnik_evidence_merge(report->evidence, core->membership->book[rank].evidence);
+        report->leaving |= core->membership->book[rank].leaving;
+        core->membership->covered[rank] = true;
+    }
+    token->report[core->rank] =
+        (struct spotnik_report){ .promised = 1,
+                                 .leaving = core->membership->leaving,
+                                 .begun = core->step.begun,
+                                 .bare = core->membership->copied_step
+                                         && core->step.committed == core->membership->copied_step,
+                                 .committed = core->step.committed,
+                                 .share = share,
+                                 .share_count = shares,
+                                 .apart = flat_apart(core),
+                                 .cut = path_sign(core) };
+    sign_joiners(core);
+    if (core->ledger_known
+        && (token->ledger_step == SPOTNIK_NO_LEDGER
+            || core->step.committed >= token->ledger_step)) {
+        spotnik_ledger_copy(&token->ledger, &core->ledger);
+        token->ledger_step = core->step.committed;
+    }
+    if (core->membership->accepted.ballot.round && !SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED)
+        && spotnik_ballot_compare(core->membership->accepted.ballot, token->accepted_ballot) > 0) {
+        token->accepted_ballot = core->membership->accepted.ballot;
+        spotnik_proposal_copy(&token->accepted, &core->membership->accepted);
+        bool whole = proposal_unpack(core, &token->accepted);
+        SPOTNIK_ASSERT(whole);
+    }
+}
+
+static bool lost(const struct spotnik_core *core, uint32_t rank)
+{
+    SPOTNIK_ASSERT(rank < core->view.size);
+    return spotnik_evidence_out(core->membership->token.report[rank].evidence)
+           || core->membership->rumoured[rank];
+}
+
+/* To the next member in ring order that is not out; when that is the initiator, the circle is
+ * closed. A token whose initiator is dead would go nowhere: its holder bids higher. */
+void token_forward(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->membership->token;
+    uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
+
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
+        ballot_start(core);
+        return;
+    }
+    for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
+        uint32_t rank = (core->rank + ahead) % core->view.size;
+        bool done = token->report[rank].promised && rank != origin;
+        if (lost(core, rank) || done || (rank != origin && evidence_is_quiet(core, rank)))
+            continue;
+        pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
+        return;
+    }
+    SPOTNIK_ASSERT(origin == core->rank);
+    token_returned(core); /* nobody else is left */
+}
+
+/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
+ * reach every voter; the new evidence starts a new ballot instead. */
+void token_reroute(struct spotnik_core *core, struct spotnik_id failed)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    restart_reroute(core, failed);
+    gather_reroute(core, failed);
+    if (spotnik_id_equal(core->membership->hop[PASS_RECONCILE], failed)) {
+        pass_cancel(core, PASS_RECONCILE);
+        token_sign(core);
+        token_forward(core);
+    }
+    if (spotnik_id_equal(core->membership->hop[PASS_ACCEPT], failed))
+        pass_cancel(core, PASS_ACCEPT);
+}
+
+/* A member that is silent on a standing link may live again without our hearing of it, since
+ * heartbeats go to neighbours only. Ask it for its view, which it answers. We keep the link: its
+ * end would prove more than a refused dial. Every member of a parked side does this, or one
+ * member's old silence would outlive the cut. */
+void redial_silent(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    for (uint32_t i = 0; i < core->membership->peer_top; i++) {
+        struct peer *peer = &core->membership->peer[i];
+        if (peer->used && peer->linked && peer_rank(core, peer) == SPOTNIK_NO_RANK)
+            /* once a joiner, it may be where the job has gone on */
+            send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
+    }
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            continue;
+        struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+        if (peer->linked)
+            send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
+        else
+            peer_dial(core, peer);
+    }
+}
+
+void ballot_park(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    phase_set(core, PHASE_PARKED);
+    core->membership->enter_until_ns = SPOTNIK_NEVER;
+    core->membership->retries++;
+    arm_retry(core, core->limits.retry_ns);
+    redial_silent(core);
+    if (core->membership->parked)
+        return;
+    core->membership->parked = true;
+    queue_action(core, SPOTNIK_ACTION_PARKED);
+}
+
+static bool is_near(const struct spotnik_enter *joiner, uint64_t settled)
+{
+    return spotnik_proposal_admits(joiner, settled) || joiner->committed >= settled;
+}
+
+/* Is a joiner one step too far behind to enter, though it is on its way? */
+static bool worth_waiting(const struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(is_self(core, core->membership->token.ballot.initiator));
+    uint64_t settled = spotnik_proposal_settled(&core->membership->token);
+    if (core->membership->token.accepted_ballot.round)
+        return false;
+    for (uint32_t i = 0; i < core->membership->token.joiner_count; i++)
+        if (!is_near(&core->membership->token.joiner[i], settled))
+            return true;
+    return false;
+}
+
+/* May one of them be near by now, as another member has heard? A joiner asks one sponsor, and
+ * another one when the first has done nothing for long, as we while it rested. */
+static bool asks_elsewhere(const struct spotnik_core *core)
+{
+    const struct spotnik_token *token = &core->membership->token;
+    uint64_t settled = spotnik_proposal_settled(token);
+
+    SPOTNIK_ASSERT(is_self(core, token->ballot.initiator));
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        if (!is_near(&token->joiner[i], settled)
+            && !enter_is_heard(core, token->joiner[i].member.id))
+            return true;
+    return false;
+}
+
+/* Everybody is frozen meanwhile, and computes on. So that nobody takes the token for lost, it goes
+ * round again now and then. */
+static bool joiner_awaited(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    if (core->membership->enter_limit_ns == SPOTNIK_NEVER) {
+        uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
+        core->membership->enter_limit_ns = shortest_ns > core->membership->patience_until_ns
+                                               ? shortest_ns
+                                               : core->membership->patience_until_ns;
+    }
+    if (!worth_waiting(core) || core->now_ns >= core->membership->enter_limit_ns)
+        return false;
+    if (core->membership->phase != PHASE_JOINER)
+        arm_retry(core, 3 * core->limits.retry_ns);
+    phase_set(core, PHASE_JOINER);
+    core->membership->enter_until_ns = core->membership->enter_limit_ns;
+    return true;
+}
+
+/* The wait has ended. What the joiner has told others meanwhile only a token tells: it goes round
+ * once more, and nobody waits again when it is back. Else a joiner that had come near long ago
+ * would be left out, every time anew. */
+void joiner_overdue(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->membership->phase == PHASE_JOINER);
+    if (core->now_ns >= core->membership->enter_limit_ns && worth_waiting(core)
+        && asks_elsewhere(core))
+        ballot_start(core);
+    else
+        token_returned(core);
+}
+
+/* The voter that knows the most joined lagging, and has not been served since: then no voter has
+ * the ledger. They must not make the settled step of our view anew, for it may have left the
+ * job. */
+static bool unserved(const struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->membership->token.report[core->rank].promised);
+    uint64_t settled = spotnik_proposal_settled(&core->membership->token);
+    bool known = core->membership->token.ledger_step != SPOTNIK_NO_LEDGER
+                 && core->membership->token.ledger_step >= settled;
+    return !core->membership->token.accepted_ballot.round && settled < core->view.settled_step
+           && !known;
+}
+
+/* Is a member left, as far as any voter knows, that could still serve us? */
+static bool servant_left(const struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->frozen);
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD)
+            && core->membership->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
+            return true;
+    return false;
+}
+
+static bool may_decide(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->membership->token.report_count == core->view.size);
+    return spotnik_lineage_allows(&core->view, core->membership->token.report,
+                                  witness_has_named_us(core))
+           || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
+}
+
+/* Members that are silent, and not asked, may be well. The ring looks for them. */
+static bool tree_missed(struct spotnik_core *core)
+{
+    if (core->membership->gather.missed || !gather_has_missed(core))
+        return false;
+    core->membership->gather.missed = true;
+    ballot_start(core);
+    return true;
+}
+
+/* The token holds every promise there is: decide (P1), or park. */
+void token_returned(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(core->frozen);
+    SPOTNIK_ASSERT(core->membership->phase != PHASE_NONE);
+    SPOTNIK_ASSERT(is_self(core, core->membership->token.ballot.initiator));
+    core->membership->token_at = (struct spotnik_id){ 0 };
+    if (!core->membership->gather.on)
+        evidence_learn(core, &core->membership->token);
+    token_sign(core);
+    if (core->membership->gather.on && tree_missed(core))
+        return;
+    core->status.reconciled_ns = core->now_ns;
+    if (!may_decide(core)) {
+        if (!witness_is_awaited(core))
+            ballot_park(core);
+        return;
+    }
+    if (unserved(core)) {
+        if (servant_left(core))
+            ballot_park(core);
+        else
+            become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
+        return;
+    }
+    if (!core->membership->token.accepted_ballot.round
+        && core->membership->token.ledger_step
+               != spotnik_proposal_settled(&core->membership->token)) {
+        /* the member that knew the most signed it and died since: gather again, from the living */
+        ballot_start(core);
+        return;
+    }
+    if (joiner_awaited(core))
+        return;
+    core->membership->enter_until_ns = SPOTNIK_NEVER;
+    phase_set(core, PHASE_ACCEPT);
+    spotnik_proposal_make(&core->membership->accepted, &core->view, &core->membership->token,
+                          core->limits.members_max);
+    proposal_accept(core);
+}
+
+/* Somebody has promised having committed more than we: everybody contributed to that, and so had
+ * committed what we have. A donor could not know it otherwise while all are frozen, waiting for the
+ * very joiner that wants this step. */
+bool ballot_is_outrun(const struct spotnik_core *core)
+{
+    const struct spotnik_token *token = &core->membership->token;
+
+    SPOTNIK_ASSERT(!core->membership->promised.round || core->frozen);
+    if (!core->frozen || !core->membership->promised.round
+        || spotnik_ballot_compare(token->ballot, core->membership->promised) != 0)
+        return false;
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (token->report[rank].promised && token->report[rank].committed > core->step.committed)
+            return true;
+    return false;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RESTART, the third pass: install the chosen view. The one place where the epoch changes. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "membership/membership.h"
+
+void become(struct spotnik_core *core, enum spotnik_role role)
+{
+    SPOTNIK_ASSERT(role == SPOTNIK_ROLE_EXCLUDED || role == SPOTNIK_ROLE_LEFT);
+    role_set(core, role);
+    if (role == SPOTNIK_ROLE_EXCLUDED)
+        queue_action(core, SPOTNIK_ACTION_EXCLUDED);
+    else if (role == SPOTNIK_ROLE_LEFT)
+        queue_action(core, SPOTNIK_ACTION_LEFT);
+}
+
+/* Why a member is lost, as far as we know ourselves or the last token has said. */
+static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
+{
+    bool told = core->membership->token.ballot.round != 0
+                && core->membership->token.report_count == core->view.size;
+
+    SPOTNIK_ASSERT(rank < core->view.size);
+    return spotnik_evidence_merge(core->membership->book[rank].evidence,
+                                  told ? core->membership->token.report[rank].evidence
+                                       : SPOTNIK_EVIDENCE_NONE);
+}
+
+/* Members that went and came, for status; the view is still the old one. */
+static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0, near = 0;
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
+        near = at == SPOTNIK_NO_RANK ? near : at + 1;
+        bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+        bool cut = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_CUT);
+        if (cut) {
+            lost++;
+            silent++;
+        } else if (!stays && (core->membership->book[rank].leaving || at != SPOTNIK_NO_RANK))
+            left++;
+        else if (!stays) {
+            uint8_t cause = cause_of(core, rank);
+            lost++;
+            ended += cause >= SPOTNIK_EVIDENCE_TAINTED;
+            silent += cause == SPOTNIK_EVIDENCE_SILENT;
+        }
+    }
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        joined += (proposal->entry[i].flags & SPOTNIK_ENTRY_JOINER) != 0;
+    core->status.last_lost = lost;
+    core->status.last_ended = ended;
+    core->status.last_silent = silent;
+    core->status.last_left = left;
+    core->status.last_joined = joined;
+    core->status.losses += lost;
+    core->status.leaves += left;
+    core->status.joins += joined;
+}
+
+/* Deaths known to us of members that the new view still holds stay known; silence is observed
+ * anew. */
+static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    /* the token of the old epoch is void: its array is free */
+    struct spotnik_report *carried = core->membership->token.report;
+    struct known *book = core->membership->book;
+    uint32_t size = 0, near = 0;
+
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(proposal->epoch > core->view.epoch);
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
+        near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
+        bool stays = rank != SPOTNIK_NO_RANK && book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED;
+        carried[size++].evidence = stays ? book[rank].evidence : SPOTNIK_EVIDENCE_NONE;
+    }
+    for (uint32_t i = 0; i < size; i++)
+        book[i] = (struct known){ .evidence = carried[i].evidence };
+}
+
+static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
+{
+    uint32_t rank = 0, at = spotnik_proposal_find(proposal, id);
+
+    SPOTNIK_ASSERT(proposal->entry_count <= proposal->entry_max);
+    if (at == SPOTNIK_NO_RANK || !(proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER))
+        return SPOTNIK_NO_RANK;
+    for (uint32_t i = 0; i < at; i++)
+        rank += (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;
+    return rank;
+}
+
+/* Members that we saw end before this view was installed: a joiner on its way in, while we were
+ * one, or a member that had moved on to this very view. The end counts as it would have in this
+ * view. */
+static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    for (uint32_t i = 0; i < core->membership->peer_top; i++) {
+        const struct peer *peer = &core->membership->peer[i];
+        if (!peer->used || peer->ended == SPOTNIK_EVIDENCE_NONE)
+            continue;
+        uint32_t rank = rank_to_be(proposal, peer->member.id);
+        if (rank == SPOTNIK_NO_RANK)
+            continue;
+        core->membership->book[rank].evidence =
+            spotnik_evidence_merge(core->membership->book[rank].evidence,
+                                   (uint8_t)evidence_of_end(peer, proposal->epoch));
+    }
+}
+
+static void forget_quiet(struct spotnik_core *core)
+{
+    uint32_t members = core->limits.members_max;
+
+    if (!core->membership->quiet_any)
+        return;
+    memset(core->membership->quiet_until_ns, 0,
+           members * sizeof(*core->membership->quiet_until_ns));
+    memset(core->membership->quiet_by, 0, members * sizeof(*core->membership->quiet_by));
+    core->membership->quiet_any = false;
+}
+
+static void forget_decision(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->chosen.epoch == core->view.epoch);
+    core->frozen = core->membership->parked = false;
+    phase_set(core, PHASE_NONE);
+    core->membership->promised = core->membership->accepted.ballot = (struct spotnik_ballot){ 0 };
+    core->membership->suspected_ns = 0;
+    core->membership->round_seen = 0;
+    core->membership->retries = 0;
+    core->membership->initiate_ns = core->membership->retry_ns = core->membership->enter_until_ns =
+        core->membership->enter_limit_ns = SPOTNIK_NEVER;
+    core->membership->patience_until_ns = 0;
+    gather_end(core);
+    core->membership->gather.missed = false;
+    memset(core->membership->hop, 0, sizeof(core->membership->hop));
+    core->membership->token_at = (struct spotnik_id){ 0 };
+    memset(core->membership->covered, 0,
+           core->limits.members_max * sizeof(*core->membership->covered));
+    memset(core->membership->rumoured, 0,
+           core->limits.members_max * sizeof(*core->membership->rumoured));
+    forget_quiet(core);
+    memset(core->membership->fenced, 0,
+           core->limits.members_max * sizeof(*core->membership->fenced));
+}
+
+/* What the chosen proposal says of steps and samples becomes ours. */
+static void settle(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!core->frozen);
+    if (core->step.committed == proposal->settled_step) {
+        spotnik_ledger_copy(&core->ledger, &proposal->ledger);
+        core->ledger_known = true;
+    }
+    spotnik_transaction_cut(&core->step);
+    step_forget_handed(core);
+    core->membership->enter_wanted = false;
+    core->membership->enter_ns = SPOTNIK_NEVER;
+    if (core->membership->leaving) {
+        /* Kept as a holder: ask again, each time later, because asking interrupts the very
+         * hand-over we were kept for. */
+        uint32_t shift =
+            2 * (core->membership->leave_tries < 6 ? core->membership->leave_tries++ : 6);
+        core->membership->leave_ns =
+            spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
+    }
+}
+
+/* Not in the new view: a leaver is done; anybody else joins again as a new member. */
+static void step_aside(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool left = core->membership->leaving && at != SPOTNIK_NO_RANK;
+
+    spotnik_proposal_copy(&core->chosen, proposal);
+    view_settle(core);
+    if (left) {
+        memset(core->membership->book, 0,
+               core->limits.members_max * sizeof(*core->membership->book));
+        memset(core->membership->rumoured, 0,
+               core->limits.members_max * sizeof(*core->membership->rumoured));
+        restart_spread(core);
+    }
+    become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
+}
+
+/* Our replica must be the one the view goes on from: at the settled step, or one behind and marked
+ * so. */
+static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal,
+                 uint32_t at)
+{
+    SPOTNIK_ASSERT(at < proposal->entry_count);
+    if (core->role == SPOTNIK_ROLE_MEMBER && (proposal->entry[at].flags & SPOTNIK_ENTRY_JOINER))
+        /* we were left out in between, and are let in for what we had asked as a joiner, long
+         * ago */
+        return false;
+    if (proposal->entry[at].flags & SPOTNIK_ENTRY_LAGGARD)
+        return core->step.committed + 1 == proposal->settled_step
+               || core->step.committed == proposal->settled_step;
+    return core->step.committed == proposal->settled_step;
+}
+
+/* A brief one is made whole. False: it is not built on our view. */
+bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal)
+{
+    return !proposal->packed
+           || (core->role == SPOTNIK_ROLE_MEMBER && spotnik_brief_unpack(proposal, &core->view));
+}
+
+/* Counts that come from a peer, checked against our own capacity before anything is indexed by
+ * them. */
+bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    if (spotnik_proposal_size(proposal) > core->limits.members_max
+        || proposal->share_count > core->limits.members_max)
+        return false;
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        if (proposal->entry[i].share != SPOTNIK_NO_SHARE
+            && proposal->entry[i].share >= proposal->share_count)
+            return false;
+    return true;
+}
+
+void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
+{
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+    bool ends_doubt = doubt_ends_with(core, proposal);
+
+    SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
+    if (!stays || !fits(core, proposal, at)) {
+        step_aside(core, proposal);
+        return;
+    }
+    bool next = core->view.epoch == 0
+                || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
+    if (core->role == SPOTNIK_ROLE_MEMBER) {
+        count_changes(core, proposal);
+        enter_rest(core, proposal);
+        carry_book(core, proposal);
+    } else {
+        memset(core->membership->book, 0,
+               core->limits.members_max * sizeof(*core->membership->book));
+    }
+    carry_ends(core, proposal);
+    role_set(core, SPOTNIK_ROLE_MEMBER);
+    if (next && proposal->brief.run_count == 0)
+        spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
+    spotnik_proposal_copy(&core->chosen, proposal);
+    view_settle(core);
+    core->rank = spotnik_view_rank(&core->view, core->self.id);
+    forget_decision(core);
+    flat_install(core);
+    settle(core, proposal);
+    digest_view(core);
+    core->status.restarted_ns = core->now_ns;
+    core->membership->heartbeat_ns = core->now_ns;
+    core->membership->settle_ns =
+        spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->membership->settles);
+    for (uint32_t i = 0; i < core->view.size; i++)
+        enter_forget(core, core->view.entry[i].member.id);
+    queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
+    restart_spread(core);
+    peers_after_view(core);
+    flat_take_late(core);
+    doubt_view(core, ends_doubt);
+    step_restart(core);
+    step_try_begin(core);
+    evidence_schedule(core);
+}

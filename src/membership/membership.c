@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The vote as src/core sees it: its memory, its timers, and one switch from event to its file. No
+ * rule of the protocol is here. */
+#include "membership/membership.h"
+
+#include "base/time.h"
+
+/* When only sizes are wanted, pointers go to `scratch` and are thrown away. */
+struct membership *membership_lay_out(struct carver *carver, uint32_t members, uint32_t entries)
+{
+    struct membership scratch, *real = carve(carver, sizeof(*real)),
+                               *membership = real ? real : &scratch;
+
+    membership->peer_max = entries;
+    membership->accepted.entry_max = membership->token.accepted.entry_max = entries;
+    membership->accepted.entry = carve(carver, entries * sizeof(*membership->accepted.entry));
+    membership->token.accepted.entry = carve(carver, entries * sizeof(*membership->accepted.entry));
+    membership->token.report = carve(carver, members * sizeof(*membership->token.report));
+    membership->book = carve(carver, members * sizeof(*membership->book));
+    membership->doubt.answer = carve(carver, members * sizeof(*membership->doubt.answer));
+    membership->covered = carve(carver, members * sizeof(*membership->covered));
+    membership->rumoured = carve(carver, members * sizeof(*membership->rumoured));
+    membership->quiet_until_ns = carve(carver, members * sizeof(*membership->quiet_until_ns));
+    membership->quiet_by = carve(carver, members * sizeof(*membership->quiet_by));
+    membership->gather.sent = carve(carver, (members + 63) / 64 * sizeof(*membership->gather.sent));
+    membership->gather.heard =
+        carve(carver, (members + 63) / 64 * sizeof(*membership->gather.heard));
+    membership->fenced = carve(carver, members * sizeof(*membership->fenced));
+    membership->peer = carve(carver, membership->peer_max * sizeof(*membership->peer));
+    return real;
+}
+
+void membership_init(struct spotnik_core *core)
+{
+    struct membership *membership = core->membership;
+
+    membership->initiate_ns = membership->retry_ns = membership->enter_until_ns =
+        membership->enter_limit_ns = SPOTNIK_NEVER;
+    membership->leave_ns = membership->enter_ns = membership->heartbeat_ns = SPOTNIK_NEVER;
+    membership->doubt.until_ns = SPOTNIK_NEVER;
+}
+
+uint64_t membership_deadline(const struct spotnik_core *core)
+{
+    const struct membership *membership = core->membership;
+    uint64_t due = spotnik_time_min(membership->initiate_ns, membership->retry_ns);
+
+    due = spotnik_time_min(due, spotnik_time_min(membership->enter_until_ns, membership->leave_ns));
+    due = spotnik_time_min(due, membership->doubt.until_ns);
+    return spotnik_time_min(due, spotnik_time_min(membership->enter_ns, membership->heartbeat_ns));
+}
+
+bool membership_is_parked(const struct spotnik_core *core)
+{
+    return core->membership->parked;
+}
+
+void membership_before(struct spotnik_core *core)
+{
+    if (core->now_ns > core->membership->heartbeat_ns)
+        doubt_if_late(core);
+}
+
+bool membership_take(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    switch (event->kind) {
+    case SPOTNIK_EVENT_FOUND:
+        on_found(core, &event->found);
+        return true;
+    case SPOTNIK_EVENT_RESUME:
+        on_resume(core, &event->resume);
+        return true;
+    case SPOTNIK_EVENT_JOIN:
+        on_join(core, &event->join);
+        return true;
+    case SPOTNIK_EVENT_LINK_UP:
+        on_link_up(core, &event->peer);
+        return true;
+    case SPOTNIK_EVENT_LINK_DOWN:
+        on_link_down(core, &event->ended);
+        return true;
+    case SPOTNIK_EVENT_DIAL_FAILED:
+        on_dial_failed(core, &event->ended);
+        return true;
+    case SPOTNIK_EVENT_DEATH:
+        on_death(core, &event->death);
+        return true;
+    case SPOTNIK_EVENT_LANE_DOWN:
+        on_lane_down(core, &event->peer);
+        return true;
+    case SPOTNIK_EVENT_PATH_DOWN:
+        on_path_down(core, &event->peer);
+        return true;
+    case SPOTNIK_EVENT_KERNEL:
+        on_kernel(core, &event->peer);
+        return true;
+    case SPOTNIK_EVENT_MESSAGE:
+        on_message(core, &event->message);
+        return true;
+    case SPOTNIK_EVENT_TICK:
+        on_tick(core);
+        return true;
+    case SPOTNIK_EVENT_WITNESS:
+        on_witness(core, &event->witness);
+        return true;
+    case SPOTNIK_EVENT_WOKEN:
+        doubt_begin(core);
+        return true;
+    case SPOTNIK_EVENT_LEAVE:
+        on_leave(core);
+        return true;
+    case SPOTNIK_EVENT_ENTER_READY:
+        on_enter_ready(core, &event->peer);
+        return true;
+    case SPOTNIK_EVENT_RESULT:
+        on_result(core, &event->result);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool may_change_who_is_in(enum spotnik_event_kind kind)
+{
+    return kind < SPOTNIK_EVENT_STEP_BEGIN || kind == SPOTNIK_EVENT_LEAVE;
+}
+
+void membership_after(struct spotnik_core *core, enum spotnik_event_kind kind)
+{
+    if (core->membership->doubt.ask_due)
+        doubt_ask_all(core);
+    if (may_change_who_is_in(kind))
+        invariants_check(core);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Membership: who is in. Membership, ballots, evidence, doubt, joining and leaving. Private to this
+ * folder; all-reduce and the core ask by core/meet.h. */
+#ifndef SPOTNIK_MEMBERSHIP_MEMBERSHIP_H
+#define SPOTNIK_MEMBERSHIP_MEMBERSHIP_H
+
+#include "core/meet.h"
+#include "member/brief.h"
+#include "member/detector.h"
+#include "member/lineage.h"
+
+#define DIGEST_CHAINS SPOTNIK_MESSAGE_DIGESTS /* of this view, and of the one before */
+#define DIGESTS_KEPT 512                      /* steps: a heartbeat may be so late */
+
+/* What we know of a neighbour's results, beside one of our chains. */
+struct compared {
+    struct spotnik_digest_claim claim; /* the last one it made */
+    uint64_t same_step;                /* up to here its results are ours; 0: not known */
+    uint64_t differs_step;             /* here they are known to differ; 0: they do not */
+};
+
+/* Digests of our results, each chained to the one before. */
+struct chain {
+    uint64_t epoch;
+    uint64_t base;                /* the chain begins after this step */
+    uint64_t last;                /* and goes to this one */
+    bool torn;                    /* a result is missing: the chain ends */
+    bool tied;                    /* one neighbour differs, the other agrees with us */
+    uint64_t value[DIGESTS_KEPT]; /* by step */
+};
+
+/* A peer that we have, want or had a control link to: members of the view, joiners, the excluded
+ * until they know it. */
+struct peer {
+    struct spotnik_member member;
+    bool used, linked, dialling;
+    /* where it stood in the last view that held it: peer_rank() looks there first; NO_RANK: no
+     * view has, as long as it has been a peer */
+    uint32_t rank;
+    /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
+    bool active;
+    /* active for a hop, a word by a tree or a view that it has not got yet: it does not know that
+     * we listen for it */
+    bool sought;
+    /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
+    uint8_t ended;
+    /* its last link ended as by its death, with its last words read: a refused dial proves it */
+    bool likely;
+    bool certified;      /* its host has certified its end, */
+    uint64_t last_epoch; /* and that it had voted for no view after this one */
+    bool heard;          /* on the present link: whatever it had to say first (FENCED) has come */
+    /* the latest epoch in which it voted without us, as far as it said; 0: never */
+    uint64_t fenced_epoch;
+    /* of its first word on the last link it spoke on: what it did since, it said there */
+    uint64_t first_epoch;
+    /* it is known to be at this epoch or later, or RESTART of it is under way to it */
+    uint64_t told_epoch;
+    bool cut;           /* data to it do not arrive, in this view */
+    uint64_t kernel_ns; /* when its kernel last answered while it was quiet itself */
+    struct spotnik_detector detector;
+    struct compared compared[DIGEST_CHAINS];
+    bool wants_all; /* it could not follow a brief RESTART */
+};
+
+/* What we know ourselves of a member of the view. */
+struct known {
+    uint8_t evidence; /* spotnik_evidence */
+    uint8_t leaving;  /* 1: asked to leave */
+};
+
+/* A process outside the view that asked us to let it in. */
+struct joiner {
+    struct spotnik_enter enter;
+    uint64_t heard_ns;                 /* when it last asked */
+    uint64_t nearest;                  /* the fewest steps it was behind us, */
+    uint64_t nearest_step, nearest_ns; /* at which step of ours, and when */
+};
+
+/* View changes waited for it in vain: it is not tried again before, and then with more patience. */
+struct resting {
+    struct spotnik_id id;
+    uint64_t until_ns;
+    uint32_t tries;
+};
+
+#define RESTING_MAX 16
+
+/* What the initiator of the promised ballot is waiting for. */
+enum phase {
+    PHASE_NONE,      /* not the initiator */
+    PHASE_RECONCILE, /* the token is on its way round */
+    PHASE_JOINER,    /* it came round; a joiner is a step behind and given a moment */
+    PHASE_ACCEPT,    /* the proposal is on its way round */
+    PHASE_WITNESS,   /* it came round with half of the view, and the witness is asked for */
+    PHASE_PARKED,    /* no quorum: retry later */
+};
+
+enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_COUNT };
+
+/* The shape of a tree of members: see places.c. */
+#define PLACES_BELOW 4
+struct places {
+    uint32_t count, block;
+    bool forked; /* heads of blocks are a tree, too; else a chain */
+};
+
+#define ASKERS_MAX 4
+
+/* The promised ballot, if it goes by a tree: gather.c, and then collect.c. */
+struct spotnik_gather {
+    bool on;         /* it does */
+    bool answered;   /* all below us have promised, or have ended, and whoever asked was told */
+    bool accepted;   /* so have all voters below us accepted */
+    bool missed;     /* a tree of this epoch left out members that may live: the ring is next */
+    uint32_t origin; /* rank of its initiator */
+    uint32_t asker_count;
+    struct spotnik_id asker[ASKERS_MAX]; /* they wait for our PROMISE */
+    struct spotnik_id teller;            /* ACCEPT came from there */
+    struct spotnik_ended ended;          /* as ASK says */
+    uint64_t *sent;                      /* a bit per rank: ASK, or later ACCEPT, is for it */
+    uint64_t *heard;                     /* a bit per rank: ACCEPTED came from it */
+};
+
+struct membership {
+    struct known *book; /* per rank */
+    /* per rank: its evidence was in the last token we passed on */
+    bool *covered;
+    bool *rumoured; /* per rank: others told us it is dead; passes go round it */
+    /* per rank: another's token called it silent; RECONCILE goes round it until then, */
+    uint64_t *quiet_until_ns;
+    /* or until a token of the same initiator does not say so any more */
+    struct spotnik_id *quiet_by;
+    bool quiet_any; /* one of these was ever set: else nobody touches their pages */
+    struct spotnik_witness {
+        uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
+        uint64_t named_epoch; /* it names us for this one; 0: for none */
+    } witness;
+    /* the member that got the token of the promised ballot from us; none: not sent yet */
+    struct spotnik_id token_at;
+    struct spotnik_gather gather;
+    bool *fenced; /* per rank: we voted in a ballot in which it did not */
+    bool parked;
+    bool leaving;
+    enum phase phase;
+    struct spotnik_ballot promised;
+    uint64_t promised_ns;
+    /* since when a member of this view is suspected; 0: none is */
+    uint64_t suspected_ns;
+    uint64_t frozen_ns; /* since when we are */
+    uint64_t round_seen;
+    struct spotnik_token token;        /* the last one passed on, or being gathered */
+    struct spotnik_proposal accepted;  /* ballot.round 0: none in this epoch */
+    struct spotnik_id hop[PASS_COUNT]; /* next hop that is still being dialled; none when sent */
+    uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
+    uint32_t retries, leave_tries;
+    struct joiner joiner[SPOTNIK_JOINERS_MAX];
+    uint32_t joiner_count;
+    struct resting resting[RESTING_MAX];
+    uint32_t resting_next;
+    /* our ballot is for a joiner's sake: the end of all members' wait for it; 0: it is not */
+    uint64_t patience_until_ns;
+    uint64_t enter_limit_ns; /* when the wait of this epoch ends; NEVER: it has not begun */
+    bool enter_wanted;
+    /* joiner: the sponsor that the driver named last; it need not stand in the view as we last
+     * heard it */
+    struct spotnik_member guide;
+    struct spotnik_id sponsor;
+    uint64_t enter_ns;
+    uint64_t sponsor_until_ns; /* then another is asked */
+    uint64_t unmet_ns;       /* joiner: since when it is not linked to a member; 0: it is to all */
+    struct spotnik_id unmet; /* that member, once we tell of it */
+    uint64_t enter_far_ns;   /* sponsor: no view change for a far joiner before */
+    /* the step whose state was copied when joining: its result was never here */
+    uint64_t copied_step;
+    struct spotnik_doubt {
+        bool on; /* nothing is committed */
+        bool ask_due;
+        uint64_t serial;               /* of what we ask; only answers to the latest count */
+        uint64_t since_ns;             /* we were last late then, */
+        uint64_t noticed_ns;           /* by the clock alone */
+        uint64_t until_ns;             /* patience with answers; NEVER: none is awaited */
+        uint32_t again;                /* times late while in doubt */
+        struct spotnik_report *answer; /* per rank; promised: it has assured us */
+    } doubt;
+    struct digests {
+        struct chain chain[DIGEST_CHAINS];
+        struct spotnik_divergence diverged;
+    } digests;
+    struct spotnik_mismatch mismatch; /* why we have failed, if for that */
+    struct peer *peer;
+    uint32_t peer_max, peer_top; /* places; all from peer_top on have never been used */
+    uint64_t heartbeat_ns;
+    uint64_t settle_ns; /* not before: see step_needs_settling() */
+    uint32_t settles;   /* since the last commit */
+};
+
+/* accept.c */
+void proposal_accept(struct spotnik_core *core);
+uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near);
+
+/* ballot.c */
+void freeze(struct spotnik_core *core);
+void redial_silent(struct spotnik_core *core);
+void ballot_park(struct spotnik_core *core);
+void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked);
+void ballot_outbid(struct spotnik_core *core, bool parked);
+void token_clear(struct spotnik_core *core);
+void token_sign(struct spotnik_core *core);
+void token_forward(struct spotnik_core *core);
+void token_reroute(struct spotnik_core *core, struct spotnik_id failed);
+void token_returned(struct spotnik_core *core);
+void joiner_overdue(struct spotnik_core *core);
+
+/* collect.c */
+void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
+void collect_begin(struct spotnik_core *core);
+void collect_again(struct spotnik_core *core, const struct peer *from);
+bool collect_is_on(const struct spotnik_core *core);
+bool collect_awaits(const struct spotnik_core *core, uint32_t rank);
+void collect_hear(struct spotnik_core *core, uint32_t rank);
+
+/* digest.c */
+void digest_view(struct spotnik_core *core);
+void digest_claim(const struct spotnik_core *core, struct spotnik_message *message);
+void digest_hear(struct spotnik_core *core, struct peer *from,
+                 const struct spotnik_message *message);
+void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
+
+/* doubt.c */
+void doubt_begin(struct spotnik_core *core);
+void doubt_if_late(struct spotnik_core *core);
+void doubt_ask_all(struct spotnik_core *core);
+void doubt_ask(struct spotnik_core *core, struct peer *peer);
+bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void doubt_view(struct spotnik_core *core, bool ends);
+bool doubt_is_due(struct spotnik_core *core);
+void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_assure(struct spotnik_core *core, const struct peer *from,
+               const struct spotnik_message *message);
+
+/* enter.c */
+void enter_meet(struct spotnik_core *core);
+void enter_hear(struct spotnik_core *core, const struct peer *from);
+void enter_next_sponsor(struct spotnik_core *core);
+void enter_expire(struct spotnik_core *core);
+void enter_forget(struct spotnik_core *core, struct spotnik_id id);
+void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+bool enter_is_due(struct spotnik_core *core);
+bool enter_is_heard(const struct spotnik_core *core, struct spotnik_id id);
+bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter);
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
+
+/* evidence.c */
+void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence);
+void evidence_hear(struct spotnik_core *core, struct peer *peer);
+void evidence_schedule(struct spotnik_core *core);
+void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
+bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
+bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
+enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
+
+/* gather.c */
+void gather_clear(struct spotnik_core *core);
+void gather_end(struct spotnik_core *core);
+bool gather_is_used(const struct spotnik_core *core);
+bool gather_is_due(struct spotnik_core *core);
+uint32_t gather_place(const struct spotnik_core *core, uint32_t rank);
+uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t below[PLACES_BELOW]);
+void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
+void gather_go(struct spotnik_core *core);
+void gather_begin(struct spotnik_core *core, uint32_t origin);
+void gather_tell_ended(struct spotnik_core *core);
+void gather_asked_by(struct spotnik_core *core, struct spotnik_id id);
+void gather_reroute(struct spotnik_core *core, struct spotnik_id failed);
+void gather_flush(struct spotnik_core *core, struct peer *peer);
+bool gather_seeks(const struct spotnik_core *core, const struct peer *peer);
+bool gather_has_missed(const struct spotnik_core *core);
+
+/* install.c */
+bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
+bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal);
+void become(struct spotnik_core *core, enum spotnik_role role);
+
+/* invariants.c */
+void invariants_check(const struct spotnik_core *core);
+
+/* on_accept.c */
+void on_accept(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+
+/* on_enter.c */
+void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+
+/* on_gather.c */
+void on_ask(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_promise(struct spotnik_core *core, const struct peer *from,
+                const struct spotnik_message *message);
+void on_accepted(struct spotnik_core *core, const struct peer *from,
+                 const struct spotnik_message *message);
+
+/* on_leave.c */
+void on_leave(struct spotnik_core *core);
+
+/* on_link.c */
+void on_link_up(struct spotnik_core *core, const struct spotnik_member *member);
+void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *ended);
+void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
+void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
+void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member);
+
+/* on_message.c */
+void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);
+void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_mismatch(struct spotnik_core *core, const struct peer *from,
+                 const struct spotnik_message *message);
+void on_view_ask(struct spotnik_core *core, struct peer *from);
+
+/* on_reconcile.c */
+void on_reconcile(struct spotnik_core *core, struct peer *from,
+                  const struct spotnik_message *message);
+
+/* on_restart.c */
+void on_restart(struct spotnik_core *core, struct peer *from,
+                const struct spotnik_message *message);
+
+/* on_start.c */
+void on_found(struct spotnik_core *core, const struct spotnik_event_found *found);
+void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume);
+void on_join(struct spotnik_core *core, const struct spotnik_event_join *join);
+
+/* on_tick.c */
+void on_kernel(struct spotnik_core *core, const struct spotnik_member *member);
+void on_tick(struct spotnik_core *core);
+
+/* pass.c */
+void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);
+void pass_cancel(struct spotnik_core *core, enum pass pass);
+void pass_flush(struct spotnik_core *core, struct peer *peer);
+
+/* path.c */
+void path_note(struct spotnik_core *core, const struct spotnik_member *from,
+               const struct spotnik_member *to);
+uint64_t path_sign(const struct spotnik_core *core);
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
+
+/* places.c */
+uint32_t places_below(const struct places *places, uint32_t place, uint32_t below[PLACES_BELOW]);
+uint32_t places_above(const struct places *places, uint32_t place);
+
+/* peer.c */
+uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
+struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
+uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer);
+struct peer *peer_want_near(struct spotnik_core *core, const struct spotnik_member *member,
+                            uint32_t near);
+void peer_activate(struct spotnik_core *core, struct peer *peer);
+void peer_seek(struct spotnik_core *core, struct peer *peer);
+void peer_unseek(struct peer *peer);
+void peers_after_view(struct spotnik_core *core);
+
+/* phase.c */
+void phase_set(struct spotnik_core *core, enum phase phase);
+void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
+
+/* compose.c */
+void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
+void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
+                 uint64_t serial);
+void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
+void tell_view(struct spotnik_core *core, struct peer *peer);
+
+/* spread.c */
+void restart_spread(struct spotnik_core *core);
+void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
+
+/* witness.c */
+bool witness_has_named_us(const struct spotnik_core *core);
+bool witness_is_awaited(struct spotnik_core *core);
+void witness_ask_again(struct spotnik_core *core);
+
+/* on_witness.c */
+void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: of two processes that found under different numbers at the same moment, where link() lets
+ * both succeed, the one that looks last takes its genesis back. link() is this file's own: the
+ * other one founds inside of it. */
+#include "meeting.h"
+#include "tests.h"
+
+static struct {
+    const char *name; /* of the genesis that the other one makes; NULL: it made it */
+    struct writer writer;
+} other;
+
+/* As founders do: the record before the genesis, so it names no founding yet. */
+static void other_founds(void)
+{
+    struct spotnik_runtime_config config;
+    struct spotnik_record genesis = other.writer.record;
+    const char *name = other.name;
+    other.name = NULL;
+    genesis.founding = genesis.root = 88;
+    genesis.generation = spotnik_genesis_parse(name);
+    cluster_config(&config, 1);
+    writer_start(&other.writer);
+    assert_int_equal(spotnik_record_write(&config.credentials, &genesis, directory, name, true), 0);
+}
+
+int link(const char *from, const char *to)
+{
+    bool ours = other.name != NULL && strstr(to, "/genesis-") != NULL;
+    if (ours)
+        other_founds();
+    if (linkat(AT_FDCWD, from, AT_FDCWD, to, 0) != 0)
+        return -1;
+    return 0;
+}
+
+static void contest(const char *name, struct seeker *seeker)
+{
+    other.name = name;
+    other.writer = (struct writer){ .record = stranger_make(50) };
+    seek(seeker, 1, 1);
+    assert_null(other.name);
+    writer_end(&other.writer);
+    assert_int_equal(seeker->rc, SPOTNIK_ERR_PEERS);
+    seeker_close(seeker);
+}
+
+TEST_WITH(under_a_higher_number, directory_make, directory_clear)
+{
+    struct seeker seeker;
+    contest("genesis-2", &seeker);
+    assert_false(is_there("genesis-1"));
+    assert_true(is_there("genesis-2"));
+}
+
+/* A copy of a genesis under the last number that is one: whatever was founded behind it, nobody
+ * would see. */
+TEST_WITH(a_number_that_nobody_would_read_founds_nothing, directory_make, directory_clear)
+{
+    struct spotnik_record first = stranger_make(50);
+    struct seeker newcomer;
+    char path[256], copy[256];
+    first.founding = first.root = 88;
+    genesis_put(&first);
+    path_make(path, "genesis-1");
+    path_make(copy, "genesis-999999999999999999");
+    assert_int_equal(rename(path, copy), 0);
+    seek(&newcomer, 1, 60 * SECOND);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "/genesis-999999999999999999 has the last"));
+    assert_false(is_there("genesis-1000000000000000000"));
+    seeker_close(&newcomer);
+}
+
+int main(void)
+{
+    setenv("SPOTNIK_STALE_MS", "2000", 1);
+    return tests_run(NULL, NULL);
+}
