@@ -26,8 +26,8 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
 from .torch._feed import Feed
-from .torch._joining import log
 from .torch._loader import shard
+from .torch._log import log
 from .torch._session import Session, current
 
 try:

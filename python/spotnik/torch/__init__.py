@@ -31,14 +31,15 @@ from ._checks import check_model, check_objects, check_process_group
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._exchange import share_hash
 from ._ghost import ghost_batchnorm
-from ._joining import log
 from ._leaves import Stateful
 from ._loader import Shard, shard
+from ._log import log
+from ._mode import AtBackward
 from ._options import Options, StepReport
 from ._sampler import ElasticSampler
 from ._session import Session, current, find, install, last
-from ._stepping import SteppingSession
-from ._strategic import StrategicSession
+from ._stepping import InTurns
+from ._strategic import ByStrategy
 from ._streams import Records, Shards
 from ._writing import CSVWriter, SummaryWriter
 
@@ -174,10 +175,8 @@ def prepare(
         config=config,
         on_step=on_step,
     )
-    kind = Session if options.sync == "ssgd" else StrategicSession
-    if commit == "step":
-        kind = SteppingSession
-    session = kind(inner, optimizers, list(extra_state), options)
+    mode = InTurns if commit == "step" else AtBackward if sync == "ssgd" else ByStrategy
+    session = Session(inner, optimizers, list(extra_state), options, mode)
     install(session)
     if isinstance(model, DistributedDataParallel):
         hook_on(model, session)
@@ -245,7 +244,7 @@ def _with_data(what: str) -> Session:
     session = current()
     if session.data is None:
         raise ArgumentError(f"{what}() is about sharded data; call shard(loader) first")
-    if session.last_step is None:
+    if session.running.last_step is None:
         session.begin()
     return session
 
@@ -300,7 +299,7 @@ def rank() -> int:
     if session is None and is_alone():
         return 0
     session = session or current()
-    is_new = session.last_step is None and not (session.is_aside or session.over)
+    is_new = session.running.last_step is None and not (session.is_aside or session.over)
     if is_new and torch.utils.data.get_worker_info() is None:
         with contextlib.suppress(DoneError):
             session.begin()
@@ -310,9 +309,9 @@ def rank() -> int:
 def size() -> int:
     """How many members the view had when the present step was begun; 1 before the first step."""
     session = find()
-    if session is None or session.last_step is None:
+    if session is None or session.running.last_step is None:
         return 1
-    return session.last_step.size
+    return session.running.last_step.size
 
 
 def observe(name: str, value: object) -> None:
@@ -321,7 +320,7 @@ def observe(name: str, value: object) -> None:
     A tensor of one element will do; reading it waits for the device. Before the first step it is ignored.
     """
     session = find()
-    if session is not None and session.last_step is not None:
+    if session is not None and session.running.last_step is not None:
         session.open().observe(name, float(value))  # type: ignore[arg-type]
 
 

@@ -19,8 +19,9 @@ import torch
 from .._native import Dtype, Op
 from ..job import Job, Step
 from ..training.buckets import Bucket
+from ..training.control import Control
 from ._leaves import UNKNOWN
-from ._replica import INSIDE, Replica
+from ._replica import Replica
 
 _MASK = (1 << 64) - 1
 
@@ -63,8 +64,8 @@ class Common:
 class Exchange:
     """The memory in which it travels."""
 
-    def __init__(self, replica: Replica, parameters: int) -> None:
-        self.replica = replica
+    def __init__(self, replica: Replica, control: Control, parameters: int) -> None:
+        self.replica, self._control = replica, control
         self._ends = [len(replica.leaves)]
         for count in (replica.buffers.whole_count, replica.buffers.flag_count, parameters):
             self._ends.append(self._ends[-1] + count)
@@ -82,7 +83,7 @@ class Exchange:
         if idle:
             wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
         numbers = leaves.read() if known else [UNKNOWN] * len(leaves)
-        inside = int(self.replica.control[INSIDE])
+        inside = self._control.repeats
         self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside], dtype=torch.int64))
         contributor = 0 if idle else share_hash(step.number, pairs(step))
         senior = known and not step.replay and step.share == 0 < step.shares

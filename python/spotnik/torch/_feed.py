@@ -78,12 +78,12 @@ class Feed:
         session = self.session
         share = pieces(session.position[0], pairs(step), count, self._shard.samples)
         session.gradients.scales = []
-        session.handed = step
+        session.running.handed = step
         for piece in share:
             batch = self._shard.load(session, step, piece)
             if step.sample_count:
                 session.gradients.scales.append(piece.scale)
                 self.weigh(batch, len(session.gradients.scales) == count)
             yield batch
-        if session.step is step and session.gradients.passes < count:
+        if session.running.step is step and session.gradients.passes < count:
             raise StateError("the Trainer came for another step without backward() on all mini-batches of the last one")

@@ -19,6 +19,7 @@ from .._native import Op
 from ..errors import ArgumentError, StateError
 from ..job import Job
 from ._buckets import NATIVE_TYPE, Bucket, Slot, build
+from ._options import Options
 from ._staging import Staging
 
 _EARLY = (
@@ -55,6 +56,12 @@ def _sample(bucket: Bucket) -> list[float]:
         return []
     every = max(1, memory.numel() // _SAMPLES)
     return memory.detach().as_strided((memory.numel() // every,), (every,), memory.storage_offset()).tolist()
+
+
+def gradients_of(model: torch.nn.Module, options: Options, backward_done: Callable[[], None]) -> Gradients:
+    """The gradients of all trained parameters."""
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    return Gradients(trained, options.bucket_mb, options.accumulate, options.sparse, backward_done)
 
 
 class Gradients:

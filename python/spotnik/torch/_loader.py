@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Ra
 from ..errors import ArgumentError, StateError
 from ..job import Step, helper_shield
 from ._exchange import mix
-from ._joining import log
+from ._log import log
 from ._sampler import Course, Order, Piece, is_sequence
 from ._session import Session, find, seeded
 from ._streams import Records, Shards
@@ -92,7 +92,7 @@ class _Requests:
             if piece is None or self._session is None:
                 yield None
             else:
-                seed = self._session.seed
+                seed = self._session.control.seed
                 yield mix(seed, piece.data_epoch, piece.ranges[0][0]), self.course.order.indices(seed, piece)
 
     def want(self, session: Session, step: Step, pieces: list[Piece]) -> None:
@@ -206,7 +206,7 @@ class Shard(Generic[T]):
 
     def _load_here(self, session: Session, piece: Piece) -> T:
         """A batch of weight zero, on which nobody has guessed."""
-        request = (session.seed, self._course.order.indices(session.seed, piece))
+        request = (session.control.seed, self._course.order.indices(session.control.seed, piece))
         return _Collate(self.loader.collate_fn, self.dataset)(_Samples(self.dataset).fetch(request))  # type: ignore[no-any-return]
 
     def _next(self) -> Any:

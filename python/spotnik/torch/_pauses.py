@@ -12,25 +12,24 @@ Decides what such a step says, and nothing about when it is begun. docs/design/0
 
 from __future__ import annotations
 
-import array
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Optional, Union
 
 import torch
 
 from .._native import Dtype, Op
 from ..errors import ArgumentError, MismatchError
-from ..job import Job, Step
+from ..job import Step
+from ..training.control import Control
+from ..training.membership import Membership
+from ..training.neutral import neutral
 from ._buckets import NATIVE_TYPE
 
 When = Union[str, int, None]
 
 CLOSED, OPEN, VALUES = range(3)
 EXCUSED, GOES_ON, CALLS = range(3)  # what a member says in a roll
-_PHASE, _TRAINED, _COUNT, _DTYPE, _OP = range(5)  # places in the registered state
-_ROW = 5  # numbers of a member in a roll: what it says, its rank, and count, type and operation of its value
-_SLOTS = 256  # members of a job at most
 _TYPES = {native: kind for kind, native in NATIVE_TYPE.items()}
 
 
@@ -80,27 +79,22 @@ class Wish:
 def identity(what: tuple[int, int, int]) -> torch.Tensor:
     """What changes nothing in a reduction."""
     count, dtype, op = what
-    kind = _TYPES[Dtype(dtype)]
-    if op == Op.PRODUCT:
-        return torch.ones(count, dtype=kind)
-    if op not in (Op.MIN, Op.MAX):
-        return torch.zeros(count, dtype=kind)
-    if kind.is_floating_point:
-        return torch.full((count,), float("inf") if op == Op.MIN else float("-inf"), dtype=kind)
-    limits = torch.iinfo(kind)
-    return torch.full((count,), limits.max if op == Op.MIN else limits.min, dtype=kind)
+    data = neutral(count, Dtype(dtype), Op(op))
+    return torch.frombuffer(data, dtype=_TYPES[Dtype(dtype)]) if data else torch.empty(0, dtype=_TYPES[Dtype(dtype)])
 
 
 class Pauses:
     """Where the job stands between two steps of the training; the same on all members."""
 
-    def __init__(self, when: When) -> None:
+    def __init__(
+        self, when: When, control: Control, membership: Membership, excluded: Callable[[], object]
+    ) -> None:
         known = when is None or when == "epoch" or (isinstance(when, int) and not isinstance(when, bool) and when > 0)
         if not known:
             raise ArgumentError(f'pauses is "epoch", or a number of steps of the training, 1 or more, not {when!r}')
         self.when = when
+        self._control, self._membership, self._excluded = control, membership, excluded
         self._last = 0
-        self.state = torch.zeros(5, dtype=torch.int64)
         self.saw_step = False  #: did the program's loop take the last step of the training?
 
     @property
@@ -109,19 +103,9 @@ class Pauses:
         return self.when is not None
 
     @property
-    def is_open(self) -> bool:
+    def is_next(self) -> bool:
         """Is the next step of the job one of a pause?"""
-        return int(self.state[_PHASE]) != CLOSED
-
-    @property
-    def trained(self) -> int:
-        """Steps of the training that the job has committed."""
-        return int(self.state[_TRAINED])
-
-    @property
-    def _what(self) -> tuple[int, int, int]:
-        count, dtype, op = self.state[_COUNT:].tolist()
-        return count, dtype, op
+        return self._control.pause != CLOSED
 
     def plan(self, epoch: int, last: int) -> None:
         """A framework counts epochs of `epoch` steps, whatever losses add to an epoch of data, and `last` steps in all.
@@ -132,14 +116,9 @@ class Pauses:
             self.when = epoch
         self._last = last  # a Trainer evaluates there, too
 
-    def register(self, job: Job) -> None:
-        """Make it part of the replica."""
-        if self.on:
-            job.state_add("pauses", self.state.data_ptr(), self.state.numel(), Dtype.I64, self.state)
-
     def number(self, step: Step) -> Step:
         """The step as the training counts."""
-        return dataclasses.replace(step, number=self.trained + 1) if self.on else step
+        return dataclasses.replace(step, number=self._control.trained + 1) if self.on else step
 
     def received(self) -> None:
         """The state is another's: whatever this member's loop took before, it did not take the last step of this."""
@@ -150,38 +129,33 @@ class Pauses:
         if not self.on:
             return
         self.saw_step = shown
-        self.state[_TRAINED] += 1
-        is_due = is_end_of_epoch if self.when == "epoch" else self.trained % int(self.when or 1) == 0
-        if is_due or self.trained == self._last:
-            self.state[_PHASE] = OPEN
+        control = self._control
+        control.trained += 1
+        is_due = is_end_of_epoch if self.when == "epoch" else control.trained % int(self.when or 1) == 0
+        if is_due or control.trained == self._last:
+            control.pause = OPEN
 
     # ---- steps of a pause ----
 
-    def take(self, job: Job, step: Step, wish: Optional[Wish]) -> Optional[bool]:
+    def take(self, step: Step) -> None:
+        """Take the begun step of the job without a call of the program."""
+        if self.answer(step, None) is None:
+            self._excluded()
+
+    def answer(self, step: Step, wish: Optional[Wish]) -> Optional[bool]:
         """Take the begun step of the job.
 
         Returns None when the others went on without this member; else whether `wish` has its result. Raises
         MismatchError on all members alike when they make different calls.
         """
-        job.samples_decline()
-        if int(self.state[_PHASE]) == VALUES:
-            return self._reduce(job, wish)
-        rows = self._roll(job, step, wish)
-        if rows is None:
-            return None
-        self._decide(rows, wish)
-        return False
-
-    def _roll(self, job: Job, step: Step, wish: Optional[Wish]) -> Optional[list[Row]]:
+        if self._control.pause == VALUES:
+            return self._reduce(wish)
         says = CALLS if wish is not None else GOES_ON if self.saw_step else EXCUSED
-        mine = array.array("q", [says, step.rank, *(wish.what if wish is not None else (0, 0, 0))])
-        table = array.array("q", bytes(8 * _ROW * _SLOTS))
-        arguments = (mine.buffer_info()[0], _ROW, Dtype.I64, table.buffer_info()[0], _SLOTS)
-        job.collective_start("spotnik_allgather", (mine, table), 0, *arguments)
-        if not job.step_commit():
+        told = self._membership.gather([says, step.rank, *(wish.what if wish is not None else (0, 0, 0))])
+        if told is None:
             return None
-        told = [table[_ROW * i : _ROW * (i + 1)].tolist() for i in range(job.contributor_count)]
-        return [Row(says, rank, (count, dtype, op)) for says, rank, count, dtype, op in told]
+        self._decide([Row(says, rank, (count, dtype, op)) for says, rank, count, dtype, op in told], wish)
+        return False
 
     def _decide(self, rows: Sequence[Row], wish: Optional[Wish]) -> None:
         """All members do so from the same rows."""
@@ -194,12 +168,15 @@ class Pauses:
                 "this member calls spotnik.allreduce() where the others made another call, or none; call it at places "
                 "that are the same on all members, counted by spotnik.step() and spotnik.epochs()"
             )
-        self.state[_PHASE] = VALUES if callers else CLOSED
+        control = self._control
+        control.pause = VALUES if callers else CLOSED
         if callers:
-            self.state[_COUNT:] = torch.tensor(callers[0].what)
+            control.value_count, control.value_dtype, control.value_op = callers[0].what
 
-    def _reduce(self, job: Job, wish: Optional[Wish]) -> Optional[bool]:
-        what = self._what
+    def _reduce(self, wish: Optional[Wish]) -> Optional[bool]:
+        control, job = self._control, self._membership.joined
+        job.samples_decline()
+        what = control.value_count, control.value_dtype, control.value_op
         if wish is not None and wish.what != what:
             wish = None
         memory = identity(what) if wish is None else wish.memory.clone()
@@ -207,9 +184,9 @@ class Pauses:
         op = Op.SUM if what[2] == Op.MEAN else Op(what[2])
         job.allreduce_start(0, memory.data_ptr(), memory.numel(), Dtype(what[1]), op, memory)
         job.allreduce_start(1, callers.data_ptr(), 1, Dtype.I64, Op.SUM, callers)
-        if not job.step_commit():
+        if not self._membership.commit():
             return None
-        self.state[_PHASE] = OPEN
+        control.pause = OPEN
         if wish is None or not int(callers):
             return False  # without callers in it, the caller asks again
         wish.memory = memory / int(callers) if wish.op == Op.MEAN else memory

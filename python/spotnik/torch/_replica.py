@@ -19,15 +19,11 @@ from torch.optim.lr_scheduler import LRScheduler
 from .._native import Dtype
 from ..errors import ArgumentError, StateError
 from ..job import Job
+from ..training.membership import Membership
 from ._buckets import NATIVE_TYPE, is_dense
 from ._buffers import Buffers
 from ._leaves import Leaves, Stateful, decode, encode, tensors
 from ._optimizers import materialise, plain_numbers, state_tensors
-
-# Places in Replica.control
-INSIDE, DATA_EPOCH, CONSUMED, SEED, TURN = range(5)
-#: Values of control[INSIDE]: may a joiner repeat steps without the program's loop?
-INSIDE_UNKNOWN, INSIDE_YES, INSIDE_NO = range(3)
 
 
 def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[Stateful]:
@@ -78,7 +74,6 @@ class Replica:
         model: torch.nn.Module,
         optimizers: list[Optimizer],
         extras: list[Stateful],
-        seed: int,
         under_strategy: bool = False,
     ) -> None:
         self.model = model
@@ -89,13 +84,12 @@ class Replica:
             materialise(optimizer)
         self.leaves = Leaves([group for optimizer in optimizers for group in optimizer.param_groups], self.objects)
         self.buffers = Buffers(model)
-        self.control = torch.tensor([INSIDE_UNKNOWN, 0, 0, seed, 0], dtype=torch.int64)
+        self.changes_itself = False  #: does the program change some of it by itself after each step?
         self._mirrors: list[tuple[torch.Tensor, torch.Tensor]] = []  # (host, device)
         self._named: list[tuple[str, torch.Tensor]] = []
         self._collect()
         self._plain = plain_numbers(optimizers)
         self._numbers = torch.zeros(len(self.leaves) + len(self._plain), dtype=torch.int64)
-        self._loads = 0
 
     @property
     def scaled(self) -> bool:
@@ -112,23 +106,20 @@ class Replica:
         for number, one in enumerate(self.objects):
             extra = [(f"{type(one).__name__} {number} {path}", t) for path, t in _own_tensors(one)]
             extra = [(name, tensor) for name, tensor in extra if tensor.data_ptr() not in own]
-            if extra:  # the program changes them by itself after each step
-                self.control[INSIDE] = INSIDE_NO
+            self.changes_itself |= bool(extra)
             named += extra
         self._named = [(name, tensor) for name, tensor in named if tensor.numel()]
 
     # ---- registration ----
 
-    def register(self, job: Job) -> None:
+    def register(self, job: Job, membership: Membership) -> None:
         """Tell the job of everything."""
         for number, (name, tensor) in enumerate(self._named):
             self._register_one(job, f"{number} {name}"[:250], self._host(name, tensor))
         if self._numbers.numel():
             self._register_one(job, "numbers", self._numbers)
-        self._register_one(job, "control", self.control)
         self.pack()
-        self._loads = job.loads
-        job.refresh_set(lambda: self._refresh(job))
+        job.refresh_set(lambda: None if membership.has_newer else self.pack())
 
     def _host(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         if not is_dense(tensor):
@@ -148,10 +139,6 @@ class Replica:
 
     # ---- copies ----
 
-    def _refresh(self, job: Job) -> None:
-        if job.loads == self._loads:  # else the memory is newer than the program, which has not taken it over yet
-            self.pack()
-
     @torch.no_grad()
     def pack(self) -> None:
         """Bring the registered memory up to date."""
@@ -166,15 +153,6 @@ class Replica:
         numbers = [*codes, *(encode(state[key]) for state, key in self._plain)]
         if numbers:
             self._numbers.copy_(torch.tensor(numbers, dtype=torch.int64))
-
-    def after_begin(self, job: Job) -> bool:
-        """Was the registered memory replaced by the begin just done? Then take it over, and return True."""
-        loads = job.loads
-        replaced = loads != self._loads
-        self._loads = loads
-        if replaced:
-            self.unpack()
-        return replaced
 
     @torch.no_grad()
     def unpack(self) -> None:

@@ -162,7 +162,7 @@ class Course:
         if session.job is None and self._iterations < session.aside_until:
             self._iterations += 1  # the loop goes through an epoch that is over
             return
-        if session.step is None and session.job is None and not self._begin(session):
+        if session.running.step is None and session.job is None and not self._begin(session):
             return
         wanted = min(max(self._iterations, session.epoch_floor), session.position[0])
         self._iterations = wanted + 1
@@ -170,7 +170,7 @@ class Course:
             session.unsure()
             session.stand_aside(wanted)
         while session.position[0] == wanted and self._begin(session, wanted):
-            step = session.step
+            step = session.running.step
             if step is None or session.position[0] != wanted:
                 return
             yield from self._mini_batches(session, step)
@@ -186,16 +186,16 @@ class Course:
     def _mini_batches(self, session: Session, step: Step) -> Iterator[tuple[Piece, Step]]:
         """Those of one step, which may be read ahead of their backward passes (as gradient accumulation does)."""
         share = self.pieces(session, step)
-        session.handed = step
+        session.running.handed = step
         session.gradients.scales = [piece.scale if step.sample_count else 1.0 for piece in share]
         for piece in share:
             yield piece, step
-        if session.step is step and session.options.commit == "step":
+        if session.running.step is step and session.options.commit == "step":
             raise StateError(
                 "the loop came for another batch without optimizer.step() on the last one: with commit=\"step\" each "
                 "batch has its step. To accumulate gradients over k batches say prepare(..., accumulate=k) in its place"
             )
-        if session.step is step and session.gradients.passes < len(share):
+        if session.running.step is step and session.gradients.passes < len(share):
             raise StateError(
                 "the loop came for another batch without backward() on the last one; call loss.backward() for each "
                 "batch of a sharded loader, and iterate over validation data with the loader itself. A loop that reads "
@@ -263,7 +263,7 @@ class ElasticSampler(Sampler[list[int]]):
             raise StateError("ElasticSampler was iterated over in a worker; use spotnik.shard(loader)")
         for piece, _ in self._course.epoch():
             assert self._course.session is not None
-            yield self._course.order.indices(self._course.session.seed, piece)
+            yield self._course.order.indices(self._course.session.control.seed, piece)
 
 
 def is_sequence(data: object) -> bool:

@@ -4,48 +4,242 @@
     begin   shard(), or the model's forward: take a share; as a joiner, repeat what was committed meanwhile
     travel  backward's hooks send buckets (``_gradients``)
     commit  at the end of backward: wait for the averages. Everything after it sees averages: clipping, unscaling
-    apply   optimizer.step(), which does nothing where nothing was committed
+    apply   optimizer.step(), which does nothing where nothing was committed (``_applier``)
 
-Under a strategy other than "ssgd" some of this is otherwise: ``_strategic``.
-
-With the gradients travel the numbers of optimisers and schedulers (``_exchange``), so that every replica takes a step
-with the same ones.
+A mode (``_mode``) says when a step is committed. With the gradients travel the numbers of optimisers and schedulers
+(``_agreement``), so that every replica takes a step with the same ones.
 
 Steps without samples for this member (a joiner's repeats, short tails) are taken in ``begin``, if the program did
-nothing to averages or parameters that is not in registered state; else its loop runs on a few samples of weight zero.
-So it does in short tails where the program keeps a log (``_writing``).
+nothing to averages or parameters that is not in registered state (``_repeats``); else its loop runs on a few samples
+of weight zero. So it does in short tails where the program keeps a log (``_writing``).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from typing import Any, Optional, Union
+from collections.abc import Callable
+from typing import Any, NoReturn, Optional, Union
 
 import torch
 from torch.optim import Optimizer
 
 from .._native import Op
-from ..errors import ArgumentError, LeavingError, MismatchError, StateError
-from ..job import Job, Step
-from ._applying import Applying
+from ..config import is_alone
+from ..errors import EXIT_INTERRUPTED, ArgumentError, MismatchError, StateError
+from ..job import Config, Job, Step
+from ..training.control import Control
+from ..training.membership import Membership, heed_sigterm
+from ..training.steps import Steps
+from ._agreement import Agreement
+from ._applier import Applier
+from ._checks import check_launcher
 from ._entry import Entry
 from ._exchange import mix
-from ._joining import EXIT_INTERRUPTED, log
+from ._ghost import bear_lone_samples, depends_on_share
+from ._gradients import Gradients
 from ._leaves import Stateful
-from ._options import Options
-from ._pauses import Wish
-from ._replica import INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES
+from ._log import log
+from ._metrics import Metrics
+from ._mode import AtBackward
+from ._options import Data, Options
+from ._pauses import Pauses, Wish
+from ._rates import Rates
+from ._repeats import NO, Repeats
+from ._replica import Replica, Watch
+from ._running import Running
+from ._schedules import hold_at_end
+from ._strategies import Strategy
 
 
-class Session(Applying):
+class Session:
     """The life of a prepared model. One per process at a time."""
 
     def __init__(
-        self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], options: Options
+        self,
+        model: torch.nn.Module,
+        optimizers: list[Optimizer],
+        extras: list[Stateful],
+        options: Options,
+        mode: Callable[[Session], AtBackward],
     ) -> None:
-        super().__init__(model, optimizers, extras, options)
-        self._entry = Entry(model, self._before_forward)
-        self._hooks.append(self._entry)
+        self.model, self.optimizers, self.extras, self.options = model, optimizers, extras, options
+        self.data: Optional[Data] = None
+        self.solo = False
+        self.over = False
+        self.control = Control()
+        self.running = Running()
+        self.watch = Watch(model, optimizers)
+        self.repeats = Repeats(self.control, self.watch, optimizers)
+        self.rates = Rates(options, self.running)
+        self.metrics = Metrics(options.metrics)
+        self.membership = Membership(self._register, self._notice, self._explained)
+        self.pauses = Pauses(options.pauses, self.control, self.membership, self.exclude)
+        self._steps = Steps(self.membership, self._ready, self._begun, [self.pauses])
+        self.mode = mode(self)
+        self.applier = Applier(optimizers, self.mode, self.running, self.repeats, self.rates, options.on_step)
+        self._entry = Entry(model, self._before_forward)  # begins the steps, where no loader does
+        self._replica: Optional[Replica] = None
+        self.agreement: Agreement  #: of the members; there is one once the job is open
+        # To the program's loop, also those without samples for this member: a log's wish, and that of pauses.
+        self.every_step_shown = self.pauses.on
+        self._behind = 1 << 40  # epochs, when it last stood aside
+        self.left_at = 0  #: the step in which it did so
+        self.aside_until = 0  #: the epoch of data in which this member joins again
+        self.epoch_floor = 0  #: epochs of data before this one are not asked for
+        self.before_open: list[Callable[[], None]] = []
+        self.told_of_end = False
+
+    # ---- joining ----
+
+    def attach(self, data: Data) -> None:
+        """Let the job hand out `data`: before the first step."""
+        if self.data is not None and data != self.data:
+            raise StateError(
+                "a job consumes one data set, and another loader was sharded before; shard() the training loader only "
+                "and iterate over validation loaders as they are"
+            )
+        if self.job is not None and self.data is None:
+            raise StateError(
+                "steps were taken, or rank() was called, before shard(); shard the loader before either of them"
+            )
+        self.data = self.rates.data = data
+        self._entry.remove()  # the loader begins the steps
+
+    def open(self) -> Job:
+        """Join the job, or found it; registers the replica. Does nothing when done before."""
+        if self.job is not None:
+            return self.job
+        options = self.options
+        config = dataclasses.replace(options.config) if options.config is not None else Config()
+        self.solo = is_alone(config)
+        check_launcher(self.solo)
+        if self.data is not None:
+            config.samples = self.data.samples
+            setattr(config, "batch_per_member" if self.data.per_member else "batch", self.data.batch)
+        if options.checkpoint is not None:
+            config.checkpoint_dir = options.checkpoint
+        self._replica = self._replicate()
+        for one in self._replica.objects:
+            hold_at_end(one, self._has_losses)
+        for start in self.before_open:
+            start()
+        self.watch.seal()
+        job = self.membership.join(config)
+        heed_sigterm()
+        self._say_hello()
+        return job
+
+    def _replicate(self) -> Replica:
+        replica = Replica(self.model, self.optimizers, self.extras, not self.mode.averages)
+        self.mode.check(replica)
+        seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
+        self.control.reset()
+        self.control.seed = seed & ((1 << 63) - 1)
+        if replica.changes_itself:
+            self.control.repeats = NO
+        return replica
+
+    def _register(self, job: Job) -> None:
+        self.replica.register(job, self.membership)
+        self.control.register(job)
+        parts = self.running, self.repeats, self.metrics, self.pauses, self.control
+        samples = self.data.samples if self.data is not None else 0
+        self.agreement = Agreement(self.replica, *parts, samples, self._start_again)
+        self.mode.joined(job)
+
+    def _has_losses(self) -> bool:
+        return self.job is not None and self.job.status().losses > 0
+
+    def _say_hello(self) -> None:
+        for one in self.replica.objects[len(self.extras) :]:
+            log.info("found %s: its state is part of the replica", type(one).__name__)
+        if self.data is not None:
+            log.info(
+                "%d samples an epoch; batch=%r: %d samples a step %s; lr_rule=%r",
+                self.data.samples,
+                "per_member" if self.data.per_member else "global",
+                self.data.batch,
+                "for each member" if self.data.per_member else "over all members together",
+                self.options.lr_rule,
+            )
+        self._look_at_norms()
+
+    def _look_at_norms(self) -> None:
+        """Say it where the statistics of a BatchNorm are those of few samples, and change with the members."""
+        if self.solo or self.data is None or self.data.per_member:
+            return
+        bear_lone_samples(self.model)
+        if any(depends_on_share(one) for one in self.model.modules()):
+            log.warning(
+                "the model has BatchNorm, which normalises over this member's share of the %d samples of a step, so "
+                "the training depends on how many members there are. With layers of GroupNorm or LayerNorm, "
+                'spotnik.ghost_batchnorm(model, samples) or prepare(..., batch="per_member") it does not',
+                self.data.batch,
+            )
+
+    def _explained(self, error: MismatchError) -> MismatchError:
+        slots = self.gradients.slots
+        return MismatchError(
+            f"{error}. Here the model has {sum(slot.parameter.numel() for slot in slots)} trained elements in "
+            f"{len(slots)} parameters and bucket_mb={self.options.bucket_mb}: start the same program with the same "
+            "arguments on all members. If it trains one model after another, the others may be at a later one: have it "
+            "pass over a training whose result is saved"
+        )
+
+    # ---- where it stands ----
+
+    @property
+    def job(self) -> Optional[Job]:
+        """The job, between joining and the end."""
+        return self.membership.job
+
+    @property
+    def replica(self) -> Replica:
+        """The registered state; there is one once the job is open."""
+        assert self._replica is not None
+        return self._replica
+
+    @property
+    def gradients(self) -> Gradients:
+        """Those of the running step."""
+        return self.mode.gradients
+
+    @property
+    def strategy(self) -> Optional[Strategy]:
+        """Other than averaging the gradients of every step."""
+        return self.mode.strategy
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(epoch of data, samples of it that committed steps have consumed)."""
+        return self.control.epoch, self.control.consumed
+
+    @property
+    def steps_done(self) -> int:
+        """Steps that the job has committed, as far as this member has come. Joins the job."""
+        running = self.running
+        if running.last_step is None:
+            self.begin()
+        if running.step is not None:
+            return running.step.number - 1
+        assert running.last_step is not None
+        return running.last_step.number
+
+    @property
+    def rank(self) -> int:
+        """This member's place in the last step it has begun. -1: the others may have taken steps without it since."""
+        last = self.running.last_step
+        if self.solo:
+            return 0
+        return -1 if last is None or self.running.excluded else last.rank
+
+    @property
+    def is_aside(self) -> bool:
+        """Has it left the job to catch up with its loop?"""
+        return self.job is None and self.left_at > 0
+
+    # ---- begin ----
 
     def begin(self, epoch: Optional[int] = None) -> Step:
         """Begin the next step that the program's loop has to take; takes those before it by itself.
@@ -54,209 +248,220 @@ class Session(Applying):
         have something to call before the next one. Raises DoneError at the end of the job; leaves and exits with 75
         after a notice.
         """
-        if self.step is not None:
-            return self.step
+        self.mode.before_begin()
+        if self.running.step is not None:
+            return self.running.step
         if self.over:
             raise StateError("the job was left; call prepare() again to take part in another")
-        job = self.open()
-        self._settle()
+        self.open()
+        self.settle()
         while True:
-            step = self._begin_step(job)
-            if step.number < self.left_at:
-                self._end_without_job()
-            if self.replica.after_begin(job):
-                self._known, self._settings_late = True, None
-                self.pauses.received()
-                self._received()
-                log.info("state received at step %d", step.number - 1)
-            if self.pauses.is_open:
-                if self.pauses.take(job, step, None) is None:
-                    self._exclude()
-                continue
-            step = self.pauses.number(step)
-            self._armed(step)
-            if not self._repeats(step):
+            step = self.pauses.number(self._steps.begin())
+            self.arm(step)
+            if not self.mode.is_repeated(step):
                 return step
-            self._take_inside()
-            if epoch == self.position[0] - 1 and self.pauses.is_open:  # a loop in an earlier one is late
+            self.take_inside()
+            if epoch == self.control.epoch - 1 and self.pauses.is_next:  # a loop in an earlier one is late
                 return step
 
-    def _repeats(self, step: Step) -> bool:
-        """Can the step be taken here, without the program's loop?
+    def begin_any(self) -> tuple[Step, bool]:
+        """Begin the next step, of whatever kind. Returns it, and whether the state of others has come with it."""
+        return self._steps.begin_any()
 
-        A log needs each step of the job from a loop that was there: the senior member's, which may be without samples.
-        """
-        if self.every_step_shown and not step.replay:
-            return False
-        return self._is_idle(step) and bool(self.replica.control[INSIDE] == INSIDE_YES)
-
-    def _end_without_job(self) -> None:
-        """This member stood aside, and comes back to a job that begins anew: all others were lost meanwhile."""
-        log.error(
-            "all other members were lost while this one had left the job to catch up with its loop, and their state "
-            "with them; exit status %d asks for a restart, which goes on from the newest checkpoint, if there is one",
-            EXIT_INTERRUPTED,
-        )
-        self.close(abandon=True)
-        raise SystemExit(EXIT_INTERRUPTED)
-
-    def _received(self) -> None:
-        """This member has another's state now."""
-
-    def _begin_step(self, job: Job) -> Step:
+    def _ready(self) -> None:
+        last = self.running.last_step
         self.watch.check()
-        self._mark()
-        return self._begin_or_leave(job)
+        self.repeats.mark(last.number if last else 0)
 
-    def _begin_or_leave(self, job: Job) -> Step:
-        try:
-            return job.step_begin()
-        except LeavingError:
-            log.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
-            self.close()
-            self.last_step = None
-            raise SystemExit(EXIT_INTERRUPTED) from None
-        except MismatchError as error:
-            raise self._mismatch(error) from error
+    def _begun(self, step: Step, came: bool) -> None:
+        if step.number < self.left_at:
+            self._end(
+                "all other members were lost while this one had left the job to catch up with its loop, and their "
+                "state with them; exit status %d asks for a restart, which goes on from the newest checkpoint, if "
+                "there is one"
+            )
+        if came:
+            self.replica.unpack()
+            self.repeats.received()
+            self.pauses.received()
+            self.mode.received()
+            log.info("state received at step %d", step.number - 1)
 
-    def _armed(self, step: Step) -> None:
-        self.step = self.last_step = step
-        self._excluded = False
+    def arm(self, step: Step) -> None:
+        """A step of the training has begun: gradients may arrive."""
+        running = self.running
+        running.step = running.last_step = step = self.mode.arm(step)
+        running.excluded, running.used = False, []
         self.gradients.arm()
-        self._used = []
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
-            _seed_generators(mix(self.seed, step.number, first))
+            _seed_generators(mix(self.control.seed, step.number, first))
+        self.mode.armed(step)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """The program comes for another step: has it dealt with the last one?"""
-        if self._pending and not self._excluded:
-            if self._members and not self._skipped:
+        running = self.running
+        if running.pending and not running.excluded:
+            if running.members and not self.is_skipped:
                 raise StateError(
                     "backward() was called, but not optimizer.step(): the averaged gradient was not applied. Call "
                     "step() of every prepared optimizer once for each backward(), or say prepare(..., accumulate=k) "
                     "to accumulate gradients over k of them"
                 )
-            self._touched = True  # skipped on purpose, as a gradient scaler does
-        self._pending.clear()
+            self.repeats.touched = True  # skipped on purpose, as a gradient scaler does
+        running.pending.clear()
 
     @property
-    def _skipped(self) -> bool:
+    def is_skipped(self) -> bool:
         """Was the committed step left out on purpose? A gradient scaler does so; and zero_grad() may have followed."""
         return not self.gradients.finite or (self.replica.scaled and not self.gradients.present)
 
-    def _mark(self) -> None:
-        """Write down whether a joiner may repeat steps without the program's loop."""
-        if self._versions is None:
-            return  # the last step, if any, was not taken by the loop
-        control = self.replica.control
-        if self._touched or self.watch.versions() != self._versions:
-            if control[INSIDE] == INSIDE_YES:
-                log.warning(
-                    "the program changes gradients or parameters in a step for the first time in step %d; members "
-                    "that join in this moment have to start again",
-                    self.last_step.number if self.last_step else 0,
-                )
-            control[INSIDE] = INSIDE_NO
-        elif control[INSIDE] == INSIDE_UNKNOWN:
-            control[INSIDE] = INSIDE_YES
-        self._touched, self._versions = False, None
-
     def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
-        if not module.training or not torch.is_grad_enabled():
-            return
-        if not self._pending or self._skipped:
+        if module.training and torch.is_grad_enabled() and self.mode.begins_at_forward:
             self.begin()
 
-    def _take_inside(self) -> None:
-        assert self.step is not None
-        self._inside = True
+    def take_inside(self) -> None:
+        """Take the step that has begun without the program's loop."""
+        running = self.running
+        running.inside = True
         try:
-            self._used = self.gradients.send_nothing()
-            self._finish_inside()
-            self._repeat()
+            running.used = self.gradients.send_nothing()
+            self.mode.finish_inside()
+            self.mode.repeat()
         finally:
-            self._inside = False
-        self._known = self._excluded or not self.replica.leaves
+            running.inside = False
+        self.repeats.known = running.excluded or not self.replica.leaves
 
-    def _repeat(self) -> None:
-        """Apply a step that the loop does not see."""
-        for optimizer in self.optimizers:
-            if not self._excluded:
-                optimizer.step()
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
+    # ---- commit ----
 
-    def _finish_inside(self) -> None:
-        self._commit()
+    def commit_for_ddp(self) -> None:
+        """All gradients of a backward pass have come by the communication hook."""
+        self.gradients.passes += 1
+        self.mode.commit()
+
+    def exclude(self) -> None:
+        """The others took the step without this member."""
+        log.info("the others went on without this member; it joins again")
+        self.running.excluded, self.running.pending = True, set()
+        self.repeats.known = True
+        self.repeats.forget()
+        self.gradients.drop(self.replica.scaled)
+        self.replica.buffers.restore()
+        self.mode.excluded()
 
     # ---- between two steps of the training ----
 
     def allreduce(self, value: Union[torch.Tensor, float, int], op: Union[str, Op]) -> Union[torch.Tensor, float, int]:
         """Reduce `value` over the members, in an open pause."""
         wish = Wish(value, op)
-        job = self._in_pause()
-        self._settle()
-        watched = self._versions is not None
+        self._check_pause()
+        self.settle()
+        watched = self.repeats.watches
         done: Optional[bool] = False
         while not done:
-            step = self._begin_step(job)
-            done = None if self.replica.after_begin(job) else self.pauses.take(job, step, wish)
+            step, came = self.begin_any()
+            done = None if came else self.pauses.answer(step, wish)
             if done is None:
                 self._end_late()
         if watched:
-            self._versions = self.watch.versions()
+            self.repeats.watch()
         return wish.result()
 
-    def _in_pause(self) -> Job:
-        """The job, where allreduce() may be called now."""
+    def _check_pause(self) -> None:
+        """May allreduce() be called now?"""
+        running = self.running
         if not self.pauses.on:
             raise ArgumentError(
                 'allreduce() needs a place between two steps; say prepare(..., pauses="epoch") to call it after each '
                 "epoch of data, or pauses=k after every k-th step"
             )
-        if self._excluded:
+        if running.excluded:
             self._end_late()
-        if self.step is not None and self.step is not self.handed and self.data is not None:
-            if self.handed is not None:
+        if running.step is not None and running.step is not running.handed and self.data is not None:
+            if running.handed is not None:
                 self._end_late()
             raise StateError(
                 "allreduce() was called for an epoch that was over when this member came; write "
                 "for epoch in spotnik.epochs(count), which begins with the epoch that the job is in"
             )
-        if self.step is not None:
+        if running.step is not None:
             raise StateError(
                 "allreduce() was called in the midst of a step; call it after optimizer.step(), or give the running "
                 "step a number by spotnik.tell()"
             )
-        if self.job is None or self.over or not self.pauses.is_open:
+        if self.job is None or self.over or not self.pauses.is_next:
             when = "of an epoch of data" if self.pauses.when == "epoch" else f"of every {self.pauses.when} steps"
             raise StateError(
                 f"allreduce() was called where pauses={self.pauses.when!r} leaves no place for it; call it after the "
                 f"last step {when}, or give prepare() other pauses"
             )
-        return self.job
 
-    def _end_late(self) -> None:
-        """The others went on while this member was stopped; nobody repeats for it what it missed."""
-        log.error(
-            "the others went on without this member, and what it asked for by allreduce() is over; exit status %d "
-            "asks for a restart",
-            EXIT_INTERRUPTED,
+    # ---- the end ----
+
+    def stand_aside(self, wanted: int) -> None:
+        """The loop is in an epoch of data that is over: be no member until it has caught up, so that nobody waits.
+
+        What the program does after each epoch, validation say, it does for those that are over, too.
+        """
+        running, behind = self.running, self.control.epoch - wanted
+        if self.job is None or self.solo or self.strategy is not None or behind < 2 or 2 * behind > self._behind:
+            return  # also where catching up takes about as long as the others' epochs do
+        if running.step is None or running.step.size < 3:
+            return  # the one that stays would be the only one with the state: rather have it wait
+        self.left_at = running.step.number
+        self._behind = behind
+        self.aside_until = self.control.epoch
+        log.warning(
+            "the job is in epoch %d and the loop in epoch %d: this member leaves until its loop has caught up, and "
+            "what follows each epoch in the loop (validation, saving) runs for epochs that are over. To skip them "
+            "write: for epoch in spotnik.epochs(count)",
+            self.aside_until,
+            wanted,
         )
-        self.close(abandon=True)
-        raise SystemExit(EXIT_INTERRUPTED)
+        running.step = running.last_step = None
+        running.pending.clear()
+        self.repeats.forget()
+        self.gradients.job = None
+        self.membership.abandon()
 
     def unsure(self) -> None:
         """The program did something to its schedulers that it should not have: its numbers do not count."""
-        self._known = False
+        self.repeats.known = False
+
+    def _notice(self) -> None:
+        self.close()
+        self.running.last_step = None
+
+    def _end_late(self) -> NoReturn:
+        """The others went on while this member was stopped; nobody repeats for it what it missed."""
+        self._end(
+            "the others went on without this member, and what it asked for by allreduce() is over; exit status %d "
+            "asks for a restart"
+        )
+
+    def _start_again(self, why: str) -> NoReturn:
+        self._end(f"{why}; it starts again with exit status %d")
+
+    def _end(self, why: str) -> NoReturn:
+        """Leave the job at once, and exit with the status that asks for a restart; `why` has a place for that."""
+        log.error(why, EXIT_INTERRUPTED)
+        self.close(abandon=True)
+        raise SystemExit(EXIT_INTERRUPTED)
 
     def close(self, abandon: bool = False) -> None:
         """Leave the job and take the hooks away; the model is an ordinary one again."""
         global _current
         if _current is self:
             _current = None
-        super().close(abandon)
+        self.over = True
+        self.mode.close()
+        self.applier.close()
+        self._entry.remove()
+        if abandon and self.job is not None:
+            self.running.last_step = None
+            self.membership.abandon()
+        else:
+            self.membership.leave()
 
 
 _current: Optional[Session] = None

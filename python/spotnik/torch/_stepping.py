@@ -10,215 +10,214 @@ batch has a step for each optimiser: one that does not step in a batch is passed
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional
-
-import torch
-from torch.optim import Optimizer
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..errors import StateError
 from ..job import Job, Step
 from ._exchange import Exchange
 from ._gradients import Gradients
-from ._joining import log
-from ._leaves import Stateful
-from ._options import Options
-from ._replica import INSIDE, INSIDE_NO, TURN
-from ._session import Session
+from ._log import log
+from ._mode import AtBackward
+from ._replica import Replica
+
+if TYPE_CHECKING:
+    from ._session import Session
 
 
-class SteppingSession(Session):
-    """The life of a prepared model that is averaged optimiser by optimiser."""
+class InTurns(AtBackward):
+    """A mode: each optimiser's step() commits a step of its own."""
 
-    def __init__(
-        self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], options: Options
-    ) -> None:
-        super().__init__(model, optimizers, extras, options)
-        self.gradients.close()
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self._turns = []
-        for optimizer in optimizers:
-            own = [one for group in optimizer.param_groups for one in group["params"] if one.requires_grad]
-            named = [(names[id(one)], one) for one in own]
-            self._turns.append(Gradients(named, options.bucket_mb, 1, options.sparse, self._commit, passive=True))
-        self.gradients = self._turns[0]
+    def __init__(self, session: Session) -> None:  # without hooks of backward
+        self._session = session
+        self._all = [_passive(session, number, self.commit) for number in range(len(session.optimizers))]
         self._exchanges: list[Exchange] = []
         self._weight = 0  # samples of this member's share of the batch
         self._told_of_pass = False
         self._watches = False  # the running step is another's turn: this member only takes part
+        self.gradients = self._all[0]
 
     @property
     def turn(self) -> int:
         """Which optimiser is to step next."""
-        return int(self.replica.control[TURN])
+        return self._session.control.turn
 
-    def open(self) -> Job:
-        """Join the job, or found it."""
-        fresh = self.job is None
-        job = super().open()
-        if fresh:
-            if self.replica.scaled:
-                raise StateError('commit="step" does not take a gradient scaler: each member would skip by itself')
-            self._exchanges = [Exchange(self.replica, len(one.slots)) for one in self._turns]
-            for one in self._turns:
-                one.job = self.gradients.job
-            self._select()
-        return job
+    def check(self, replica: Replica) -> None:
+        """No gradient scaler."""
+        if replica.scaled:
+            raise StateError('commit="step" does not take a gradient scaler: each member would skip by itself')
+
+    def joined(self, job: Job) -> None:
+        """Gradients travel with the steps of `job`."""
+        session = self._session
+        self._exchanges = [Exchange(session.replica, session.control, len(one.slots)) for one in self._all]
+        for one in self._all:
+            one.job = None if session.solo else job
+        self._select()
 
     def _select(self) -> None:
-        self.gradients, self._exchange = self._turns[self.turn], self._exchanges[self.turn]
+        self.gradients, self._session.agreement.exchange = self._all[self.turn], self._exchanges[self.turn]
 
     # ---- begin ----
 
-    def begin(self, epoch: Optional[int] = None) -> Step:
-        """Begin the next batch."""
-        while self._owes(len(self.optimizers)):
+    def before_begin(self) -> None:
+        """A batch begins: pass over optimisers that did not step in the one before."""
+        while self._owes(len(self._all)):
             self._pass_over()
-        return super().begin(epoch)
+
+    @property
+    def begins_at_forward(self) -> bool:
+        """The first optimiser's forward pass begins the batch."""
+        return self._session.job is None or self.turn == 0
 
     def _owes(self, until: int) -> bool:
         """Has an optimiser before number `until`, but not the first, not stepped in this batch?"""
-        return self.step is None and self.job is not None and not self._excluded and 0 < self.turn < until
+        session = self._session
+        is_between = session.running.step is None and session.job is not None
+        return is_between and not session.running.excluded and 0 < self.turn < until
 
     def _pass_over(self) -> None:
+        session = self._session
         if not self._told_of_pass:
             self._told_of_pass = True
             log.warning(
                 "optimizer %d of %d did not step in a batch: it is passed over, and gradients that it has are dropped. "
                 "Where it steps in every k-th batch, count by spotnik.step() // %d: all members then do the same",
                 self.turn,
-                len(self.optimizers),
-                len(self.optimizers),
+                len(self._all),
+                len(self._all),
             )
-        self.optimizers[self.turn].zero_grad(set_to_none=True)
+        session.optimizers[self.turn].zero_grad(set_to_none=True)
         self._begin_turn()
-        if self.step is not None:
-            self._watch(self.open(), self.step)
-            self._take_inside()
+        if session.running.step is not None:
+            self._watch(session.running.step)
+            session.take_inside()
 
-    def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
-        if module.training and torch.is_grad_enabled() and (self.job is None or self.turn == 0):
-            self.begin()
-
-    def _armed(self, step: Step) -> None:
+    def arm(self, step: Step) -> Step:
+        """A later optimiser's step has no samples of its own."""
+        session = self._session
         self._select()
         if self.turn:
-            assert self.job is not None
-            self.job.samples_decline()
+            session.membership.joined.samples_decline()
             step = dataclasses.replace(step, sample_count=0, ranges=[])
-        if self.data is None:
+        if session.data is None:
             self._weight = 1
         elif self.turn == 0:
             self._weight = step.sample_count
-        super()._armed(step)
+        return step
 
-    def _repeats(self, step: Step) -> bool:
+    def is_repeated(self, step: Step) -> bool:
+        """A later optimiser's step is repeated by a newcomer between the two."""
+        session = self._session
         if self.turn == 0:
             self._watches = False
-            return super()._repeats(step)
+            return super().is_repeated(step)
         self._watches = True
-        if self.replica.control[INSIDE] == INSIDE_NO:
+        if session.repeats.refused:
             raise StateError(
                 "this member came between the steps of two optimizers, and the program changes parameters or averages "
                 'beside optimizer.step(), which a joiner cannot repeat with commit="step"; start it again'
             )
-        assert self.job is not None
         if not step.replay:
-            self.job.weight_set(0)
+            session.membership.joined.weight_set(0)
         return True
 
-    def _is_idle(self, step: Step) -> bool:
+    def is_idle(self, step: Step) -> bool:
+        """A later optimiser's step has no samples, and this member contributes to it all the same."""
         if self.turn == 0 and not self._watches:
-            return super()._is_idle(step)
+            return super().is_idle(step)
         return step.replay or self._watches
 
-    def _weight_of(self, step: Step) -> int:
-        return 0 if self._is_idle(step) else self._weight or 1
-
-    def _repeat(self) -> None:
-        own = self.optimizers[self.turn]
-        if not self._excluded:
-            own.step()
-        own.zero_grad(set_to_none=True)
+    def weight_of(self, step: Step) -> int:
+        """That of the batch."""
+        return 0 if self.is_idle(step) else self._weight or 1
 
     def _begin_turn(self) -> None:
         """The step of an optimiser whose gradients are there: not the first of its batch, where a loader begins it."""
-        job = self.open()
-        self.watch.check()
-        self._mark()
-        step = self._begin_or_leave(job)
-        if self.replica.after_begin(job) or step.replay:
+        session = self._session
+        session.open()
+        step, came = session.begin_any()
+        if came or step.replay:
             log.info("the others went on without this member; it leaves the rest of the batch out")
-            self._known = True
-            self._watch(job, step)
-            self._take_inside()
-            self._excluded = True
+            session.repeats.known = True
+            self._watch(step)
+            session.take_inside()
+            session.running.excluded = True
             self._clear()
             return
         self._watches = self._weight == 0
-        self._armed(step)
-        job.weight_set(self._weight)
+        session.arm(step)
+        session.membership.joined.weight_set(self._weight)
 
-    def _watch(self, job: Job, step: Step) -> None:
+    def _watch(self, step: Step) -> None:
         """Take part without a gradient. It may be the first step of a batch, with samples the loop has not come for."""
+        session = self._session
+        job = session.membership.joined
         job.samples_decline()
-        self._armed(dataclasses.replace(step, sample_count=0, ranges=[]))
+        session.arm(dataclasses.replace(step, sample_count=0, ranges=[]))
         self._watches = True
         if not step.replay:
             job.weight_set(0)
 
     def _clear(self) -> None:
-        for optimizer in self.optimizers:
+        for optimizer in self._session.optimizers:
             optimizer.zero_grad(set_to_none=True)
+
+    # ---- commit ----
+
+    def commit(self) -> None:
+        """Average the gradients of the optimiser whose turn it is."""
+        self._average({self.turn})
 
     # ---- apply ----
 
-    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._inside:
-            super()._before_step(optimizer, args, kwargs)
-            return
-        if callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None)):
+    def admits(self, number: int, with_closure: bool) -> bool:
+        """Begin the step of optimiser `number`, where no loader did. False: the others went on without this member."""
+        session = self._session
+        if with_closure:
             raise StateError('commit="step": call backward() before optimizer.step(), not in a closure')
-        if self._excluded:
+        if session.running.excluded:
             self._clear()
-            return
-        number = self.optimizers.index(optimizer)
-        another = self.data is None and number < self.turn  # batch of the program's own, which no loader begins
-        while self._owes(len(self.optimizers) if another else number):
+            return False
+        another = session.data is None and number < self.turn  # batch of the program's own
+        while self._owes(len(self._all) if another else number):
             self._pass_over()
-        if self._excluded:
+        if session.running.excluded:
             self._clear()
-            return
-        if self.job is not None and number != self.turn:
+            return False
+        if session.job is not None and number != self.turn:
             raise StateError(
                 f"optimizer {number} stepped, and it is the turn of {self.turn}; give "
                 "prepare() the optimizers in the order in which they step, each once in every batch"
             )
-        if self.job is not None and self.step is None and (self.turn or another):
+        if session.job is not None and session.running.step is None and (self.turn or another):
             self._begin_turn()
-            if self._excluded:
-                return
-        super()._before_step(optimizer, args, kwargs)
+        return not session.running.excluded
 
-    def _adopt_own(self, step: Step, used: list[int]) -> None:
-        super()._adopt_own(step, used)
-        self._pending = {self.turn}
+    def repeat(self) -> None:
+        """The optimiser whose turn it is steps."""
+        own = self._session.optimizers[self.turn]
+        if not self._session.running.excluded:
+            own.step()
+        own.zero_grad(set_to_none=True)
 
-    def _adopt(self) -> None:
-        super()._adopt()
-        self._pending = {self.turn}
+    def applied(self) -> None:
+        """It is the next one's turn."""
+        self._session.control.turn = (self.turn + 1) % len(self._all)
 
-    def _exclude(self) -> None:
-        super()._exclude()
+    def excluded(self) -> None:
+        """Gradients of the batch are void."""
         self._clear()
 
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
-        applied = not self._excluded and self.turn in self._pending
-        super()._after_step(optimizer)
-        if applied:
-            self.replica.control[TURN] = (self.turn + 1) % len(self.optimizers)
+    def close(self) -> None:
+        """Nothing is hooked."""
 
-    def close(self, abandon: bool = False) -> None:
-        """Leave the job."""
-        for one in self._turns:
-            one.close()
-        super().close(abandon)
+
+def _passive(session: Session, number: int, done: Callable[[], None]) -> Gradients:
+    """The gradients of one optimiser, which are fetched in its step()."""
+    names = {id(parameter): name for name, parameter in session.model.named_parameters()}
+    groups = session.optimizers[number].param_groups
+    own = [one for group in groups for one in group["params"] if one.requires_grad]
+    named = [(names[id(one)], one) for one in own]
+    options = session.options
+    return Gradients(named, options.bucket_mb, 1, options.sparse, done, passive=True)

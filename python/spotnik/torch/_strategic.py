@@ -9,103 +9,106 @@ said at its beginning, so that nobody waits for it.
 from __future__ import annotations
 
 import time
-from typing import Any, Optional
 
-from torch.optim import Optimizer
-
-from ..errors import MismatchError, StateError
+from ..errors import StateError
 from ..job import Job, Step
-from ._exchange import pairs, share_hash
+from ._exchange import Exchange
+from ._mode import AtBackward
 from ._replica import Replica
-from ._session import Session
 from ._strategies import Strategy
 
 
-class StrategicSession(Session):
-    """The life of a prepared model under a strategy."""
+class ByStrategy(AtBackward):
+    """A mode: the strategy commits, in optimizer.step()."""
 
-    strategy: Strategy
-    _optimising = False  # the strategy runs the optimisers
+    averages = False
+    strategy: Strategy  # there is one once the job is joined
 
-    def _replicate(self, seed: int) -> Replica:
-        replica = Replica(self.model, self.optimizers, self.extras, seed, under_strategy=True)
+    def check(self, replica: Replica) -> None:
+        """No gradient scaler."""
         if replica.scaled:
             raise StateError(
-                f"sync={self.options.sync!r} does not take a gradient scaler, which may leave out steps; train in "
-                "bfloat16, or with sync='ssgd'"
+                f"sync={self._session.options.sync!r} does not take a gradient scaler, which may leave out steps; "
+                "train in bfloat16, or with sync='ssgd'"
             )
-        return replica
 
-    def _joined(self, job: Job) -> None:
+    def joined(self, job: Job) -> None:
+        """Give the parameters to the strategy."""
+        session = self._session
         trained = [slot.parameter for slot in self.gradients.slots]
-        self.strategy = Strategy(job, trained, self.options.sync, self._optimise, self.optimizers)
+        self.strategy = Strategy(job, trained, session.options.sync, self._optimise, session.optimizers)
+        session.agreement.exchange = Exchange(session.replica, session.control, len(self.gradients.slots))
+
+    def received(self) -> None:
+        """Parameters are the strategy's model."""
+        self.strategy.spread(self.strategy.model)
 
     # ---- begin ----
 
-    def begin(self, epoch: Optional[int] = None) -> Step:
-        """As without a strategy."""
-        if self.step is not None:
-            self._settle()  # backward() was called: the step ends in optimizer.step()
-        return super().begin(epoch)
+    def before_begin(self) -> None:
+        """After backward() the step ends in optimizer.step()."""
+        if self._session.running.step is not None:
+            self._session.settle()
 
-    def _received(self) -> None:
-        self.strategy.spread(self.strategy.model)
-
-    def _armed(self, step: Step) -> None:
-        super()._armed(step)
-        if self.strategy.apart and not self.solo and self.job is not None:
-            ones = [1] * len(self.gradients.slots)
-            self._exchange.send(self.job, step, ones, self._is_idle(step), self._known, with_buffers=False)
-            self.metrics.send(self.job, self._weight_of(step))
+    def armed(self, step: Step) -> None:
+        """Say at once what there is to say, where members run apart."""
+        if self.strategy.apart and not self._session.solo:
+            self._send(step, [1] * len(self.gradients.slots), with_buffers=False)
 
     # ---- commit ----
 
-    def _commit(self) -> None:
-        if self.step is None or self.job is None:
+    def _send(self, step: Step, used: list[int], with_buffers: bool = True) -> None:
+        session = self._session
+        assert session.job is not None
+        session.agreement.send(session.job, step, self.is_idle(step), self.weight_of(step), used, with_buffers)
+
+    def commit(self) -> None:
+        """Backward has ended: gradients are this member's own."""
+        session, running = self._session, self._session.running
+        if running.step is None or session.job is None:
             return
-        self._used = self.gradients.send_rest()
-        self.gradients.finish(self._used)
-        self._pending = set(range(len(self.optimizers)))
+        running.used = self.gradients.send_rest()
+        self.gradients.finish(running.used)
+        running.pending = set(range(len(session.optimizers)))
 
-    def _finish_inside(self) -> None:
+    def finish_inside(self) -> None:
+        """Commit without gradients."""
         self.gradients.drop(scaled=False)
-        self._end_step()
+        self.end_step()
 
-    def _end_step(self) -> None:
+    def end_step(self) -> None:
         """Commit the step as the strategy wants it. Afterwards parameters are as they shall be, without gradients."""
-        step, job = self.step, self.job
-        assert step is not None and job is not None
+        session, running, strategy = self._session, self._session.running, self.strategy
+        step = running.step
+        assert step is not None
         began = time.perf_counter()
-        apart = self.strategy.apart
-        if not self.solo and not apart:
-            self._exchange.send(job, step, self._used, self._is_idle(step), self._known)
-            self.metrics.send(job, self._weight_of(step))
-        self._optimising = True
+        apart = strategy.apart
+        if not session.solo and not apart:
+            self._send(step, running.used)
+        running.optimising = True
         try:
-            committed = self.strategy.step()
-        except MismatchError as error:
-            raise self._mismatch(error) from error
+            committed = session.membership.commit(strategy.step)
         finally:
-            self._optimising = False
-        self.wait_s = time.perf_counter() - began
-        self.step = None
+            running.optimising = False
+        running.wait_s = time.perf_counter() - began
+        running.step = None
         if not committed:
-            self._exclude()
+            session.exclude()
             return
-        if apart or self.solo:
-            self.replica.buffers.keep()
-        if self.solo:
-            self.metrics.keep(self._weight_of(step))
-            self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
+        if session.solo:
+            session.agreement.keep(step, self.weight_of(step))
         else:
-            self._adopt_common()
+            if apart:
+                session.replica.buffers.keep()
+            session.agreement.take_over()
         self.gradients.drop(scaled=False)
-        self._pending = set(range(len(self.optimizers)))
+        running.pending = set(range(len(session.optimizers)))
 
     def _optimise(self) -> None:
-        if self.strategy.sync.same_bits and not self.solo:
+        session = self._session
+        if self.strategy.sync.same_bits and not session.solo:
             self._adopt_settings()
-        for optimizer in self.optimizers:
+        for optimizer in session.optimizers:
             optimizer.step()
 
     def _adopt_settings(self) -> None:
@@ -114,25 +117,16 @@ class StrategicSession(Session):
         Models that are equal stay so with equal settings only: a joiner's copy may be a scheduler's tick older, and it
         does not know of how many members the step is.
         """
-        common = self._exchange.receive()
-        self._adopt_leaves(common.numbers)
-        self._members = common.members
+        agreement = self._session.agreement
+        common = agreement.exchange.receive()
+        agreement.adopt_numbers(common.numbers)
+        self._session.running.members = common.members
 
     # ---- apply ----
 
-    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._optimising:
-            self._scale_lr(optimizer)
-            return
-        if callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None)):
-            raise StateError(f"sync={self.options.sync!r}: call backward() before optimizer.step(), not in a closure")
-        super()._before_step(optimizer, args, kwargs)
-
-    def _applying(self, optimizer: Optimizer, with_arguments: bool) -> None:
-        """The strategy has taken the step; without gradients the optimiser does nothing."""
-
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._optimising:
-            self._unscale_lr()
-            return
-        super()._after_step(optimizer)
+    def admits(self, number: int, with_closure: bool) -> bool:
+        """All optimisers step in each step, without closures."""
+        if with_closure:
+            sync = self._session.options.sync
+            raise StateError(f"sync={sync!r}: call backward() before optimizer.step(), not in a closure")
+        return True

@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster import LIMIT_S, Cluster, Member
 
-from spotnik.torch._joining import EXIT_INTERRUPTED
+from spotnik import EXIT_INTERRUPTED
 
 #: kills of a test that asks for no number of its own; more, to soak: SPOTNIK_TEST_KILLS=200
 KILLS = int(os.environ.get("SPOTNIK_TEST_KILLS", "3"))

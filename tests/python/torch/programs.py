@@ -144,7 +144,7 @@ def elastic(
     sharded = spotnik.shard(DataLoader(data(kind), batch_size=batch, shuffle=shuffle, num_workers=workers))
     for _ in itertools.count():
         for x, y in sharded:
-            step = current().last_step
+            step = current().running.last_step
             tell(
                 begin=step.number,
                 epoch=step.data_epoch,
@@ -154,7 +154,7 @@ def elastic(
             time.sleep(compute_ms / 1000)  # the time a real backward pass takes
             loss = nn.functional.cross_entropy(net(x.to(device)), y.to(device)) / options.get("accumulate", 1)
             loss.backward()
-            if current().step is not None:
+            if current().running.step is not None:
                 continue  # accumulating
             if clip is not None:
                 nn.utils.clip_grad_norm_(net.parameters(), clip)

@@ -18,6 +18,8 @@ from torch.utils.data import DataLoader
 import spotnik.torch as spotnik
 from spotnik import CheckpointError, Config, Job
 from spotnik.torch._replica import Replica
+from spotnik.training.control import Control
+from spotnik.training.membership import Membership
 
 OLDER, NEWER = 6, 12
 
@@ -79,18 +81,23 @@ def resumed(tell: Tell, directory: str, scratch: str, count: int) -> None:
 
 def replica() -> Replica:
     net = network()
-    return Replica(net, [torch.optim.Adam(net.parameters(), lr=0.01)], [], seed=7)
+    return Replica(net, [torch.optim.Adam(net.parameters(), lr=0.01)], [])
 
 
 def begins_after(directory: Path, own: Replica) -> int:
     """What prepare() and the first begin do, without their hooks."""
-    job = Job(Config(checkpoint_dir=str(directory), samples=SAMPLES, batch=24))
-    job.join()
+    control = Control()
+
+    def register(job: Job) -> None:
+        own.register(job, membership)
+        control.register(job)
+
+    membership = Membership(register)
+    membership.join(Config(checkpoint_dir=str(directory), samples=SAMPLES, batch=24))
     try:
-        own.register(job)
-        return job.step_begin().number - 1
+        return membership.begin().number - 1
     finally:
-        job.abandon()
+        membership.abandon()
 
 
 @pytest.fixture(scope="module")

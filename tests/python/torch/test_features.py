@@ -137,7 +137,7 @@ def read_ahead(tell: Tell, path: str, ahead: bool, accumulate: int = 3, steps: i
         while taken := list(itertools.islice(batches, accumulate if ahead else 1)):
             for x, y in taken:
                 (nn.functional.cross_entropy(net(x), y) / accumulate).backward()
-            if current().step is None:
+            if current().running.step is None:
                 opt.step()
                 opt.zero_grad()
     torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.rank()}")
@@ -310,7 +310,7 @@ def shared(tell: Tell, kind: str, steps: int, path: str, compiled: bool = False,
     for xs, ys in forever(DataLoader(TensorDataset(x, y), batch_size=24), steps):
         net.zero_grad()
         nn.functional.cross_entropy(call(xs), ys).backward()
-        assert current().step is None  # committed: what follows sees averages
+        assert current().running.step is None  # committed: what follows sees averages
         for one in optimizers:
             one.step()
     if spotnik.rank() == 0:

@@ -251,7 +251,7 @@ class Moves(Strategy):
 
     @property
     def is_global_zero(self) -> bool:
-        step = self._feed.session.last_step if self._feed is not None else None
+        step = self._feed.session.running.last_step if self._feed is not None else None
         return step is None or not 3 <= step.number <= 6
 
 

@@ -21,6 +21,8 @@ from torch.utils.data import DataLoader
 import spotnik.torch as spotnik
 from spotnik import ArgumentError, MismatchError, StateError
 from spotnik.torch._pauses import CALLS, Pauses, Row, Wish, identity
+from spotnik.training.control import Control
+from spotnik.training.membership import Membership
 
 Make = Callable[..., Cluster]
 BATCH = 40
@@ -121,14 +123,15 @@ def test_kills_and_joins(cluster: Make, tmp_path: Path, settings: dict[str, Any]
 @pytest.mark.parametrize(("when", "wanted"), [("epoch", [4, 8, 10, 12]), (3, [3, 6, 9, 10, 12])])
 def test_epochs_of_a_framework_are_its_own(when: Any, wanted: list[int]) -> None:
     """A loss lengthens an epoch of data by a step, but none of a Trainer; and a Trainer may end in the midst of one."""
-    pauses = Pauses(when)
+    control = Control()
+    pauses = Pauses(when, control, cast(Any, None), lambda: None)
     pauses.plan(4, last=10)
     opened = []
     for number in range(1, 13):
         pauses.step_trained(shown=True, is_end_of_epoch=number in (5, 9))
-        if pauses.is_open:
+        if pauses.is_next:
             opened.append(number)
-        pauses.state[0] = 0
+        control.pause = 0
     assert opened == wanted
 
 
@@ -318,11 +321,13 @@ class Nobody:
 
 
 def test_a_value_survives_a_step_that_did_not_count_it() -> None:
-    pauses, wish = Pauses(1), Wish(torch.tensor([3.0, 4.0]), "sum")
+    membership = Membership(lambda job: None)
+    membership.job = cast(Any, Nobody())
+    pauses, wish = Pauses(1, Control(), membership, lambda: None), Wish(torch.tensor([3.0, 4.0]), "sum")
     pauses.step_trained(shown=True, is_end_of_epoch=False)
     pauses._decide([Row(CALLS, 0, wish.what)], wish)
-    assert pauses.take(cast(Any, Nobody()), cast(Any, None), wish) is False  # it is to ask again
-    assert pauses.is_open and wish.memory.tolist() == [3.0, 4.0]
+    assert pauses.answer(cast(Any, None), wish) is False  # it is to ask again
+    assert pauses.is_next and wish.memory.tolist() == [3.0, 4.0]
 
 
 @pytest.mark.parametrize("op", ["sum", "min", "max", "product"])

@@ -47,7 +47,7 @@ def train(tell: Tell, folder: str, stop: str, tensorboard: bool) -> None:
             table.add_scalar("twice", torch.tensor(2 * place, dtype=torch.float64))
             if events:
                 events.add_scalar("place", place)
-            tell(step=step, rank=spotnik.rank(), place=place, replay=current().last_step.replay)
+            tell(step=step, rank=spotnik.rank(), place=place, replay=current().running.last_step.replay)
             if Path(stop).exists() and step >= int(Path(stop).read_text()):
                 table.close()
                 if events:

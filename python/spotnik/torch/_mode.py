@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a prepared model commits its steps: at the end of backward, where ``AtBackward`` averages the gradients.
+
+``InTurns`` averages in each optimiser's step(), and ``ByStrategy`` leaves the commit to a strategy. A session asks its
+mode wherever the three differ; what they do alike stands in the session.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Optional
+
+from ..job import Job, Step
+from ._exchange import Exchange
+from ._gradients import gradients_of
+from ._replica import Replica
+
+if TYPE_CHECKING:
+    from ._session import Session
+    from ._strategies import Strategy
+
+
+class AtBackward:
+    """The last hook of backward commits: sync="ssgd", commit="backward"."""
+
+    strategy: Optional[Strategy] = None
+    averages = True  #: does optimizer.step() of the program apply an average?
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.gradients = gradients_of(session.model, session.options, self.commit)
+
+    @property
+    def scaled(self) -> bool:
+        """Does a gradient scaler look at the averages before they are applied?"""
+        return self._session.replica.scaled
+
+    def check(self, replica: Replica) -> None:
+        """Raise StateError where the replica has what this mode cannot keep equal: nothing."""
+
+    def joined(self, job: Job) -> None:
+        """Gradients travel with the steps of `job`."""
+        session = self._session
+        self.gradients.job = None if session.solo else job
+        session.agreement.exchange = Exchange(session.replica, session.control, len(self.gradients.slots))
+
+    def received(self) -> None:
+        """The state of others is in the registered memory: parameters were registered where they lie."""
+
+    # ---- begin ----
+
+    def before_begin(self) -> None:
+        """The program wants another step: nothing is left of the one before."""
+
+    @property
+    def begins_at_forward(self) -> bool:
+        """Does a forward pass in training begin a step now? None between backward() and optimizer.step()."""
+        return not self._session.running.pending or self._session.is_skipped
+
+    def arm(self, step: Step) -> Step:
+        """A step of the training has begun. Returns it as the program is to see it."""
+        return step
+
+    def armed(self, step: Step) -> None:
+        """The gradients of `step` may arrive: nothing is sent before."""
+
+    def is_repeated(self, step: Step) -> bool:
+        """Can the step be taken here, without the program's loop?
+
+        A log needs each step of the job from a loop that was there: the senior member's, which may be without samples.
+        """
+        session = self._session
+        if session.every_step_shown and not step.replay:
+            return False
+        return self.is_idle(step) and session.repeats.allowed
+
+    # ---- commit ----
+
+    def is_idle(self, step: Step) -> bool:
+        """Does this member contribute nothing to the step?"""
+        no_samples = self._session.data is not None and step.sample_count == 0
+        return step.replay or step.share >= step.shares or no_samples
+
+    def weight_of(self, step: Step) -> int:
+        """What this member's word weighs in the step: its samples, where they are counted."""
+        return 0 if self.is_idle(step) else step.sample_count or 1
+
+    def commit(self) -> None:
+        """The last backward pass of the step has ended: average."""
+        self._average(set(range(len(self._session.optimizers))))
+
+    def finish_inside(self) -> None:
+        """Commit a step that is taken without the program's loop."""
+        self.commit()
+
+    def end_step(self) -> None:
+        """The program calls optimizer.step() for a step that is not committed yet."""
+        self.commit()
+
+    def _average(self, due: set[int]) -> None:
+        """Finish the running step with the averages of the gradients; the optimisers `due` are to apply them."""
+        session, gradients, running = self._session, self.gradients, self._session.running
+        step, job = running.step, session.job
+        if step is None or job is None:
+            return
+        ended = time.perf_counter()
+        used, weight = gradients.send_rest(), self.weight_of(step)
+        if not session.solo:
+            session.agreement.send(job, step, self.is_idle(step), weight, used)
+        committed = session.membership.commit()
+        running.wait_s = time.perf_counter() - ended
+        running.step = None
+        if not committed:
+            session.exclude()
+        elif session.solo:
+            session.agreement.keep(step, weight)
+            gradients.finish(used)
+            running.pending = due
+        else:
+            common = session.agreement.take_over()
+            if common.members:
+                gradients.finish(common.used)
+            else:
+                gradients.drop(self.scaled)  # all members with samples were lost: the step has no gradient
+            running.pending = due
+        session.repeats.committed()
+        if committed:
+            session.applier.committed()
+
+    # ---- apply ----
+
+    def admits(self, number: int, with_closure: bool) -> bool:
+        """The program calls step() of an optimiser. False: it is to do nothing."""
+        return True
+
+    def repeat(self) -> None:
+        """Apply a step that was taken without the program's loop."""
+        session = self._session
+        for optimizer in session.optimizers:
+            if not session.running.excluded:
+                optimizer.step()
+        for optimizer in session.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    def applied(self) -> None:
+        """An optimiser has applied the committed step: nothing follows."""
+
+    def excluded(self) -> None:
+        """The others took the running step without this member: nothing is left to do."""
+
+    def close(self) -> None:
+        """Take the hooks of backward away."""
+        self.gradients.close()
