@@ -40,7 +40,6 @@ class Membership:
     ) -> None:
         self._register, self._on_notice, self._explain = register, on_notice, explain
         self.job: Optional[Job] = None
-        self.step: Optional[Step] = None  #: begun and not committed
         self.loads = 0  #: how often the state of others, or a checkpoint, had come when :meth:`received` was last asked
         self._retreats = 0  # in a row
 
@@ -60,12 +59,18 @@ class Membership:
 
     # ---- steps ----
 
+    @property
+    def step(self) -> Optional[Step]:
+        """The step that is begun and not committed."""
+        return None if self.job is None else self.job.running
+
     def begin(self, strategy: bool = True) -> Step:
         """Begin the next step, or return the one that is running; `strategy` as in :meth:`spotnik.Job.step_begin`."""
-        if self.step is not None:
-            return self.step
+        running = self.step
+        if running is not None:
+            return running
         try:
-            self.step = self.joined.step_begin(strategy)
+            return self.joined.step_begin(strategy)
         except LeavingError:
             if self._on_notice is None:
                 raise
@@ -74,7 +79,6 @@ class Membership:
             raise SystemExit(EXIT_INTERRUPTED) from None
         except MismatchError as error:
             self._raise(error)
-        return self.step
 
     def commit(self, finish: Optional[Callable[[], bool]] = None) -> bool:
         """Finish the running step, by `finish` in place of the job's commit.
@@ -82,11 +86,9 @@ class Membership:
         False: the others went on without this member, and the next begin has their state.
         """
         try:
-            committed = (finish or self.joined.step_commit)()
+            return (finish or self.joined.step_commit)()
         except MismatchError as error:
             self._raise(error)
-        self.step = None
-        return committed
 
     def _raise(self, error: MismatchError) -> NoReturn:
         explained = self._explain(error)
@@ -123,13 +125,13 @@ class Membership:
 
     def leave(self) -> None:
         """Leave the job after the last committed step."""
-        job, self.job, self.step = self.job, None, None
+        job, self.job = self.job, None
         if job is not None:
             job.leave()
 
     def abandon(self) -> None:
         """Leave at once: to the others this member is lost."""
-        job, self.job, self.step = self.job, None, None
+        job, self.job = self.job, None
         if job is not None:
             job.abandon()
 

@@ -54,7 +54,9 @@ class Steps:
 
     def begin_any(self) -> tuple[Step, bool]:
         """Begin the next step, of whatever kind. Returns it, and whether the state of others has come with it."""
-        self._ready()
-        step, came = self._membership.begin(), self._membership.received()
-        self._begun(step, came)
-        return step, came
+        while True:
+            self._ready()
+            step, came = self._membership.begin(), self._membership.received()
+            self._begun(step, came)
+            if self._membership.job is not None:  # else a newcomer could not follow, and has retreated
+                return step, came

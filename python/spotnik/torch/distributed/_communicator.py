@@ -5,7 +5,7 @@ An operation is a step without samples. All members that commit it know the same
 where a member of the communicator is missing, each survivor discards the result and raises at the same operation.
 
 A communicator is made in steps of one shape, the roll calls: each member gives its row, and all decide from the same
-table. A blob of the replica says whether the members are at roll calls. A newcomer that finds them at other steps
+table. A number of the replica says whether the members are at roll calls. A newcomer that finds them at other steps
 leaves, before it has contributed anything, and joins again.
 """
 
@@ -21,18 +21,15 @@ from typing import Optional
 
 from ..._native import Dtype, Op
 from ...config import Config
-from ...job import Job, Step
-from ...training.buckets import GRADIENTS, Bucket
+from ...job import Job
+from ...training.buckets import Bucket
+from ...training.control import Control
+from ...training.membership import Membership
 from ._errors import AbortedError, CallMismatchError, GroupError, MemberLostError, WaitError, lost_text
 
 __all__ = ["Communicator", "Part"]
 
-SLOTS = 256  # members of a job at most
-_ROW = 5  # numbers a member tells: uid, place, wanted, late, serial
-_BLOB = "spotnik.communicator"
-_OPEN, _CLOSED = b"open", b"closed"
 _PAUSE_S = 0.002  # between two roll calls that are not complete
-_AWAY_S, _AWAY_MOST_S = 0.05, 2.0  # before a newcomer comes again; each time is twice as long
 _NOWHERE = 1 << 32
 
 
@@ -66,10 +63,10 @@ class Communicator:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._job: Optional[Job] = None
+        self._control = Control()
+        self._membership = Membership(self._control.register)
         self._serial = 0
         self._operations = 0
-        self._refusals = 0  # in a row
         self._is_member = False  # this membership has taken part in a roll call
         self.row = Row(secrets.randbits(63), _NOWHERE, 0, 0, 0)
         self.uids: tuple[int, ...] = ()
@@ -88,9 +85,9 @@ class Communicator:
     @property
     def job(self) -> Job:
         """The membership underneath. GroupError: there is none."""
-        if self._job is None:
+        if self._membership.job is None:
             raise AbortedError("this process has left the group; call init_process_group() again")
-        return self._job
+        return self._membership.job
 
     # ---- closing a communicator ----
 
@@ -103,7 +100,7 @@ class Communicator:
         until = time.monotonic() + limit_s
         old = self.uids
         self.row = replace(self.row, place=place if place >= 0 else _NOWHERE, wanted=wanted, serial=self._serial)
-        self._open()
+        self._control.at_work = 0
         rows = self._roll_call(until)
         while not _is_complete(rows) or not self._is_among(rows):
             if self._is_among(rows) and any(row.late for row in rows):
@@ -112,65 +109,37 @@ class Communicator:
                     f"{len(rows)} of {wanted} members were here after {limit_s:g} s; start the others, or ask for fewer"
                 )
             if _is_complete(rows) or not self._is_member:
-                self._go_away()
+                self._membership.retreat()  # the others are not at a roll call, or held one without us
             else:
                 time.sleep(_PAUSE_S)
             rows = self._roll_call(until)
         self.uids = tuple(row.uid for row in sorted(rows, key=_order))
         self._serial = 1 + max(row.serial for row in rows)
-        self._operations = self._refusals = 0
-        self.broken = None
-        self.job.blob_set(_BLOB, _CLOSED)
+        self._operations, self.broken = 0, None
+        self._membership.settled()
+        self._control.at_work = 1
         return tuple(old.index(uid) if uid in old else -1 for uid in self.uids)
 
     def _is_among(self, rows: Sequence[Row]) -> bool:
         return any(row.uid == self.row.uid for row in rows)
 
-    def _open(self) -> None:
-        if self._job is not None:
-            self._job.blob_set(_BLOB, _OPEN)
-
-    def _go_away(self) -> None:
-        """The others are not at a roll call, or held one without us."""
-        self.abandon()
-        time.sleep(min(_AWAY_MOST_S, _AWAY_S * 2**self._refusals))
-        self._refusals = min(self._refusals + 1, 16)
-
     def _roll_call(self, until: float) -> list[Row]:
         """One step in which every member tells its row; empty where this member has no part in it."""
         late = time.monotonic() >= until
-        if self._job is None:
+        if self._membership.job is None:
             if late:
                 raise WaitError("the members of the job are in a group without this one; call reconfigure() there")
-            self._join()
+            self._is_member, self._control.at_work = False, 0
+            self._membership.join(self._config)
         self.row = replace(self.row, late=int(late))
-        step = self.job.step_begin()
-        if not self._is_member and not self._may_enter():
+        self._membership.begin()
+        if not self._is_member and self._control.at_work:
             return []
         self._is_member = True
-        return self._tell(step)
-
-    def _join(self) -> None:
-        self._is_member = False
-        job = Job(self._config)
-        job.join()
-        self._job = job
-
-    def _may_enter(self) -> bool:
-        """Are the others at roll calls? A founder has no blob, and a newcomer that of the others."""
-        return self.job.blob_get(_BLOB) != _CLOSED
-
-    def _tell(self, step: Step) -> list[Row]:
-        mine = array.array("Q", self.row.numbers())
-        table = array.array("Q", bytes(8 * _ROW * SLOTS))
-        arguments = (mine.buffer_info()[0], _ROW, Dtype.U64, table.buffer_info()[0], SLOTS)
-        job = self.job
-        job.samples_decline()
-        job.collective_start("spotnik_allgather", (mine, table), GRADIENTS[0], *arguments)
-        if not job.step_commit():
-            self.abandon()
+        rows = self._membership.gather(self.row.numbers())
+        if rows is None:
+            self._membership.abandon()
             return []
-        rows = [table[_ROW * i : _ROW * (i + 1)].tolist() for i in range(job.contributor_count)]
         return [Row(*row) for row in rows]
 
     # ---- operations ----
@@ -204,12 +173,12 @@ class Communicator:
         """One step: `parts` and the roll."""
         job, roll = self.job, self._roll(name)
         mine = roll[0]
-        job.step_begin()
+        self._membership.begin()
         job.samples_decline()
         for bucket, part in enumerate(parts):
             job.allreduce_start(bucket, part.pointer, part.count, part.dtype, part.op, part.owner)
         job.allreduce_start(Bucket.ROLL, roll.buffer_info()[0], len(roll), Dtype.U64, Op.SUM, roll)
-        if not job.step_commit():
+        if not self._membership.commit():
             raise MemberLostError(
                 "the others went on without this process: it was stopped or cut off. End it and start it again"
             )
@@ -225,15 +194,11 @@ class Communicator:
 
     def leave(self) -> None:
         """Leave the job with goodbye."""
-        job, self._job = self._job, None
-        if job is not None:
-            job.leave()
+        self._membership.leave()
 
     def abandon(self) -> None:
         """Leave at once: to the others this member is lost."""
-        job, self._job = self._job, None
-        if job is not None:
-            job.abandon()
+        self._membership.abandon()
 
 
 def _is_complete(rows: Sequence[Row]) -> bool:

@@ -12,8 +12,6 @@ torchft.
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Optional
@@ -23,17 +21,18 @@ import torch.distributed as dist
 
 from ...config import Config, is_alone
 from ...errors import ArgumentError, SpotnikError, StateError
-from ...job import Job, leave_on_sigterm
+from ...job import Step
+from ...training.control import Control
+from ...training.membership import Membership, heed_sigterm
+from ...training.steps import Steps
 from .._checks import check_launcher
 from ..distributed._errors import NotSupportedError
-from ._handover import Handover, Place, Stage
+from ._handover import Handover, Stage
 from ._round import Outcome, Round
 from ._work import ManagedWork, Result, in_backward
 
 __all__ = ["Manager"]
 
-_BLOB = "spotnik.torchft"
-_AWAY_S, _AWAY_MOST_S = 0.05, 2.0  # before a newcomer comes again; each time is twice as long
 # What torchft's manager also takes, and a job of Spotnik does not need.
 _NOT_NEEDED = {
     "checkpoint_transport",
@@ -81,11 +80,12 @@ class Manager:
         self._max_retries = max_retries
         self._config = config if config is not None else Config(members_min=min_replica_size)
         self._functions: dict[str, tuple[Callable[[Any], object], Callable[[], Any]]] = {}
-        self._job: Optional[Job] = None
-        self._loads = 0
-        self._handover = Handover(self._read, self._write)
+        self._control = Control()
+        self._membership = Membership(self._control.register)
+        self._handover = Handover(self._control, self._membership, self._read, self._write)
         self._handover.is_whole = not init_sync
-        self._place = Place()
+        self._steps = Steps(self._membership, self._join, self._begun, [self._handover])
+        self._own = (0, 0)  # step and batches before the last begin
         self._round: Optional[Round] = None
         self._outcomes: list[Optional[Outcome]] = []  # since start_quorum()
         self._participants = 0
@@ -94,8 +94,7 @@ class Manager:
         self._failures = 0  # of should_commit(), in a row
         if load_state_dict is not None and state_dict is not None:
             self.register_state_dict_fn("default", load_state_dict, state_dict)
-        if threading.current_thread() is threading.main_thread():
-            leave_on_sigterm()
+        heed_sigterm()
 
     # ---- state ----
 
@@ -113,11 +112,11 @@ class Manager:
 
     def state_dict(self) -> dict[str, int]:
         """Step and batches, for a checkpoint of the program's own."""
-        return {"step": self._place.step, "batches_committed": self._place.batches}
+        return {"step": self._control.step, "batches_committed": self._control.batches}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         """Go on from a checkpoint of the program's own. Of several members the one furthest on gives its state."""
-        self._place.step, self._place.batches = state_dict["step"], state_dict["batches_committed"]
+        self._control.step, self._control.batches = state_dict["step"], state_dict["batches_committed"]
 
     def allow_state_dict_read(self) -> None:
         """Nothing: the state is read inside :meth:`start_quorum`, on the caller's thread."""
@@ -143,54 +142,36 @@ class Manager:
         if self._round is not None:
             return
         self._errored, self._outcomes, self._is_asked = None, [], True
-        place = self._place
-        place.phase = 0
-        if place.wanted:
-            place.stage, place.wanted = Stage.CHOOSE, False
+        control = self._control
+        control.phase = 0
+        if control.wanted:
+            control.stage, control.wanted = Stage.CHOOSE, 0
         self._begin()
 
     def _begin(self) -> None:
-        step = self._step_begin()
-        while self._place.stage != Stage.TRAIN:
-            if not self._handover.turn(self._joined(), self._place):
-                self._handover.reset()
-            step = self._step_begin()
-        self._round = Round(self._joined(), step, self._handover.is_whole)
+        step = self._steps.begin()
+        self._round = Round(self._membership, step, self._handover.is_whole)
         self._participants = step.size
 
-    def _step_begin(self) -> Any:
-        """Begin a step of the job where a newcomer can follow: not between two commits of one should_commit()."""
-        refusals = 0
-        while True:
-            job = self._joined()
-            job.blob_set(_BLOB, self._place.packed())
-            step = job.step_begin()
-            if job.loads == self._loads:
-                return step
-            self._loads = job.loads
-            self._received(Place.of(job.blob_get(_BLOB)))
-            if not self._place.phase:
-                return step
-            self._job = None
-            job.abandon()
-            time.sleep(min(_AWAY_MOST_S, _AWAY_S * 2**refusals))
-            refusals += 1
-
-    def _received(self, place: Place) -> None:
-        """This member is new, or was left out and is here again."""
-        self._handover.reset()
-        self._handover.is_whole = place.is_new and not self._init_sync
-        if place.is_new:  # who goes on from a checkpoint says so when a donor is chosen
-            place.step, place.batches = self._place.step, self._place.batches
-        self._place = place
-
-    def _joined(self) -> Job:
-        if self._job is None:
-            job = Job(self._config)
+    def _join(self) -> None:
+        self._own = self._control.step, self._control.batches
+        if self._membership.job is None:
             check_launcher(is_alone(self._config))
-            job.join()
-            self._job, self._loads = job, job.loads
-        return self._job
+            self._membership.join(self._config)
+
+    def _begun(self, _step: Step, came: bool) -> None:
+        """A newcomer cannot follow between two commits of one should_commit()."""
+        if not came:
+            return
+        control = self._control
+        self._handover.reset()
+        self._handover.is_whole = not control.shared and not self._init_sync
+        if not control.shared:  # who goes on from a checkpoint says so when a donor is chosen
+            control.step, control.batches = self._own
+        if control.phase:
+            self._membership.retreat()
+        else:
+            self._membership.settled()
 
     def wait_quorum(self) -> None:
         """Nothing: :meth:`start_quorum` has waited."""
@@ -209,7 +190,7 @@ class Manager:
         if self._round is None and None in self._outcomes:
             return _done(tensor)  # the others went on without this member
         if self._round is None:
-            self._place.phase = len(self._outcomes)
+            self._control.phase = len(self._outcomes)
             self._begin()
         assert self._round is not None
         if in_backward() and not self._is_awaited:
@@ -232,7 +213,7 @@ class Manager:
             self._errored = StateError("the others went on without this process: it was stopped or cut off")
         else:
             self._participants = outcome.participants
-            self._place.wanted |= outcome.newcomers > 0
+            self._control.wanted |= int(outcome.newcomers > 0)
 
     def should_commit(self, timeout: Optional[timedelta] = None) -> bool:
         """Is the step to be applied? Commits it where that has not happened yet.
@@ -244,8 +225,8 @@ class Manager:
         self._settle()
         self._is_asked = False
         if self._is_good():
-            self._place.step += 1
-            self._place.batches += self._participants
+            self._control.step += 1
+            self._control.batches += self._participants
             self._failures = 0
             if self._errored is None:
                 return True
@@ -290,11 +271,11 @@ class Manager:
 
     def current_step(self) -> int:
         """Steps committed, the same on every member."""
-        return self._place.step
+        return self._control.step
 
     def batches_committed(self) -> int:
         """Batches in the committed steps: one for each member that took part in one."""
-        return self._place.batches
+        return self._control.batches
 
     def num_participants(self) -> int:
         """Members in this step: those of its begin, and after its commit those that took part."""
@@ -310,13 +291,10 @@ class Manager:
 
     def shutdown(self, wait: bool = True) -> None:
         """Leave the job."""
-        job, self._job = self._job, None
-        if job is None:
-            return
         if self._round is None:
-            job.leave()
+            self._membership.leave()
         else:
-            job.abandon()
+            self._membership.abandon()
 
 
 def _done(tensor: torch.Tensor) -> ManagedWork:

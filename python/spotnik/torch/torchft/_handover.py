@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import array
 import enum
-import json
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 import torch
 
 from ..._native import Dtype, Op
-from ...job import Job
+from ...job import Step
+from ...training.buckets import GRADIENTS
+from ...training.control import Control
+from ...training.membership import Membership
 from ._state import packed, unpacked
 
-__all__ = ["Handover", "Place", "Stage"]
+__all__ = ["Handover", "Stage"]
 
-_SLOTS = 256  # members of a job at most
-_ROW = 3  # numbers a member tells at the beginning: uid, has the state, step
 _CHUNK = 64 << 20  # bytes of state in one step
-_TABLE, _SIZE, _BYTES = 0, 1, 2  # buckets
+_BYTES, _SIZE = GRADIENTS[:2]
 
 
 class Stage(enum.IntEnum):
@@ -38,34 +37,17 @@ class Stage(enum.IntEnum):
     TRAIN = 3
 
 
-@dataclass
-class Place:
-    """Where the job stands, the same on every member. A newcomer receives it when it joins."""
-
-    stage: int = Stage.CHOOSE
-    is_new: bool = True  # nobody has had a state from another
-    wanted: bool = False  # a newcomer waits for the state
-    phase: int = 0  # commits since start_quorum()
-    donor: int = 0
-    size: int = 0
-    offset: int = 0
-    step: int = 0
-    batches: int = 0
-
-    def packed(self) -> bytes:
-        """As a blob."""
-        return json.dumps(asdict(self)).encode()
-
-    @staticmethod
-    def of(data: bytes) -> Place:
-        """From a blob."""
-        return Place(**json.loads(data)) if data else Place()
-
-
 class Handover:
     """This member's part: `read` returns the state, and `write` takes one over."""
 
-    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        control: Control,
+        membership: Membership,
+        read: Callable[[], Any],
+        write: Callable[[Any], None],
+    ) -> None:
+        self._control, self._membership = control, membership
         self._read, self._write = read, write
         self.uid = secrets.randbits(63)
         self.is_whole = False  # this member has the state
@@ -78,63 +60,68 @@ class Handover:
         self._outgoing = self._incoming = None
         self.is_whole = False
 
-    def turn(self, job: Job, place: Place) -> bool:
-        """Take the step that has begun, and move `place` on. False: the others went on without this member."""
-        take = {Stage.CHOOSE: self._choose, Stage.MEASURE: self._measure, Stage.COPY: self._copy}
-        return take[Stage(place.stage)](job, place)
+    @property
+    def is_next(self) -> bool:
+        """Does a newcomer lack the state?"""
+        return self._control.stage != Stage.TRAIN
 
-    def _choose(self, job: Job, place: Place) -> bool:
-        mine = array.array("Q", [self.uid, int(self.is_whole), place.step])
-        table = array.array("Q", bytes(8 * _ROW * _SLOTS))
-        arguments = (mine.buffer_info()[0], _ROW, Dtype.U64, table.buffer_info()[0], _SLOTS)
-        job.collective_start("spotnik_allgather", (mine, table), _TABLE, *arguments)
-        if not job.step_commit():
+    def take(self, step: Step) -> None:
+        """Take the step that has begun, and say what the next one is."""
+        take = {Stage.CHOOSE: self._choose, Stage.MEASURE: self._measure, Stage.COPY: self._copy}
+        if not take[Stage(self._control.stage)]():
+            self.reset()  # the others went on without this member
+
+    def _choose(self) -> bool:
+        control = self._control
+        rows = self._membership.gather([self.uid, int(self.is_whole), control.step])
+        if rows is None:
             return False
-        rows = [table[_ROW * i : _ROW * (i + 1)] for i in range(job.contributor_count)]
         if all(row[1] for row in rows):
-            place.stage, place.is_new = Stage.TRAIN, False
+            control.stage, control.shared = Stage.TRAIN, 1
         else:
-            place.stage, place.donor = Stage.MEASURE, max(rows, key=lambda row: (row[1], row[2]))[0]
+            control.stage, control.donor = Stage.MEASURE, max(rows, key=lambda row: (row[1], row[2]))[0]
         return True
 
-    def _measure(self, job: Job, place: Place) -> bool:
+    def _measure(self) -> bool:
+        control, job = self._control, self._membership.joined
         told = array.array("Q", bytes(8 * 4))
-        if place.donor == self.uid:
+        if control.donor == self.uid:
             self._outgoing = packed(self._read())
-            told = array.array("Q", [1, self._outgoing.numel(), place.step, place.batches])
+            told = array.array("Q", [1, self._outgoing.numel(), control.step, control.batches])
         job.allreduce_start(_SIZE, told.buffer_info()[0], len(told), Dtype.U64, Op.SUM, told)
-        if not job.step_commit():
+        if not self._membership.commit():
             return False
         if not told[0]:
-            place.stage = Stage.CHOOSE
+            control.stage = Stage.CHOOSE
             return True
-        place.stage, place.offset = Stage.COPY, 0
-        place.size, place.step, place.batches = told[1:]
+        control.stage, control.state_sent = Stage.COPY, 0
+        control.state_bytes, control.step, control.batches = told[1:]
         self._filled = 0
         self._incoming = (
             None if self.is_whole or self._outgoing is not None else torch.empty(told[1], dtype=torch.uint8)
         )
         return True
 
-    def _copy(self, job: Job, place: Place) -> bool:
-        end = min(place.size, place.offset + _CHUNK)
-        chunk = torch.zeros(end - place.offset, dtype=torch.uint8)
+    def _copy(self) -> bool:
+        control, job = self._control, self._membership.joined
+        begin, end = control.state_sent, min(control.state_bytes, control.state_sent + _CHUNK)
+        chunk = torch.zeros(end - begin, dtype=torch.uint8)
         sent = array.array("Q", [0])
         if self._outgoing is not None:
-            chunk.copy_(self._outgoing[place.offset : end])
+            chunk.copy_(self._outgoing[begin:end])
             sent[0] = 1
         job.allreduce_start(_BYTES, chunk.data_ptr(), chunk.numel(), Dtype.U8, Op.SUM, chunk)
         job.allreduce_start(_SIZE, sent.buffer_info()[0], 1, Dtype.U64, Op.SUM, sent)
-        if not job.step_commit():
+        if not self._membership.commit():
             return False
         if not sent[0]:
-            place.stage = Stage.CHOOSE
+            control.stage = Stage.CHOOSE
             self._incoming = None
             return True
-        self._keep(chunk, place.offset)
-        place.offset = end
-        if end == place.size:
-            self._end(place)
+        self._keep(chunk, begin)
+        control.state_sent = end
+        if end == control.state_bytes:
+            self._end()
         return True
 
     def _keep(self, chunk: torch.Tensor, offset: int) -> None:
@@ -142,11 +129,12 @@ class Handover:
             self._incoming[offset : offset + chunk.numel()] = chunk
             self._filled += chunk.numel()
 
-    def _end(self, place: Place) -> None:
-        place.stage, place.is_new = Stage.TRAIN, False
+    def _end(self) -> None:
+        control = self._control
+        control.stage, control.shared = Stage.TRAIN, 1
         if self._outgoing is not None:
             self.is_whole = True
-        elif self._incoming is not None and self._filled == place.size:
+        elif self._incoming is not None and self._filled == control.state_bytes:
             self._write(unpacked(self._incoming))
             self.is_whole = True
         self._outgoing = self._incoming = None

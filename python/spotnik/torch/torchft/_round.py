@@ -11,15 +11,16 @@ import torch
 import torch.distributed as dist
 
 from ..._native import Dtype, Op
-from ...job import Job, Step
-from ...training.buckets import GRADIENTS, Bucket
+from ...job import Step
+from ...training.buckets import Bucket
+from ...training.membership import Membership
 from ..distributed._errors import NotSupportedError
 from ..distributed._memory import check_dense, reduce_part
 from ._work import Result
 
 __all__ = ["Outcome", "Round"]
 
-_DIRECT = GRADIENTS[180]  # calls that have a bucket of their own; LocalSGD makes one for each parameter
+_DIRECT = 180  # calls that have a bucket of their own; LocalSGD makes one for each parameter
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class Call:
 class Round:
     """A step that has begun. Data of a member that does not take part count as nothing."""
 
-    def __init__(self, job: Job, step: Step, takes_part: bool) -> None:
-        self._job = job
+    def __init__(self, membership: Membership, step: Step, takes_part: bool) -> None:
+        self._membership, self._job = membership, membership.joined
         self._takes_part = takes_part
         self._calls: list[Call] = []
         self.step = step
-        job.weight_set(int(takes_part))
+        self._job.weight_set(int(takes_part))
 
     def add(self, tensor: torch.Tensor, op: Any) -> Result:
         """Start one all-reduce, in place. Raises NotSupportedError, and ValueError for the mean of whole numbers."""
@@ -86,7 +87,7 @@ class Round:
         packed = self._pack()
         roll = array.array("q", [int(self._takes_part), int(not self._takes_part), int(failed)])
         self._job.allreduce_start(Bucket.ROLL, roll.buffer_info()[0], len(roll), Dtype.I64, Op.SUM, roll)
-        is_committed = self._job.step_commit()
+        is_committed = self._membership.commit()
         for flat, calls in packed:
             _unpack(flat, calls)
         for call in self._calls:
