@@ -37,7 +37,7 @@ __all__ = [
     "start",
 ]
 
-_NAMES = {
+TYPES = {  #: by the names that NumPy has for them
     "float32": Dtype.F32,
     "float64": Dtype.F64,
     "int32": Dtype.I32,
@@ -291,9 +291,9 @@ def _wire(compress: Optional[str]) -> Optional[Dtype]:
 
 
 def _dtype(array: Array) -> Dtype:
-    known = _NAMES.get(array.dtype.name)
+    known = TYPES.get(array.dtype.name)
     if known is None or not array.dtype.isnative:
-        raise ArgumentError(f"arrays of {array.dtype} cannot travel; convert to one of {', '.join(_NAMES)}")
+        raise ArgumentError(f"arrays of {array.dtype} cannot travel; convert to one of {', '.join(TYPES)}")
     return known
 
 

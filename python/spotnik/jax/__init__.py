@@ -24,7 +24,7 @@ from jax.experimental import io_callback
 from ..errors import ArgumentError, StateError
 from ..job import Config, Job, Step
 from ..training.data import Arrays
-from ..training.loop import Loop
+from ..training.program_loop import ProgramLoop
 from ..training.replica import Settings
 
 __all__ = ["Replica", "allreduce", "digest", "distributed", "fold", "job", "leave", "rank", "shard", "size"]
@@ -59,7 +59,7 @@ class Replica:
         global _current
         _check_leaves(value)
         self._value = value
-        self._loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
+        self._loop = ProgramLoop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
         self._loop.settle, self._loop.assigned = self._settle, 0
         self._loop.names, self._loop.advice = self._names, _ADVICE
         _current = self
@@ -95,7 +95,7 @@ class Replica:
             )
 
     @property
-    def loop(self) -> Loop:
+    def loop(self) -> ProgramLoop:
         """For the functions of this module."""
         return self._loop
 

@@ -16,7 +16,7 @@ from ..errors import ArgumentError, StateError
 from ..job import Job, Step
 from ..training.data import Arrays, length, map_arrays
 from ..training.memory import size_of
-from ..training.replica import CLOSED, EXTRA, LAST, OVER, TAKEN, Replica, Settings
+from ..training.replica import Replica, Settings
 from ..training.replica_check import DATA, OTHER_DATA, ReplicaCheck, is_due
 from ..watching import logger
 from . import _callbacks
@@ -28,9 +28,6 @@ from ._optimizer import distributed, keeping, own_variables
 from ._strategy import Strategy, chosen
 from ._values import KINDS, METRICS, OPTIMIZER, TRAINED, Values
 
-# Places that loops of programs use otherwise: the number of the fit() that the job is in, from 1, and epochs that were
-# closed before it.
-_FIT, _BASE = EXTRA, LAST
 _SLOTS = 3  # variables that an optimiser has for a weight, at most
 _ROOM_MAX = 256 << 20
 _UNCHECKED = 2  # steps; an average of the weights may begin as a copy of them, which the first one leaves as it is
@@ -196,11 +193,11 @@ class Driver:
         self._fits += 1
         self.epoch = self._initial
         self._lay_out()
-        if control[_FIT] == self._fits - 1 and replica.step is None:
-            control[_FIT], control[_BASE] = self._fits, control[CLOSED]
-            control[TAKEN] = control[OVER] = 0
+        if control.fit == self._fits - 1 and replica.step is None:
+            control.fit, control.closed_before = self._fits, control.closed
+            control.taken = control.over = 0
         replica.begin()
-        if control[_FIT] < self._fits:
+        if control.fit < self._fits:
             raise StateError("the others are in an earlier fit(), whose end did not reach them; start this member anew")
 
     def _lay_out(self) -> None:
@@ -224,17 +221,17 @@ class Driver:
     @property
     def _closed(self) -> int:
         """How many epochs of the fit that the job is in are closed."""
-        return int(self.replica.control[CLOSED] - self.replica.control[_BASE])
+        return self.replica.control.closed - self.replica.control.closed_before
 
     @property
     def _is_in_this_fit(self) -> bool:
-        return int(self.replica.control[_FIT]) == self._fits
+        return self.replica.control.fit == self._fits
 
     @property
     def _is_at_the_beginning(self) -> bool:
         """Is the job at the first step of this fit? It is begun before any callback is called."""
         control = self.replica.control
-        return self._is_in_this_fit and not self._closed and not control[TAKEN] and not control[OVER]
+        return self._is_in_this_fit and not self._closed and not control.taken and not control.over
 
     # ---- steps ----
 
@@ -264,12 +261,12 @@ class Driver:
         control = self.replica.control
         if self.is_behind:
             return None
-        step = None if control[OVER] and not self.replica.fresh else self.replica.begin()
+        step = None if control.over and not self.replica.fresh else self.replica.begin()
         if self.is_behind:
             return None  # others' state is taken over in their epoch: its begin resets metrics
         if self.replica.fresh:
             self._take_over()
-        return None if control[OVER] else step
+        return None if control.over else step
 
     def _own_batch(self, iterator: Any) -> dict[str, Any]:
         """train_on_batch(): repeat the steps that others took before this member came, then take one of its own.
@@ -322,7 +319,7 @@ class Driver:
         """Now and then, start to compare with the others: the mark of the data, and what the update alone changes."""
         replica = self.replica
         values: list[Any] = []
-        if is_due(int(replica.control[TAKEN])):
+        if is_due(replica.control.taken):
             if self.shard is not None:
                 self.shard.source.advance(replica.seed, replica.epoch)
             values = [np.array(0 if self.shard is None else self.shard.source.mark)]
@@ -408,9 +405,9 @@ class Driver:
 
     def _account(self, epoch_before: int) -> None:
         control = self.replica.control
-        control[TAKEN] += 1
-        full = control[TAKEN] >= self.steps_per_epoch if self.steps_per_epoch else self.replica.epoch > epoch_before
-        control[OVER] = int(self.shard is not None and full)
+        control.taken += 1
+        full = control.taken >= self.steps_per_epoch if self.steps_per_epoch else self.replica.epoch > epoch_before
+        control.over = int(self.shard is not None and full)
 
     # ---- ends of epochs ----
 
@@ -422,21 +419,21 @@ class Driver:
     @property
     def epoch_is_over(self) -> bool:
         """Has the epoch that `fit` is in had its last step?"""
-        return bool(self.replica.control[OVER]) or self.is_behind
+        return bool(self.replica.control.over) or self.is_behind
 
     @property
     def is_behind(self) -> bool:
         """Have the others ended the epoch that `fit` is in?"""
         if self._is_in_this_fit:
             return self.epoch - self._initial < self._closed
-        return int(self.replica.control[_FIT]) > self._fits
+        return self.replica.control.fit > self._fits
 
     def close_epoch(self, logs: dict[str, Any]) -> bool:
         """Agree on the `logs` of an epoch, in place, in a step without samples. False: the others did so alone."""
         control, replica = self.replica.control, self.replica
-        while control[OVER] and not self.is_behind:
+        while control.over and not self.is_behind:
             replica.begin(strategy=False)
-            if self.is_behind or not control[OVER]:
+            if self.is_behind or not control.over:
                 break  # the others went on without this member, and are further
             knows = bool(self._names) and not replica.fresh
             if replica.fresh:
@@ -447,8 +444,8 @@ class Driver:
             said.start(replica.job)
             if replica.commit():
                 said.agree(logs)
-                control[CLOSED] += 1
-                control[TAKEN] = control[OVER] = 0
+                control.closed += 1
+                control.taken = control.over = 0
                 return True
         return not self.is_behind
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 from ..errors import StateError
 from ..job import Config, Job, Step
 from ..training.data import Arrays, map_arrays
-from ..training.loop import Loop
+from ..training.program_loop import ProgramLoop
 from ..training.replica import Settings
 
 __all__ = ["DistributedGradientTape", "Replica", "average", "digest", "job", "leave", "rank", "shard", "size"]
@@ -53,7 +53,7 @@ class Replica:
     ) -> None:
         global _current
         self.variables = list(variables)
-        self.loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
+        self.loop = ProgramLoop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
         self.loop.names, self.loop.advice, self.loop.begun = self._names, _ADVICE, self._stir
         #: What the forward pass makes of this member's share: BatchNorm's means and variances.
         self.statistics = [one for one in self.variables if _last_name(one).startswith("moving_")]

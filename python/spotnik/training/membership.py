@@ -125,9 +125,11 @@ class Membership:
 
     def leave(self) -> None:
         """Leave the job after the last committed step."""
-        job, self.job = self.job, None
-        if job is not None:
-            job.leave()
+        try:
+            if self.job is not None:
+                self.job.leave()  # which asks for the state a last time
+        finally:
+            self.job = None
 
     def abandon(self) -> None:
         """Leave at once: to the others this member is lost."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -18,25 +16,20 @@ import numpy as np
 
 from .. import arrays
 from ..config import is_alone
-from ..errors import EXIT_INTERRUPTED, LeavingError, MismatchError, StateError
-from ..job import Config, Job, Step, leave_on_sigterm
-from ..watching import logger
+from ..errors import MismatchError, StateError
+from ..job import Config, Job, Step
 from .buckets import Bucket
+from .control import Control
+from .membership import Membership, heed_sigterm
 from .memory import Memory, size_of
 
 if TYPE_CHECKING:
     from .memory import Array
 
-#: Places in the whole numbers of a replica: seed, epoch of data, samples of it consumed, closed epochs of the program's
-#: loop, steps taken in the present one, 1 when that is over; further steps in a turn of it, and in that before
-#: (training/extra_steps.py).
-SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER, EXTRA, LAST = range(8)
-
 _ANOTHER = (
     "If the program trains one model after another, the others may be at a later one: have it pass over a training "
     'whose result is saved ("Several trainings" in docs/guide/keras.md)'
 )
-_CONTROL = 8
 
 
 @dataclasses.dataclass
@@ -72,13 +65,11 @@ class Replica:
         self._settings = settings
         self.room: Callable[[], int] = lambda: 0  #: bytes for values of later, asked for when the job is joined
         self._memory: Optional[Memory] = None
-        self._loads = 0
         self._held = False
         self._totals = np.zeros(2, dtype=np.int64)
         self._declined = False
-        self.control = np.zeros(_CONTROL, dtype=np.int64)
-        self.job: Optional[Job] = None
-        self.step: Optional[Step] = None  #: begun and not committed
+        self.control = Control()
+        self.membership = Membership(self._register, self._notice, self._explained)
         self.last_step: Optional[Step] = None
         self._is_apart = True  # the others may have taken steps without it since its last one
         self.fresh = False  #: others' values came and the framework does not have them yet
@@ -87,27 +78,43 @@ class Replica:
 
     # ---- joining ----
 
+    @property
+    def job(self) -> Optional[Job]:
+        """The job, between joining and the end."""
+        return self.membership.job
+
+    @property
+    def step(self) -> Optional[Step]:
+        """The step that is begun and not committed."""
+        return self.membership.step
+
     def open(self) -> Job:
         """Join the job, or found it, and register all values. Does nothing when done before."""
         if self.job is not None:
             return self.job
         settings = self._settings
         seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(4), "little")
-        self.control[SEED] = seed & ((1 << 62) - 1)
+        self.control.seed = seed & ((1 << 62) - 1)
         values = self._read()
         self._memory = Memory(values, self.room())
         self._memory.fill(values)
-        job = Job(settings.complete())
-        job.join()
-        arrays.register("spotnik.values", self._memory.bytes, job)
-        arrays.register("spotnik.control", self.control, job)
+        job = self.membership.join(settings.complete())
+        heed_sigterm()
+        return job
+
+    def _register(self, job: Job) -> None:
+        arrays.register("spotnik.values", self.memory.bytes, job)
+        self.control.register(job)
         job.refresh_set(self._refresh)
-        self.job = job
         for register in self.after_join:
             register(job)
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            leave_on_sigterm()
-        return job
+
+    def _notice(self) -> None:
+        self.leave()
+        self._is_apart = True
+
+    def _explained(self, error: MismatchError) -> MismatchError:
+        return MismatchError(f"{error}. {_ANOTHER}") if self.last_step is None else error
 
     @property
     def memory(self) -> Memory:
@@ -143,8 +150,7 @@ class Replica:
 
     def _refresh(self) -> None:
         # Inside step_begin, when a checkpoint was just loaded, what the framework holds is older.
-        loaded = self.job is not None and self.job.loads != self._loads
-        if not self.fresh and not loaded and not self._held:
+        if not self.fresh and not self.membership.has_newer and not self._held:
             self._copy()
 
     def _copy(self) -> None:
@@ -156,8 +162,7 @@ class Replica:
             )
         self.memory.fill(values)
         for prepare in self.before_copy:
-            assert self.job is not None
-            prepare(self.job)
+            prepare(self.membership.joined)
 
     # ---- steps ----
 
@@ -166,31 +171,20 @@ class Replica:
 
         `strategy`: as of :meth:`spotnik.Job.step_begin`.
         """
-        if self.step is not None:
-            return self.step
-        job = self.open()
-        try:
-            step = job.step_begin(strategy)
-        except LeavingError:
-            logger.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
-            self.leave()
-            self._is_apart = True
-            raise SystemExit(EXIT_INTERRUPTED) from None
-        except MismatchError as error:
-            if self.last_step is None:
-                raise MismatchError(f"{error}. {_ANOTHER}") from error
-            raise
-        if job.loads != self._loads:
-            self._loads = job.loads
-            self.fresh = True
-        self.step = self.last_step = step
-        self._is_apart = False
+        if self.step is None:
+            self.open()
+        step = self.membership.begin(strategy)
+        self.begun(step, self.membership.received())
         return step
+
+    def begun(self, step: Step, came: bool) -> None:
+        """`step` has begun; has the state of others, or of a checkpoint, come with it?"""
+        self.fresh = self.fresh or came
+        self.last_step, self._is_apart = step, False
 
     def decline(self) -> None:
         """Have the running step consume no samples."""
-        assert self.job is not None
-        self.job.samples_decline()
+        self.membership.joined.samples_decline()
         self._declined = True
 
     def commit(self, finish: Optional[Callable[[], bool]] = None, totals: Bucket = Bucket.TOTALS) -> bool:
@@ -198,39 +192,33 @@ class Replica:
 
         False: the others went on without this member; the next begin has their state.
         """
-        assert self.job is not None and self.step is not None
-        self._totals[:] = (0 if self._declined else self.step.sample_count, 1)
+        step = self.step
+        assert step is not None
+        self._totals[:] = (0 if self._declined else step.sample_count, 1)
         self._declined = False
         arrays.start(self._totals, "sum", totals, self.job)
-        committed = (finish or self.job.step_commit)()
-        self.step, self._is_apart = None, not committed
+        committed = self.membership.commit(finish)
+        self._is_apart = not committed
         if committed:
-            self._account(int(self._totals[0]))
+            self.control.consume(int(self._totals[0]), self._settings.samples)
         return committed
-
-    def _account(self, samples: int) -> None:
-        control = self.control
-        control[CONSUMED] += samples
-        if self._settings.samples and control[CONSUMED] >= self._settings.samples:
-            control[DATA_EPOCH] += 1
-            control[CONSUMED] = 0
 
     # ---- looking ----
 
     @property
     def seed(self) -> int:
         """The job's seed: that of its founder."""
-        return int(self.control[SEED])
+        return self.control.seed
 
     @property
     def epoch(self) -> int:
         """The epoch of data the job is in, from 0."""
-        return int(self.control[DATA_EPOCH])
+        return self.control.epoch
 
     @property
     def late(self) -> bool:
         """Did this member begin with the state of others, or of a checkpoint?"""
-        return self._loads > 0
+        return self.membership.loads > 0
 
     @property
     def rank(self) -> int:
@@ -247,24 +235,18 @@ class Replica:
     @property
     def digest(self) -> int:
         """A hash of the whole replica: equal on all members after each step."""
-        assert self.job is not None
         self._refresh()
-        return self.job.digest
+        return self.membership.joined.digest
 
     def rejoin(self) -> None:
         """Leave the step that is running to the others; the next begin is that of a newcomer."""
         self.leave()
-        self.step, self.fresh, self._loads, self._is_apart = None, False, 0, True
-        self.control[EXTRA] = 0
+        self.fresh, self._is_apart = False, True
+        self.control.extra = 0
 
     def leave(self) -> None:
         """Leave the job after the last committed step."""
-        if self.job is None:
-            return
-        try:
-            self.job.leave()  # which asks for a copy of the values
-        finally:
-            self.job = None
+        self.membership.leave()
 
     def random(self, *more: int) -> Any:
         """A generator of numbers that follows from the job's seed, the running step and this member's share."""

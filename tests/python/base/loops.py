@@ -12,7 +12,7 @@ from telling import tell
 
 import spotnik
 from spotnik.training.data import Arrays
-from spotnik.training.loop import Loop
+from spotnik.training.program_loop import ProgramLoop
 from spotnik.training.replica import Replica, Settings
 
 
@@ -43,7 +43,7 @@ def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
     def write(values: Any) -> None:
         state[:] = map(np.copy, values)
 
-    loop = Loop(lambda: state, write, Settings())
+    loop = ProgramLoop(lambda: state, write, Settings())
     loop.assigned = 0
     source = lambda: Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True)  # noqa: E731
     for _, x in (one for _ in range(epochs) for one in loop.steps(source(), 1)):
@@ -66,7 +66,7 @@ def alike(what: str, members: int = 3) -> None:
     def write(values: Any) -> None:
         state[:] = map(np.copy, values)
 
-    loop = Loop(lambda: state, write, Settings(config=spotnik.Config(members_min=members)))
+    loop = ProgramLoop(lambda: state, write, Settings(config=spotnik.Config(members_min=members)))
     loop.names, loop.advice, said = (lambda: ["w", "statistics", "key"]), "Do this.", ""
     try:
         for step, x in loop.steps(Arrays(samples, 6, shuffle=False), 4):
@@ -85,7 +85,7 @@ def alike(what: str, members: int = 3) -> None:
 
 def wholes() -> None:
     """Three members share two samples, so one has none: whole numbers and booleans in an average."""
-    loop = Loop(lambda: [np.ones(3)], lambda values: None, Settings(config=spotnik.Config(members_min=3)))
+    loop = ProgramLoop(lambda: [np.ones(3)], lambda values: None, Settings(config=spotnik.Config(members_min=3)))
     loop.assigned, told = 0, []
     for step, x in loop.steps(Arrays(np.arange(8.0), 2, shuffle=False), 1):
         number = np.full(3, step.rank if step.ranges else 1000 + step.rank, np.int32)

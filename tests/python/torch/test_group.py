@@ -126,7 +126,7 @@ def in_flight(rank: int, n: int) -> None:
 def steps_taken() -> int:
     """Steps of the job underneath."""
     group: Any = dist.group.WORLD
-    return int(group._crew._circle.job.status().step_committed)
+    return int(group._dispatcher._communicator.job.status().step_committed)
 
 
 def functional(rank: int, n: int) -> None:

@@ -339,12 +339,13 @@ def fragile(tell: Tell, seed: int, folder: str, stage: str) -> None:
     handover._CHUNK = 200
     whole = getattr(handover.Handover, stage)
 
-    def once(self: Any, job: Any, place: Any) -> Any:
-        if place.donor == self.uid and (place.offset > 400 or stage == "_measure"):
+    def once(self: Any) -> Any:
+        control = self._control
+        if control.donor == self.uid and (control.state_sent > 400 or stage == "_measure"):
             with contextlib.suppress(FileExistsError):
                 (Path(folder) / "lost").touch(exist_ok=False)
                 os.kill(os.getpid(), signal.SIGKILL)
-        return whole(self, job, place)
+        return whole(self)
 
     setattr(handover.Handover, stage, once)
     for turn in range(3):

@@ -16,14 +16,15 @@ from ..job import Job, Step
 from .data import Batch, Source
 from .extra_steps import ExtraSteps
 from .flat_buffers import ALONE_MAX, FlatBuffers
-from .replica import EXTRA, TAKEN, Replica, Settings
+from .replica import Replica, Settings
 from .replica_check import DATA, ReplicaCheck, is_due
+from .steps import Steps
 
 if TYPE_CHECKING:
     from .memory import Array
 
 
-class Loop:
+class ProgramLoop:
     """The steps of one replica. `write` takes over values in the order in which `read` gives them."""
 
     def __init__(
@@ -43,29 +44,28 @@ class Loop:
         self.assigned: Optional[int] = None
         self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
         self._extra = ExtraSteps(self.replica)
+        self._steps = Steps(self.replica.membership, self.replica.open, self._begun, [self._extra])
         self._elsewhere = False  # are the others elsewhere in the turn?
         self._further: Optional[int] = None  # `assigned` when the last further step of the turn began
         check_strategy()
 
     def begin(self) -> Step:
-        """Begin the next step; the framework has the others' state then."""
-        step = self.replica.begin()
+        """Begin the next step, of whatever kind; the framework has the others' state then."""
+        return self._steps.begin_any()[0]
+
+    def _begun(self, step: Step, came: bool) -> None:
+        self.replica.begun(step, came)
         if self.replica.fresh:
             self._write(self.replica.values)
             self.replica.taken()
-        return step
 
     def _begin_turn(self) -> Step:
         """Begin the step that a turn is for."""
         replica, self._elsewhere = self.replica, False
         if replica.step is None:
             self._extra.next()
-        step = self.begin()
-        while replica.control[EXTRA] > 0:  # the others are in the middle of a turn
-            if not self._extra.pass_on():
-                replica.rejoin()
-            step = self.begin()
-        self._check = ReplicaCheck(self._compared() if is_due(int(replica.control[TAKEN])) else [])
+        step = self._steps.begin()
+        self._check = ReplicaCheck(self._compared() if is_due(replica.control.taken) else [])
         self.begun()
         return step
 
@@ -198,14 +198,14 @@ class Loop:
             return replica.commit()
         self._check.start(replica.job)
         committed = replica.commit()
-        replica.control[TAKEN] += committed
+        replica.control.taken += committed
         return committed
 
     def _take_further(self, vectors: Sequence[tuple[Array, str]]) -> bool:
         """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""
         number = self._extra.note(vectors)
         self.replica.begin()
-        if self.replica.control[EXTRA] != number:
+        if self.replica.control.extra != number:
             self._elsewhere = True
             return False
         self.begin()
