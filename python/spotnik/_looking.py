@@ -7,7 +7,7 @@ import ctypes
 from typing import Callable, Optional
 
 from . import _native, views
-from ._membership import Alone, Membership
+from ._handle import Alone, Handle
 from .config import Config
 from .views import BatchStatus, Change, CheckpointStatus, Member, Status, Step
 from .watching import tell_log
@@ -15,7 +15,7 @@ from .watching import tell_log
 _MEMBERS_MAX = 1024
 
 
-class Looking(Membership):
+class Looking(Handle):
     """The part of a :class:`spotnik.Job` that only looks."""
 
     def __init__(self, config: Optional[Config] = None) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job as libspotnik knows it: join, steps, leave. Pointers and counts; arrays are ``arrays``' business.
 
-Decides how C results become Python ones and nothing of the protocol; lifetimes, threads and ends are ``_membership``'s.
+Decides how C results become Python ones and nothing of the protocol; lifetimes, threads and ends are ``_handle``'s.
 Blocking calls release the interpreter lock, and signal handlers run while they wait.
 """
 
@@ -15,8 +15,8 @@ from types import FrameType, TracebackType
 from typing import Callable, Optional
 
 from . import _native, errors, views
+from ._handle import Alone, all_handles
 from ._looking import Looking
-from ._membership import Alone, all_memberships
 from ._native import Dtype, Op
 from .config import Config, fill, name_bytes, whole
 from .errors import ArgumentError, DoneError, StateError
@@ -327,7 +327,7 @@ class Job(Looking):
 
 def all_jobs() -> list[Job]:
     """Return every job of this process, joined or not."""
-    return [one for one in all_memberships() if isinstance(one, Job)]
+    return [one for one in all_handles() if isinstance(one, Job)]
 
 
 def leave_on_sigterm() -> None:

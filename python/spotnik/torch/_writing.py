@@ -14,6 +14,7 @@ import csv
 import os
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Optional, Protocol, Union
@@ -52,9 +53,14 @@ class Log(Protocol):
 
 
 class _Writer:
-    """Records pass through; those of a member that is not senior are kept for a while."""
+    """Records pass through; those of a member that is not senior are kept for a while.
 
-    def __init__(self) -> None:
+    `make` makes the log of a member that becomes senior, of the records held and the step. `newest` is the second in
+    which the newest log of a predecessor was begun, where a later one has to follow.
+    """
+
+    def __init__(self, make: Callable[[list[Record], int], Log], newest: Callable[[], int] = lambda: -1) -> None:
+        self._make, self._newest = make, newest
         self._log: Optional[Any] = None
         self._held: collections.deque[Record] = collections.deque(maxlen=HELD)
         self._unflushed, self._flushed_at = 0, time.monotonic()
@@ -107,13 +113,6 @@ class _Writer:
     ) -> None:
         self.close()
 
-    def _open(self, held: list[Record], step: int) -> Log:
-        raise NotImplementedError
-
-    def _newest(self) -> int:
-        """The second in which the newest log of a predecessor was begun, where a later one has to follow."""
-        return -1
-
     def _may_write(self) -> bool:
         """The senior member keeps its records too, until its log follows its predecessor's."""
         if self._log is None and self._after is None:
@@ -123,7 +122,7 @@ class _Writer:
         return not self._waits
 
     def _opened(self, step: int) -> Log:
-        log: Log = self._log or self._open(list(self._held), step)
+        log: Log = self._log or self._make(list(self._held), step)
         self._log, self._waits, self._after = log, False, None
         self._held.clear()
         return log
@@ -160,32 +159,26 @@ class SummaryWriter(_Writer):
     """
 
     def __init__(self, log_dir: Union[str, Path], **settings: Any) -> None:
-        super().__init__()
-        self._folder, self._settings = str(log_dir), settings
+        folder = str(log_dir)
+        super().__init__(lambda held, step: _Events(folder, held, step, settings), lambda: _newest_of(Path(folder)))
 
     @property
     def tensorboard(self) -> Any:
         """PyTorch's SummaryWriter on the senior member, once it has written a number; else None."""
         return None if self._log is None else self._log.writer
 
-    def _open(self, held: list[Record], step: int) -> Log:
-        return _Events(self._folder, held, step, self._settings)
-
-    def _newest(self) -> int:
-        """TensorBoard reads files in the order of their names, which begin with the second they were made in."""
-        stamps = [path.name.split(".")[3] for path in Path(self._folder).glob("events.out.tfevents.*.*")]
-        return max((int(stamp) for stamp in stamps if stamp.isdigit()), default=-1)
-
 
 class CSVWriter(_Writer):
     """A table of ``step,name,value,date`` in one file, whoever is lost. Members share the file."""
 
     def __init__(self, path: Union[str, Path]) -> None:
-        super().__init__()
-        self._path = Path(path)
+        super().__init__(lambda held, step: _Table(Path(path), held, step))
 
-    def _open(self, held: list[Record], step: int) -> Log:
-        return _Table(self._path, held, step)
+
+def _newest_of(folder: Path) -> int:
+    """TensorBoard reads files in the order of their names, which begin with the second they were made in."""
+    stamps = [path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*.*")]
+    return max((int(stamp) for stamp in stamps if stamp.isdigit()), default=-1)
 
 
 class _Events:

@@ -28,10 +28,10 @@ class Closable(Protocol):
         """Let go of everything."""
 
 
-_memberships: weakref.WeakSet[Membership] = weakref.WeakSet()
+_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
 
 
-class Membership:
+class Handle:
     """The part of a :class:`spotnik.Job` that holds the handle."""
 
     def __init__(self, config: Optional[Config] = None) -> None:
@@ -45,7 +45,7 @@ class Membership:
         self._refreshing: Optional[int] = None  # thread in which the refresh callback runs
         self._closables: weakref.WeakSet[Closable] = weakref.WeakSet()
         self._library = _native.load()
-        _memberships.add(self)
+        _handles.add(self)
 
     # ---- the end ----
 
@@ -197,7 +197,7 @@ class Membership:
 class Alone:
     """One call at a time: a second thread is told so instead of breaking the job. A refresh is part of its call."""
 
-    def __init__(self, job: Membership) -> None:
+    def __init__(self, job: Handle) -> None:
         self._busy = job._busy
         self._inside = job._refreshing == threading.get_ident()
 
@@ -235,18 +235,18 @@ class CallAside(Generic[Result]):
         return self._result[0]
 
 
-def all_memberships() -> list[Membership]:
+def all_handles() -> list[Handle]:
     """Return every membership of this process, joined or not."""
-    return list(_memberships)
+    return list(_handles)
 
 
 def _after_fork() -> None:
-    for job in list(_memberships):
+    for job in list(_handles):
         job._forget()
 
 
 def _at_exit() -> None:
-    for job in list(_memberships):
+    for job in list(_handles):
         job._finish()
 
 
