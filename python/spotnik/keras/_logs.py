@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..errors import ArgumentError
+from ..training.buckets import GRADIENTS
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -32,8 +33,8 @@ class Said:
 
     def start(self, job: Job) -> None:
         """Send them."""
-        arrays.start(self._numbers, "max", 0, job)
-        arrays.start(self._names, "max", 1, job)
+        for bucket, vector in zip(GRADIENTS, (self._numbers, self._names)):
+            arrays.start(vector, "max", bucket, job)
 
     def agree(self, logs: dict[str, Any]) -> None:
         """Make `logs` what the members have agreed on, if one of them knew names."""

@@ -21,6 +21,7 @@ import torch
 from .._native import Dtype, Op
 from ..errors import ArgumentError, MismatchError
 from ..job import Step
+from ..training.buckets import GRADIENTS
 from ..training.control import Control
 from ..training.membership import Membership
 from ..training.neutral import neutral
@@ -28,8 +29,9 @@ from ._buckets import NATIVE_TYPE
 
 When = Union[str, int, None]
 
-CLOSED, OPEN, VALUES = range(3)
+CLOSED, OPEN, VALUES = range(3)  # values of Control.pause
 EXCUSED, GOES_ON, CALLS = range(3)  # what a member says in a roll
+_VALUES, _CALLERS = GRADIENTS[:2]
 _TYPES = {native: kind for kind, native in NATIVE_TYPE.items()}
 
 
@@ -182,8 +184,8 @@ class Pauses:
         memory = identity(what) if wish is None else wish.memory.clone()
         callers = torch.tensor([int(wish is not None)])
         op = Op.SUM if what[2] == Op.MEAN else Op(what[2])
-        job.allreduce_start(0, memory.data_ptr(), memory.numel(), Dtype(what[1]), op, memory)
-        job.allreduce_start(1, callers.data_ptr(), 1, Dtype.I64, Op.SUM, callers)
+        job.allreduce_start(_VALUES, memory.data_ptr(), memory.numel(), Dtype(what[1]), op, memory)
+        job.allreduce_start(_CALLERS, callers.data_ptr(), 1, Dtype.I64, Op.SUM, callers)
         if not self._membership.commit():
             return None
         control.pause = OPEN
