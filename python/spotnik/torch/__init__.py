@@ -27,9 +27,9 @@ from ..config import is_alone
 from ..errors import ArgumentError, DoneError
 from ..job import Config, Job
 from ..sync import Rule
+from ..training.shares import share_hash
 from ._checks import check_model, check_objects, check_process_group
 from ._ddp import allreduce_hook, check_group, hook_on
-from ._exchange import share_hash
 from ._ghost import ghost_batchnorm
 from ._leaves import Stateful
 from ._loader import Shard, shard

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from ..errors import StateError
 from ..job import Job, Step
 from ..training.control import Control
-from ._exchange import Common, Exchange, pairs, share_hash
+from ..training.metrics import Metrics
+from ..training.pauses import Pauses
+from ..training.repeats import Repeats
+from ..training.running import Running
+from ..training.shares import pairs, share_hash
+from ._exchange import Common, Exchange
 from ._leaves import UNKNOWN
 from ._log import log
-from ._metrics import Metrics
-from ._pauses import Pauses
-from ._repeats import Repeats
 from ._replica import Replica
-from ._running import Running
 
 _LATE = (
     "the program sets {names} between backward() and optimizer.step(), and this member set other values than the one "

@@ -9,12 +9,12 @@ from typing import Any, Optional
 from torch.optim import Optimizer
 
 from ..errors import StateError
-from ._exchange import pairs
+from ..training.repeats import Repeats
+from ..training.running import Running
+from ..training.shares import pairs
 from ._mode import AtBackward
 from ._options import StepReport
 from ._rates import Rates
-from ._repeats import Repeats
-from ._running import Running
 
 
 class Applier:

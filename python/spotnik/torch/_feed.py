@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import DoneError, StateError
 from ..job import Step
-from ._exchange import pairs
+from ..training.shares import pairs
 from ._loader import Shard
 from ._sampler import pieces
 from ._session import Session

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Ra
 
 from ..errors import ArgumentError, StateError
 from ..job import Step, helper_shield
-from ._exchange import mix
+from ..training.shares import mix
 from ._log import log
 from ._sampler import Course, Order, Piece, is_sequence
 from ._session import Session, find, seeded

@@ -7,8 +7,8 @@ from typing import Any, Optional
 
 from torch.optim import Optimizer
 
+from ..training.running import Running
 from ._options import Data, Options
-from ._running import Running
 
 
 class Rates:

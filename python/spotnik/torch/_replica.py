@@ -244,6 +244,11 @@ class Watch:
             "and the optimizer made from its parameters. To change it later, restart all members from a checkpoint"
         )
 
+    def settings(self) -> list[object]:
+        """Numbers of the optimisers' groups: learning rates, momenta, ..."""
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+        return [one for group in groups for one in group.values() if isinstance(one, (int, float, tuple))]
+
     def versions(self) -> int:
         """Changes whenever any parameter is changed in place."""
         return sum(parameter._version for _, parameter in self.parameters)

@@ -16,7 +16,7 @@ from torch.utils.data import Sampler
 
 from ..errors import ArgumentError, DoneError, StateError
 from ..job import Step
-from ._exchange import mix, pairs
+from ..training.shares import mix, pairs
 from ._options import Data
 from ._session import Session, current
 

@@ -30,26 +30,27 @@ from ..errors import EXIT_INTERRUPTED, ArgumentError, MismatchError, StateError
 from ..job import Config, Job, Step
 from ..training.control import Control
 from ..training.membership import Membership, heed_sigterm
+from ..training.metrics import Metrics
+from ..training.pauses import Pauses
+from ..training.repeats import NO, Repeats
+from ..training.running import Running
+from ..training.shares import mix
 from ..training.steps import Steps
 from ._agreement import Agreement
 from ._applier import Applier
 from ._checks import check_launcher
 from ._entry import Entry
-from ._exchange import mix
 from ._ghost import bear_lone_samples, depends_on_share
 from ._gradients import Gradients
 from ._leaves import Stateful
 from ._log import log
-from ._metrics import Metrics
 from ._mode import AtBackward
 from ._options import Data, Options
-from ._pauses import Pauses, Wish
 from ._rates import Rates
-from ._repeats import NO, Repeats
 from ._replica import Replica, Watch
-from ._running import Running
 from ._schedules import hold_at_end
 from ._strategies import Strategy
+from ._wish import Wish
 
 
 class Session:
@@ -70,7 +71,7 @@ class Session:
         self.control = Control()
         self.running = Running()
         self.watch = Watch(model, optimizers)
-        self.repeats = Repeats(self.control, self.watch, optimizers)
+        self.repeats = Repeats(self.control, self.watch.settings, self.watch.versions)
         self.rates = Rates(options, self.running)
         self.metrics = Metrics(options.metrics)
         self.membership = Membership(self._register, self._notice, self._explained)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that the adapters for Keras, TensorFlow and JAX share: replicas in a framework's memory, and their data.
+"""The one training loop: a collective is a step, and a newcomer must be able to repeat it.
 
-Needs NumPy alone. Programs use ``spotnik.keras``, ``spotnik.tensorflow`` or ``spotnik.jax``.
+The adapters (``spotnik.torch``, ``.keras``, ``.jax``, ``.tensorflow``, the process group, torchft) are composed of what
+stands here. docs/design/0015-python.md says what each object decides. Replicas in a framework's memory, loops and data
+need NumPy; the rest needs neither that nor a framework.
 """

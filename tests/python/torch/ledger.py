@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from cluster import Cluster
 
-from spotnik.torch._exchange import share_hash
 from spotnik.torch._sampler import Order, Piece
+from spotnik.training.shares import share_hash
 
 Share = tuple[tuple[int, int], ...]
 

@@ -7,15 +7,14 @@ No step of their own, no wait: the sums of all members come with the averaged gr
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from .._native import Dtype, Op
 from ..errors import ArgumentError
 from ..job import Job
-from ..training.buckets import Bucket
+from .buckets import Bucket
 
 _MOST = 64
 
@@ -29,7 +28,7 @@ class Metrics:
         self.names = list(names)
         self._told: dict[str, list[Any]] = {name: [] for name in self.names}
         self._last = dict.fromkeys(self.names, math.nan)
-        self._sums = torch.zeros(2 * len(self.names), dtype=torch.float64)
+        self._sums = array("d", bytes(16 * len(self.names)))  # of each: values by their weights, and weights
 
     def _check(self, name: str) -> None:
         if name not in self._last:
@@ -39,7 +38,7 @@ class Metrics:
     def tell(self, name: str, value: object) -> None:
         """A value for the running step; several of them are averaged."""
         self._check(name)
-        self._told[name].append(value.detach() if isinstance(value, torch.Tensor) else value)
+        self._told[name].append(value.detach() if hasattr(value, "detach") else value)  # a graph is not kept alive
 
     def told(self, name: str) -> float:
         """The mean over the samples of the last step; NaN when nobody told."""
@@ -51,12 +50,13 @@ class Metrics:
         if not self.names:
             return
         self._gather(weight)
-        job.allreduce_start(Bucket.METRICS, self._sums.data_ptr(), self._sums.numel(), Dtype.F64, Op.SUM, self._sums)
+        sums = self._sums
+        job.allreduce_start(Bucket.METRICS, sums.buffer_info()[0], len(sums), Dtype.F64, Op.SUM, sums)
 
     def receive(self) -> None:
         """The step is committed: what all have told."""
-        pairs = self._sums.view(-1, 2).tolist()
-        self._last = {name: total / weight if weight else math.nan for name, (total, weight) in zip(self.names, pairs)}
+        means = [total / weight if weight else math.nan for total, weight in zip(self._sums[::2], self._sums[1::2])]
+        self._last = dict(zip(self.names, means))
 
     def keep(self, weight: int) -> None:
         """The same for a member that is alone."""
@@ -64,9 +64,9 @@ class Metrics:
         self.receive()
 
     def _gather(self, weight: int) -> None:
-        self._sums.zero_()
         for number, name in enumerate(self.names):
             values, self._told[name] = self._told[name], []
+            self._sums[2 * number] = self._sums[2 * number + 1] = 0
             if values and weight:
                 mean = math.fsum(float(value) for value in values) / len(values)
                 self._sums[2 * number], self._sums[2 * number + 1] = mean * weight, weight

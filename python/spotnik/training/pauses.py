@@ -13,26 +13,25 @@ Decides what such a step says, and nothing about when it is begun. docs/design/0
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections.abc import Callable, Sequence
-from typing import Optional, Union
+from typing import Optional, Protocol, Union
 
-import torch
-
+from .. import arrays
 from .._native import Dtype, Op
 from ..errors import ArgumentError, MismatchError
-from ..job import Step
-from ..training.buckets import GRADIENTS
-from ..training.control import Control
-from ..training.membership import Membership
-from ..training.neutral import neutral
-from ._buckets import NATIVE_TYPE
+from ..job import Job, Step
+from .buckets import GRADIENTS
+from .control import Control
+from .membership import Membership
+from .neutral import start_neutral
 
 When = Union[str, int, None]
 
 CLOSED, OPEN, VALUES = range(3)  # values of Control.pause
 EXCUSED, GOES_ON, CALLS = range(3)  # what a member says in a roll
 _VALUES, _CALLERS = GRADIENTS[:2]
-_TYPES = {native: kind for kind, native in NATIVE_TYPE.items()}
+_TYPES = {kind: name for name, kind in arrays.TYPES.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,45 +43,18 @@ class Row:
     what: tuple[int, int, int]
 
 
-class Wish:
+class Wish(Protocol):
     """One call of allreduce()."""
-
-    def __init__(self, value: Union[torch.Tensor, float, int], op: Union[str, Op]) -> None:
-        try:
-            self.op = op if isinstance(op, Op) else Op[op.upper()]
-        except (KeyError, AttributeError):
-            raise ArgumentError(f'op must be "mean", "sum", "min", "max" or "product", not {op!r}') from None
-        self.given = value
-        given = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value)
-        if given.is_complex() or given.is_sparse:
-            raise ArgumentError(f"a {given.dtype} tensor, {given.layout}, cannot be reduced; make it dense and real")
-        kind = torch.float64 if not isinstance(value, torch.Tensor) and given.is_floating_point() else given.dtype
-        if kind not in NATIVE_TYPE or kind == torch.uint8:
-            kind = torch.float32 if given.is_floating_point() else torch.int64
-        if self.op == Op.MEAN and not kind.is_floating_point:
-            kind = torch.float64
-        self.memory = given.to("cpu", kind, copy=True).contiguous().reshape(-1)
-        self.shape, self.device = given.shape, given.device
-        self.kept = given.dtype if self.op != Op.MEAN or given.is_floating_point() else torch.float64
 
     @property
     def what(self) -> tuple[int, int, int]:
         """Count, type and operation: the same on all members that make the same call."""
-        return self.memory.numel(), int(NATIVE_TYPE[self.memory.dtype]), int(self.op)
 
-    def result(self) -> Union[torch.Tensor, float, int]:
-        """As the value was given: a number, or a tensor of its shape on its device."""
-        if not isinstance(self.given, torch.Tensor):
-            return self.memory.item()
-        kind = self.kept if self.kept != torch.bool else torch.int64
-        return self.memory.reshape(self.shape).to(self.device, kind)
+    def start(self, job: Job, bucket: int, op: Op) -> None:
+        """Send a copy of the value."""
 
-
-def identity(what: tuple[int, int, int]) -> torch.Tensor:
-    """What changes nothing in a reduction."""
-    count, dtype, op = what
-    data = neutral(count, Dtype(dtype), Op(op))
-    return torch.frombuffer(data, dtype=_TYPES[Dtype(dtype)]) if data else torch.empty(0, dtype=_TYPES[Dtype(dtype)])
+    def accept(self, callers: int) -> None:
+        """The copy is the result, to which `callers` members contributed."""
 
 
 class Pauses:
@@ -181,17 +153,18 @@ class Pauses:
         what = control.value_count, control.value_dtype, control.value_op
         if wish is not None and wish.what != what:
             wish = None
-        memory = identity(what) if wish is None else wish.memory.clone()
-        callers = torch.tensor([int(wish is not None)])
-        op = Op.SUM if what[2] == Op.MEAN else Op(what[2])
-        job.allreduce_start(_VALUES, memory.data_ptr(), memory.numel(), Dtype(what[1]), op, memory)
-        job.allreduce_start(_CALLERS, callers.data_ptr(), 1, Dtype.I64, Op.SUM, callers)
+        callers, op = array("q", [int(wish is not None)]), Op.SUM if what[2] == Op.MEAN else Op(what[2])
+        if wish is None:
+            start_neutral(job, _VALUES, what[0], Dtype(what[1]), op)
+        else:
+            wish.start(job, _VALUES, op)
+        job.allreduce_start(_CALLERS, callers.buffer_info()[0], 1, Dtype.I64, Op.SUM, callers)
         if not self._membership.commit():
             return None
         control.pause = OPEN
-        if wish is None or not int(callers):
+        if wish is None or not callers[0]:
             return False  # without callers in it, the caller asks again
-        wish.memory = memory / int(callers) if wish.op == Op.MEAN else memory
+        wish.accept(callers[0])
         return True
 
 
@@ -216,4 +189,4 @@ def _ranks(rows: Sequence[Row]) -> str:
 
 def _words(row: Row) -> str:
     count, dtype, op = row.what
-    return f"{Op(op).name.lower()} of {count} {str(_TYPES[Dtype(dtype)]).split('.')[1]}"
+    return f"{Op(op).name.lower()} of {count} {_TYPES[Dtype(dtype)]}"

@@ -7,22 +7,26 @@ travels with each step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Optional
 
-from torch.optim import Optimizer
+from ..watching import logger
+from .control import Control
 
-from ..training.control import Control
-from ._log import log
-from ._replica import Watch
-
-UNKNOWN, YES, NO = range(3)  #: values of Control.repeats
+UNKNOWN, YES, NO = range(3)  #: values of :attr:`Control.repeats`
 
 
 class Repeats:
-    """What this member knows of its own program."""
+    """What this member knows of its own program.
 
-    def __init__(self, control: Control, watch: Watch, optimizers: list[Optimizer]) -> None:
-        self._control, self._watch, self._optimizers = control, watch, optimizers
+    `settings` are the numbers by which the program's optimisers apply a step. `versions` changes whenever a parameter
+    is changed.
+    """
+
+    def __init__(
+        self, control: Control, settings: Callable[[], list[object]], versions: Callable[[], int]
+    ) -> None:
+        self._control, self._settings, self._now = control, settings, versions
         self.touched = False  #: did the program change averages or parameters in this step?
         self.known = True  #: do we know what the program did after the last step?
         self._versions: Optional[int] = None  # of the parameters, after the loop took the last step
@@ -38,11 +42,6 @@ class Repeats:
     def refused(self) -> bool:
         """Is it known that none may?"""
         return self._control.repeats == NO
-
-    def _settings(self) -> list[object]:
-        """Numbers of the optimisers' groups: learning rates, momenta, ..."""
-        groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
-        return [one for group in groups for one in group.values() if isinstance(one, (int, float, tuple))]
 
     def committed(self) -> None:
         """A step was committed: settings count from here."""
@@ -72,7 +71,7 @@ class Repeats:
 
     def watch(self) -> None:
         """See from here whether the program changes parameters."""
-        self._versions = self._watch.versions()
+        self._versions = self._now()
 
     @property
     def watches(self) -> bool:
@@ -88,9 +87,9 @@ class Repeats:
         if self._versions is None:
             return
         control = self._control
-        if self.touched or self._watch.versions() != self._versions:
+        if self.touched or self._now() != self._versions:
             if control.repeats == YES:
-                log.warning(
+                logger.warning(
                     "the program changes gradients or parameters in a step for the first time in step %d; members "
                     "that join in this moment have to start again",
                     number,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step in which a prepared model is, and what the last one was."""
+"""The step of the training in which a program is, and what the last one was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..job import Step
 
 @dataclasses.dataclass
 class Running:
-    """One for each session; its parts share it."""
+    """One for each prepared model; the parts of its session share it."""
 
     step: Optional[Step] = None  #: of the training; begun and not committed
     last_step: Optional[Step] = None  #: of the training; begun last
