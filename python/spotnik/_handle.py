@@ -195,7 +195,7 @@ class Handle:
 
 
 class Alone:
-    """One call at a time: a second thread is told so instead of breaking the job. A refresh is part of its call."""
+    """One call at a time: a second thread gets an error instead of breaking the job. A refresh is part of its call."""
 
     def __init__(self, job: Handle) -> None:
         self._busy = job._busy

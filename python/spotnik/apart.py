@@ -40,7 +40,7 @@ _AGAIN = errors.AgainError.number
 
 @dataclass(frozen=True)
 class Arrival:
-    """What a request has brought. False when nothing came: nobody had it, or time was up."""
+    """What a request has brought. False when nothing came: no member had it, or time was up."""
 
     version: int  #: of the snapshot, 1 and up; 0: nothing came
     rank: int  #: of the member that answered, in the view it was chosen from
@@ -118,7 +118,7 @@ class Request:
 def publish(name: str, array: Any, version: int, job: Optional[Job] = None) -> None:
     """Let others pull a copy of `array` from now on, as the snapshot `name`, number `version` (1 and up, growing).
 
-    Costs one copy and waits for nobody. The same name always has the same number and type of elements. Raises
+    Costs one copy and waits for no member. The same name always has the same number and type of elements. Raises
     ArgumentError, LimitError (more than 256 names), NoMemoryError.
     """
     job = job or current()
@@ -140,7 +140,7 @@ def pull(
 
     `version_min` 0 takes what there is now; otherwise the request waits until that version is published. It turns to
     the next member at once when the one it asks dies, leaves or falls silent, and ends without an arrival after
-    `timeout` seconds, or when nobody has it; `out` is undefined then. Raises ArgumentError, LimitError (more than 64
+    `timeout` seconds, or when no member has it; `out` is undefined then. Raises ArgumentError, LimitError (more than 64
     requests).
     """
     job = job or current()

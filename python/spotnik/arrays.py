@@ -188,7 +188,7 @@ def broadcast(array: ArrayLike, root: int = 0, out: Optional[Array] = None, job:
     job = job or current()
     work: Array = np.frombuffer(bytearray(source.tobytes()), dtype=source.dtype).reshape(source.shape)
     while not _broadcast_once(job, work, root):
-        pass  # the root was lost: somebody else has its rank now
+        pass  # the root was lost: another member has its rank now
     if out is None:
         return work
     out[...] = work

@@ -180,7 +180,7 @@ class ExcludedError(SpotnikError):
 class LineageError(_StatusError):
     """Another founding has this job's name, or its place: this member must not go on.
 
-    A program that does not catch it ends with the status 76, so that nobody starts it again; one that does should end
+    A program that does not catch it ends with the status 76, so that it is not started again; one that does should end
     so, too: ``sys.exit(error.exit_status)``. Under ``spotnik run`` the command ends with 76 by itself.
     """
 
@@ -195,7 +195,7 @@ class DoneError(SpotnikError):
 
 
 def _end_with_its_status() -> None:
-    """Python ends with 1, whatever it was that nobody caught. The hook says it as the one before did."""
+    """Python ends with 1 after any exception that was not caught. The hook prints it as the one before did."""
     before = sys.excepthook
     if getattr(before, "_is_spotnik", False):
         return

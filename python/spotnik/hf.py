@@ -233,7 +233,7 @@ class _Items:
         self._shifts = bool(getattr(trainer, "_loss_shifts_labels", False))
 
     def count(self, batch: Any) -> Optional[int]:
-        """Count those in a mini-batch. None: nobody divides by them, and mini-batches weigh by their samples."""
+        """Count those in a mini-batch. None: the loss is not divided by them; mini-batches weigh by samples."""
         counted = self._count(batch) if self._by_model or self._by_function else None
         summed = self._by_function or (self._by_model and counted is not None)
         if not (self._said if self._said is not None else summed):

@@ -282,7 +282,7 @@ class Job(Looking):
         self.check(self._library.spotnik_join(native, ctypes.byref(handle)))
         self._keeps_checkpoints = bool(native.checkpoint_dir)
         assert handle.value is not None
-        if self._over:  # interrupted meanwhile: nobody waits for it any more
+        if self._over:  # interrupted meanwhile: no call waits for it any more
             self._library.spotnik_abandon(handle)
         return handle.value
 

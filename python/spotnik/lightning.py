@@ -162,7 +162,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
                 one.on_fit_start(module.trainer, module)
 
     def _show(self, in_epoch: bool) -> None:
-        """The member that writes shows progress. Of other bars than Lightning's own nobody knows how to move them."""
+        """The member that writes shows progress. Only Lightning's own bars can be moved."""
         module, is_zero = self.lightning_module, self.is_global_zero
         assert module is not None
         bar = module.trainer.progress_bar_callback

@@ -156,7 +156,7 @@ def main() -> None:
     while True:
         try:
             print(_look(wanted.folder, kept, make), flush=True)
-        except OSError as error:  # the collector is away: it comes back, or somebody reads this
+        except OSError as error:  # the collector is away: it comes back, or the user reads this
             print(f"not passed on: {error}", flush=True)
             if not wanted.follow:
                 raise SystemExit(1) from None

@@ -47,7 +47,7 @@ def _base(value: Array) -> Array:
 class Exchange:
     """The buckets of a step. Floats travel as float32, or as float64 where they are.
 
-    Of state that layers change, its change travels: what no member changes keeps its last bit.
+    The change of layers' state travels, not the state: what no member changes keeps its last bit.
     """
 
     def __init__(self, values: Values, with_gradients: bool = True) -> None:

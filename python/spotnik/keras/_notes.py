@@ -12,7 +12,7 @@ from ..watching import logger
 
 
 def tell_too_large(model: Any, most: int) -> None:
-    """A member that joins would end with other weights than the rest, and nobody could see why."""
+    """A member that joins would end with other weights than the rest, without a visible cause."""
     size = sum(int(np.prod(one.shape)) * 4 for one in model.weights)
     if size > most:
         logger.warning(

@@ -44,7 +44,7 @@ class Keeping:
         return [*own, *(self._spotnik_kept or [])] if self._spotnik_shows else own
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
-        """Of JAX: :meth:`apply` on values. Optimisers around others have their own, which keeps nothing."""
+        """On JAX: :meth:`apply` on values. Optimisers around others have their own, which keeps nothing."""
         if self._spotnik_keeps:
             return keras.optimizers.Optimizer.stateless_apply(self, optimizer_variables, grads, trainable_variables)
         return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]

@@ -66,7 +66,7 @@ class Values:
         return [np.asarray(one.numpy()) for one in optimizer._spotnik_kept]
 
     def applied(self) -> list[bool]:
-        """Of trained variables: has the train step given a gradient of it to the optimiser? Not known on JAX."""
+        """For each trained variable: has the train step given its gradient to the optimiser? Not known on JAX."""
         known = self.model.optimizer._spotnik_applied
         return [self.state is None and id(one) in known for one in self.variables(TRAINED)]
 

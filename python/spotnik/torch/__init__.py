@@ -134,7 +134,7 @@ def prepare(
         metrics: names of numbers that :func:`tell` gives to a step and :func:`told` has afterwards: their means over
             all its samples. The same on every member.
         pauses: where :func:`allreduce` may be called: "epoch", between two epochs of sharded data; or a number k,
-            after every k-th step. A pause in which nobody calls it costs one small step of the job.
+            after every k-th step. A pause in which no member calls it costs one small step of the job.
         checkpoint: directory, shared by all members, for surviving the loss of all of them.
         config: settings of the job; default: from the environment (``spotnik run`` sets it).
         on_step: called after each step that was committed and applied.
@@ -336,7 +336,7 @@ def tell(name: str, value: object) -> None:
 def told(name: str) -> float:
     """The mean of what members told in the last step, weighted by their samples: the same bits on all of them.
 
-    So it may decide what the loop does: stop, say. It costs no step and no wait. NaN when nobody told it. Under
+    So it may decide what the loop does: stop, say. It costs no step and no wait. NaN when no member told it. Under
     strategies in which members run apart it is of the step before.
     """
     return current().metrics.told(name)

@@ -26,7 +26,7 @@ _LATE = (
 
 
 class Agreement:
-    """Of the members of one job. `samples` make an epoch of data, 0 where there are none."""
+    """The agreement of one job's members. `samples` make an epoch of data, 0 where there are none."""
 
     def __init__(
         self,

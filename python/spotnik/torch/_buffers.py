@@ -3,7 +3,7 @@
 
 A forward pass changes them on each member differently, and before the step is committed. So each buffer has a
 *committed* copy, which is what joiners receive. With every step travel, for each buffer, the member's new value and
-whether it changed at all. What nobody changed stays as it was; floating-point buffers become the mean over the members,
+whether it changed at all. What no member changed stays as it was; floating buffers become the mean over the members,
 weighted by samples; whole numbers (num_batches_tracked) the maximum.
 """
 

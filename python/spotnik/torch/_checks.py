@@ -113,7 +113,7 @@ def check_process_group() -> None:
 
 
 def check_launcher(solo: bool) -> None:
-    """Several processes without a way to find each other would each train by themselves, and nobody would notice."""
+    """Several processes without a way to find each other would each train by themselves, unnoticed."""
     size = os.environ.get("WORLD_SIZE", "")
     if not solo or not size.isdigit() or int(size) < 2 or "RANK" not in os.environ:
         return

@@ -51,7 +51,7 @@ def _parts(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
 class _Hook:
     """A hook that is not compiled. A model that is saved as a whole, or copied, has one in its place that does nothing.
 
-    That one is the `get` of an empty dict: whoever loads the file needs no Spotnik.
+    That one is the `get` of an empty dict: a program that loads the file needs no Spotnik.
     """
 
     def __init__(self, begins: Begins) -> None:

@@ -6,7 +6,7 @@ got a gradient, and whether joiners may repeat steps by themselves. They are com
 know a number says UNKNOWN, the least of all. Totals are sums: samples, members, and a hash of the shares.
 
 Settings are those of the senior member, the one with share 0, where it is in the step and knows them: members that
-count for themselves have other learning rates each, and the greatest of all is nobody's. It alone adds them to the
+count for themselves have other learning rates each, and the greatest of all is no member's. It alone adds them to the
 totals.
 """
 

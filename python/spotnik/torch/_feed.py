@@ -22,7 +22,7 @@ from ._session import Session
 class Feed:
     """Gives the framework the mini-batches of this member's shares, a step after the other.
 
-    `updates` make an epoch, of `accumulate` mini-batches each. `last` updates are all; not positive: nobody knows yet.
+    `updates` make an epoch, of `accumulate` mini-batches each. `last` updates are all; not positive: not known yet.
     """
 
     def __init__(self, session: Session, shard: Shard[Any], updates: int, accumulate: int, last: int) -> None:

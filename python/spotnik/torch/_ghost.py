@@ -70,7 +70,7 @@ class _Lone:
         return _Lone(copy.deepcopy(self.module, memo))
 
     def __reduce__(self) -> Any:
-        """A file of the whole model has BatchNorm's own: whoever loads it needs no Spotnik."""
+        """A file of the whole model has BatchNorm's own: a program that loads it needs no Spotnik."""
         return functools.partial, (type(self.module).forward, self.module)
 
 

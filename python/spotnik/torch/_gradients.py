@@ -65,7 +65,7 @@ def gradients_of(model: torch.nn.Module, options: Options, backward_done: Callab
 
 
 class Gradients:
-    """The gradients of one model over the steps of a job. `job` is None where there is nobody to average with."""
+    """The gradients of one model over the steps of a job. `job` is None in a job of one."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class Gradients:
             ready = self._staging.fetched(wait=True)
 
     def finish(self, used: list[int]) -> None:
-        """The step is committed: every parameter that anybody used gets the average as its gradient."""
+        """The step is committed: every parameter that a member used gets the average as its gradient."""
         self.armed, self.committed = False, True
         if self._staging is not None and self.job is not None:
             self._staging.put_back()

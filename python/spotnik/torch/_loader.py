@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loading the batches of this member's shares, ahead of time where the loader has workers.
 
-Workers are asked for what the member will probably compute next. When somebody came or went the guess was wrong:
+Workers are asked for what the member will probably compute next. When a member came or went the guess was wrong:
 what was loaded for nothing is dropped and the right batch is asked for, so prefetching never changes which samples are
 used. Workers are started before the member joins, so that they hold none of its connections.
 """
@@ -142,7 +142,7 @@ class Shard(Generic[T]):
         return _Dealt(asked) if name in ("sampler", "batch_sampler") else asked
 
     def __len__(self) -> int:
-        """Batches in an epoch of data, as long as nobody is lost: the same for all members."""
+        """Batches in an epoch of data, as long as no member is lost: the same for all members."""
         session = self._course.session or find()
         return self._course.steps() * (session.options.accumulate if session else 1)
 
@@ -205,7 +205,7 @@ class Shard(Generic[T]):
         return self._next()  # type: ignore[no-any-return]
 
     def _load_here(self, session: Session, piece: Piece) -> T:
-        """A batch of weight zero, on which nobody has guessed."""
+        """A batch of weight zero, which was not prefetched."""
         request = (session.control.seed, self._course.order.indices(session.control.seed, piece))
         return _Collate(self.loader.collate_fn, self.dataset)(_Samples(self.dataset).fetch(request))  # type: ignore[no-any-return]
 

@@ -102,7 +102,7 @@ def _zero(value: Any) -> Any:
 
 
 def _step_alone(optimizer: Optimizer) -> None:
-    """Step, and nobody hears of it: no session, no scheduler."""
+    """Step without the hooks of a session or a scheduler."""
     names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
     hooks = {name: getattr(optimizer, name, None) for name in names}
     for name in names:
@@ -233,7 +233,7 @@ def state_tensors(optimizers: list[Optimizer], small: int = 1024) -> Iterator[tu
     """Yield (name, tensor) of all optimiser state, in the order of the parameters.
 
     State of fewer than `small` elements is moved into one tensor per type: the optimiser then works in views of it.
-    Numbers that are no tensors are yielded by nobody; see :func:`check_numbers`.
+    Numbers that are no tensors are left out; see :func:`check_numbers`.
     """
     gather: dict[torch.dtype, list[tuple[dict[str, Any], str, torch.Tensor]]] = {}
     for number, optimizer in enumerate(optimizers):

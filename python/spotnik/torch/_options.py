@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program says to prepare() and shard(), and what it is told of each step."""
+"""What the program says to prepare() and shard(), and the report it gets of each step."""
 
 from __future__ import annotations
 

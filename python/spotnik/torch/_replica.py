@@ -3,7 +3,7 @@
 
 Registers all of it with the job and takes it over when the job has replaced it: a joiner's copy, a checkpoint. What
 lives in tensors is registered where it lies; numbers and tensors of an accelerator have a copy in host memory, which
-is brought up to date when somebody wants a copy.
+is brought up to date for a joiner or a checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[S
 
 
 def _number_of(scheduler: Any, optimizers: Sequence[Optimizer]) -> Optional[int]:
-    """Whose schedule is it? It may know the optimiser by a wrapper of a framework, Lightning's Fabric say."""
+    """The optimiser of a schedule, which may know the optimiser by a wrapper of a framework, Lightning's Fabric say."""
     one = getattr(scheduler, "optimizer", None)
     while one is not None:
         for number, optimizer in enumerate(optimizers):

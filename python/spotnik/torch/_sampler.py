@@ -146,7 +146,7 @@ class Course:
         return session
 
     def steps(self) -> int:
-        """Steps in an epoch of data, as long as nobody is lost."""
+        """Steps in an epoch of data, as long as no member is lost."""
         session = self.session
         batch = self.batch * (session.options.accumulate if session else 1)
         if session and session.data and session.data.per_member and session.job:
@@ -207,7 +207,7 @@ class Course:
         return pieces(session.position[0], pairs(step), session.options.accumulate, self.samples)
 
     def guess(self, session: Session, step: Step) -> Iterator[Piece]:
-        """The mini-batches that follow `step` for this member as long as nobody comes or goes."""
+        """The mini-batches that follow `step` for this member as long as no member comes or goes."""
         assert session.data is not None
         data, (epoch, at) = session.data, session.position
         batch = data.batch * (step.shares if data.per_member else 1)
@@ -253,7 +253,7 @@ class ElasticSampler(Sampler[list[int]]):
         self._course = Course(Order(len(data_source), shuffle), batch_size, drop_last)
 
     def __len__(self) -> int:
-        """Mini-batches in an epoch of data, as long as nobody is lost."""
+        """Mini-batches in an epoch of data, as long as no member is lost."""
         session = self._course.session
         return self._course.steps() * (session.options.accumulate if session else 1)
 

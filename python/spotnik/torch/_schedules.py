@@ -15,7 +15,7 @@ log = logging.getLogger("spotnik.torch")
 
 
 def hold_at_end(scheduler: Any, has_losses: Callable[[], bool]) -> None:
-    """Let `scheduler` stay at its last value, instead of raising, once the job has lost somebody.
+    """Let `scheduler` stay at its last value, instead of raising, once the job has lost a member.
 
     By its class and not by an attribute, which would be part of its state_dict().
     """

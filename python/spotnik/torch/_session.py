@@ -400,7 +400,7 @@ class Session:
     # ---- the end ----
 
     def stand_aside(self, wanted: int) -> None:
-        """The loop is in an epoch of data that is over: be no member until it has caught up, so that nobody waits.
+        """The loop is in an epoch of data that is over: be no member until it has caught up, so that no member waits.
 
         What the program does after each epoch, validation say, it does for those that are over, too.
         """
@@ -434,7 +434,7 @@ class Session:
         self.running.last_step = None
 
     def _end_late(self) -> NoReturn:
-        """The others went on while this member was stopped; nobody repeats for it what it missed."""
+        """The others went on while this member was stopped; it cannot repeat what it missed."""
         self._end(
             "the others went on without this member, and what it asked for by allreduce() is over; exit status %d "
             "asks for a restart"

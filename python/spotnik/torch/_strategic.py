@@ -3,7 +3,7 @@
 
 The step is committed inside optimizer.step(), by the strategy, which calls the optimisers where it wants them; the
 program's own call then finds no gradients and does nothing. Where members run apart, what there is to say of a step is
-said at its beginning, so that nobody waits for it.
+said at its beginning, so that no member waits for it.
 """
 
 from __future__ import annotations

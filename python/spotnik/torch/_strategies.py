@@ -156,7 +156,7 @@ class Strategy:
 
     @torch.no_grad()
     def _spread_gradients(self, gradient: torch.Tensor) -> None:
-        """A parameter that nobody used has no gradient, but where gradients are averaged nobody knows who did."""
+        """An unused parameter has no gradient. Where gradients are averaged, another member may have used it."""
         everywhere = self.sync.same_bits
         for parameter, part in self._parts(gradient):
             if parameter.grad is not None or everywhere:

@@ -26,7 +26,7 @@ class Shards(Dataset[list[Any]]):
     `stream` has ``num_shards`` (or ``n_shards``) and ``shard(num_shards=n, index=i)``, as a streaming data set of
     Hugging Face has; or it is a sequence of functions that each open one shard, or of iterables. The member that is
     dealt a shard reads it whole, so one shard fits in memory. ``batch_size`` counts shards, and the loader's collate
-    function gets the records of all shards of a batch. Each record is used once per epoch, whoever is lost.
+    function gets the records of all shards of a batch. Each record is used once per epoch, even after losses.
     """
 
     def __init__(self, stream: Any) -> None:

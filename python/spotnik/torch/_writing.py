@@ -151,7 +151,7 @@ def _close(writer: weakref.ref[_Writer]) -> None:
 
 
 class SummaryWriter(_Writer):
-    """TensorBoard's, in a job: one run, whoever is lost. Needs tensorboard.
+    """TensorBoard's, in a job: one run, even after losses. Needs tensorboard.
 
     Members share the folder `log_dir`. The next senior member's file hides what the last one's has from the first step
     on that it writes itself. Other than numbers are written by :attr:`tensorboard`, on the senior member, and not kept
@@ -169,7 +169,7 @@ class SummaryWriter(_Writer):
 
 
 class CSVWriter(_Writer):
-    """A table of ``step,name,value,date`` in one file, whoever is lost. Members share the file."""
+    """A table of ``step,name,value,date`` in one file, even after losses. Members share the file."""
 
     def __init__(self, path: Union[str, Path]) -> None:
         super().__init__(lambda held, step: _Table(Path(path), held, step))

@@ -64,7 +64,7 @@ class ExtraSteps:
         return self._replica.control.extra > 0
 
     def take(self, step: Step) -> None:
-        """Take the running step, a further one, without the program; as a newcomer where nobody knows what is in it."""
+        """Take the running extra step without the program. Leave and join again where its contents are unknown."""
         replica, control = self._replica, self._replica.control
         number, last = control.extra, control.extra_before
         if last == _UNKNOWN or number > _STEPS or self._table[number - 1, 0] == _UNKNOWN:

@@ -41,7 +41,7 @@ class Metrics:
         self._told[name].append(value.detach() if hasattr(value, "detach") else value)  # a graph is not kept alive
 
     def told(self, name: str) -> float:
-        """The mean over the samples of the last step; NaN when nobody told."""
+        """The mean over the samples of the last step; NaN when no member told one."""
         self._check(name)
         return self._last[name]
 

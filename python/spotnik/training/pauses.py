@@ -4,7 +4,7 @@
 Whether a pause is open is registered state, so every member knows what the next step of the job is about, a joiner
 too. In an open pause two kinds of steps alternate, neither with samples:
 
-    roll     each member says whether it calls allreduce(), and with what; when nobody does, the pause is closed
+    roll     each member says whether it calls allreduce(), and with what; when none does, the pause is closed
     values   what the callers gave, reduced; the others contribute nothing
 
 Decides what such a step says, and nothing about when it is begun. docs/design/0015-python.md has the reasons.

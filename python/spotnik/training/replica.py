@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A replica that lives in a framework's memory, with a copy in host memory for the library.
 
-The copy is brought up to date only when somebody wants it: a joiner, a checkpoint, :attr:`Replica.digest`. What came
+The copy is brought up to date only for a joiner, a checkpoint or :attr:`Replica.digest`. What came
 from others is :attr:`Replica.fresh` until the framework has taken it over.
 """
 

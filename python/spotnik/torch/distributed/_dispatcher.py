@@ -95,7 +95,7 @@ class SoloDispatcher:
     error: Optional[GroupError] = None
 
     def gather(self, *_: Any) -> dict[int, int]:
-        """Nobody is lost."""
+        """No member is lost."""
         return {0: 0}
 
     def call(self, work: GroupWork, parts: Callable[[], Sequence[Part]], done: Callable[[], None]) -> GroupWork:
@@ -109,4 +109,4 @@ class SoloDispatcher:
         """Nothing is pending."""
 
     def leave(self) -> None:
-        """Nobody is left behind."""
+        """There is no job to leave."""

@@ -23,7 +23,7 @@ __all__ = ["AnyDispatcher", "Regroup", "Unmade"]
 
 
 class Unmade(SoloDispatcher):
-    """The members of a group that was never reconfigured: nobody yet."""
+    """The members of a group that was never reconfigured: none yet."""
 
     def __init__(self, rank: int, size: int) -> None:
         super().__init__()

@@ -166,7 +166,7 @@ class Manager:
         control = self._control
         self._handover.reset()
         self._handover.is_whole = not control.shared and not self._init_sync
-        if not control.shared:  # who goes on from a checkpoint says so when a donor is chosen
+        if not control.shared:  # a member with a checkpoint of its own tells its step when a donor is chosen
             control.step, control.batches = self._own
         if control.phase:
             self._membership.retreat()
