@@ -205,8 +205,8 @@ static void write_options(FILE *file, const struct request *request)
             "#SBATCH --array=0-%u\n"
             "#SBATCH --nodes=1 --ntasks=1\n"
             "#SBATCH --requeue --open-mode=append\n"
-            "#SBATCH --output=%s/element-%%a.log\n"
-            "#SBATCH --comment=spotnik:%s\n" /* by which spotnik fleet knows them */
+            "#SBATCH --output=%s/element-%%A_%%a.log\n" /* an array that is added has others */
+            "#SBATCH --comment=spotnik:%s\n"            /* by which spotnik fleet knows them */
             "#SBATCH --signal=USR1@%llu\n",
             request->dir, request->name, request->max - 1, request->dir, request->dir,
             (unsigned long long)(request->notice_ns / 1000000000u));

@@ -230,6 +230,8 @@ def doctor(place):
 def fleet(place):
     submit, slurm, kubernetes, skypilot, command = block("fleet", "spotnik slurm submit")
     said = place.run(submit)
+    if "element-%A_%a.log" not in words(f"{place.folder}/spotnik/job.sbatch", "(.*)"):
+        fail("elements of two arrays write to one log")
     if "--array=0-3" not in words(f"{place.folder}/spotnik/job.sbatch", "(.*)") or "7" not in said:
         fail(f"{submit}: {said}")
     expect(place, submit, r"sbatch .*/spotnik/job\.sbatch")

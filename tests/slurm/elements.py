@@ -47,7 +47,7 @@ class Element:
     def born(self):
         """The lines at which its workers appear; a joiner tells twice in a row that it has joined."""
         lines = self.lines()
-        found = [i for i, line in enumerate(lines) if " joined " in line and (i == 0 or " joined " not in lines[i - 1])]
+        found = [i for i, line in enumerate(lines) if "] joined " in line and (i == 0 or "] joined " not in lines[i - 1])]
         return found or [0]
 
     def lives(self):
@@ -71,7 +71,7 @@ class Element:
         return commits[-1][1] if commits else 0
 
     def starts(self):
-        return len({line.split()[0] for line in self.lines() if " joined " in line}), sum(
+        return len({line.split()[0] for line in self.lines() if "] joined " in line}), sum(
             "spotnik: peers" in line for line in self.lines()
         )
 
@@ -110,7 +110,7 @@ def main():
         if done.returncode:
             fail(f"submit: {done}")
         job = done.stdout.split()[-1]
-        elements = [Element(f"{folder}/train/element-{i}.log") for i in range(4)]
+        elements = [Element(f"{folder}/train/element-{job}_{i}.log") for i in range(4)]
         lab.until("four elements in one view", lambda: all(element.size() == 4 for element in elements))
         print(f"submitted: array {job}, four elements in one view")
 

@@ -7,6 +7,7 @@ training it ends.
 
     fleet.py SPOTNIK WORKER"""
 
+import glob
 import json
 import os
 import signal
@@ -39,12 +40,15 @@ def main():
                 )
             os.rename(plan + ".new", plan)
 
+        def elements():
+            return [Element(path) for path in sorted(glob.glob(f"{train}/element-*.log"))]
+
         def queued():
             return len([line for line in lab.tell("squeue", "-h", "-r", "-o", "%T").split() if line != "COMPLETING"])
 
         def sizes():
             """What the members that commit now say of the view: all elements' logs, the newest lines."""
-            found = [element.commits()[-1] for element in elements if element.commits()]
+            found = [element.commits()[-1] for element in elements() if element.commits()]
             newest = max(at for _, _, at in found) if found else 0
             return [size for _, size, at in found if at > newest - 1]
 
@@ -99,7 +103,6 @@ def main():
             "96",
             cwd=folder,
         )
-        elements = [Element(f"{train}/element-{i}.log") for i in range(4)]
         want(2)
         first = start_fleet()
         lab.until("two elements", lambda: whole(2))
@@ -113,6 +116,8 @@ def main():
         lab.run("scancel", victim)
         lab.until("the loss to be told", lambda: "1 of 2 machines are gone" in said(first))
         lab.until("its replacement", lambda: queued() == 2 and whole(2))
+        if len(elements()) != 3:
+            fail(f"three elements have {len(elements())} logs: {elements()}")
         if len(Element(f"{folder}/out/replans").lines()) <= replans:
             fail("the plan was not made anew after a loss")
         print("one was taken away: the plan was made anew, one more was asked for")
@@ -130,7 +135,7 @@ def main():
         lab.until("two to leave", lambda: queued() == 1)
         lab.until(
             "the leaves of the one before, and of these, to be told",
-            lambda: sum(element.count(r"leaving \d+") for element in elements) == 3,
+            lambda: sum(element.count(r"leaving \d+") for element in elements()) == 3,
         )
         print("one wanted: two left in good order")
         fleets[1].terminate()
@@ -173,10 +178,10 @@ def main():
         if (
             done.returncode
             or "the training is done" not in done.stdout
-            or not Element(f"{folder}/short/element-0.log").count("done 100 ")
+            or not Element(glob.glob(f"{folder}/short/element-*_0.log")[0]).count("done 100 ")
         ):
             fail(f"the fleet of a short training: {done}")
-        for element in elements:
+        for element in elements():
             if element.count(WRONG):
                 fail(" | ".join(element.lines()[-5:]))
         print("the training is done: the fleet ended")

@@ -49,7 +49,7 @@ def submitted(lab, block, folder):
     done = lab.run("bash", "-ec", submit, cwd=folder)
     if done.returncode or not tail.startswith("tail -f spotnik/element-*.log"):
         fail(f"{submit}: {done}")
-    elements = [Element(f"{folder}/spotnik/element-{i}.log") for i in range(NODES)]
+    elements = [Element(f"{folder}/spotnik/element-{done.stdout.split()[-1]}_{i}.log") for i in range(NODES)]
     lab.until("eight elements in one view", lambda: all(element.size() == NODES for element in elements))
     told = lab.run("bash", "-ec", status, cwd=folder)
     if told.returncode or not re.search(rf"\b{NODES} members\b", told.stdout):
