@@ -6,14 +6,14 @@ from __future__ import annotations
 import os
 import struct
 
-HEAD, SLOT = 64, 128
+HEAD, SLOT, MESSAGES = 64, 128, 16 * 416
 
 
 def table_open(members: int) -> int:
     """Make a table for processes that are forked from here on, each of which calls table_take(). Close the descriptor yourself."""
     table = os.memfd_create("slots", 0)
-    os.ftruncate(table, HEAD + members * SLOT)
-    os.pwrite(table, struct.pack("<5I", 0x746F6C73, 2, members, 0, 0), 0)
+    os.ftruncate(table, HEAD + members * (SLOT + MESSAGES))
+    os.pwrite(table, struct.pack("<5I", 0x746F6C73, 3, members, 0, 0), 0)
     os.environ["SPOTNIK_SLOTS_FD"] = str(table)
     return table
 

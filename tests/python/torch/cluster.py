@@ -98,8 +98,8 @@ class Cluster:
     def gather(self, members: int) -> None:
         """Have the first step wait for `members`, as `spotnik run -n` does: by the head of its table (link/slots.h)."""
         table = os.memfd_create("slots", 0)
-        os.ftruncate(table, 64 + 64 * 128)
-        os.pwrite(table, struct.pack("<5I", 0x746F6C73, 2, 64, members, 0), 0)
+        os.ftruncate(table, 64 + 64 * (128 + 16 * 416))  # the head, 64 slots, and room for 16 messages of each
+        os.pwrite(table, struct.pack("<5I", 0x746F6C73, 3, 64, members, 0), 0)
         self.environment["SPOTNIK_SLOTS_FD"] = str(table)
         self._table = table
 
