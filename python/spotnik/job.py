@@ -166,13 +166,16 @@ class Job(Looking):
         self._look(step)
         return step
 
-    def observe(self, name: str, value: float) -> None:
+    def observe(self, name: str, value: object) -> None:
         """Tell a number of the program's own, "loss" say: metrics, page, report and ``spotnik top`` show the latest.
 
-        At most 16 names of letters, digits and underscores. Cheap: it may be called in every step.
+        At most 16 names of letters, digits and underscores. Cheap: it may be called in every step. A tensor of one
+        element will do.
         """
+        if hasattr(value, "detach"):
+            value = value.detach()
         with Alone(self):
-            self.check(self._library.spotnik_observe(self._job(), name.encode(), float(value)))
+            self.check(self._library.spotnik_observe(self._job(), name.encode(), float(value)))  # type: ignore[arg-type]
 
     def samples_decline(self) -> None:
         """Let the running step consume no samples: for collectives beside the training. On every member or on none.

@@ -321,7 +321,7 @@ def observe(name: str, value: object) -> None:
     """
     session = find()
     if session is not None and session.running.last_step is not None:
-        session.open().observe(name, float(value))  # type: ignore[arg-type]
+        session.open().observe(name, value)
 
 
 def tell(name: str, value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ def train(tell: Tell, stop: str, accumulate: int = 1, sync: str = "ssgd", clip: 
             loss = nn.functional.cross_entropy(net(features), labels)
             spotnik.tell("place", places.double().mean())
             spotnik.tell("loss", loss)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                spotnik.observe("loss", loss)
             (loss / accumulate).backward()
             if (number + 1) % accumulate:
                 continue
