@@ -5,24 +5,21 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "api/key.h"
 #include "base/time.h"
 #include "checkpoint/resume.h"
 #include "commands.h"
 #include "options.h"
-#include "discovery/discovery.h"
 #include "run.h"
 #include "run_engine.h"
+#include "run_folder.h"
+#include "run_host.h"
 #include "spotnik/spotnik.h"
 
 static const char help[] =
@@ -188,7 +185,7 @@ struct request {
     const char *peers, *key_file, *churn_file, *done_file, *from;
     bool notice_named;
     uint32_t job_min; /* 0: that of this host */
-    char *folder;     /* made by us, to be removed; NULL: none */
+    struct run_folder folder;
 };
 
 static bool is_transport(const char *value)
@@ -334,51 +331,6 @@ static bool read_churn(struct request *request)
     return false;
 }
 
-/* A job all on this host: its key and its meeting place live as long as this run. */
-static bool make_folder(struct request *request)
-{
-    const char *base = getenv("TMPDIR");
-    char path[4096];
-
-    if (asprintf(&request->folder, "%s/spotnik-XXXXXX", base && *base ? base : "/tmp") < 0)
-        return false;
-    if (!mkdtemp(request->folder)) {
-        fprintf(stderr,
-                "spotnik run: cannot make %s: %s; set TMPDIR to a folder that can be written\n",
-                request->folder, strerror(errno));
-        return false;
-    }
-    snprintf(path, sizeof(path), "%s/peers", request->folder);
-    if (spotnik_discovery_fresh(path)) {
-        fprintf(stderr, "spotnik run: cannot make %s: %s\n", path, strerror(errno));
-        return false;
-    }
-    snprintf(path, sizeof(path), "file:%s/peers", request->folder);
-    setenv("SPOTNIK_PEERS", path, 1);
-    snprintf(path, sizeof(path), "%s/key", request->folder);
-    if (!request->key_file && spotnik_key_create(path)) {
-        fprintf(stderr, "spotnik run: cannot make a key: %s\n", spotnik_last_error());
-        return false;
-    }
-    setenv("SPOTNIK_KEY_FILE", request->key_file ? request->key_file : path, 1);
-    return true;
-}
-
-static void remove_folder(struct request *request)
-{
-    char *command[] = { "rm", "-rf", "--", request->folder, NULL };
-    if (!request->folder)
-        return;
-    pid_t pid = fork();
-    if (pid == 0) {
-        execvp(command[0], command);
-        _exit(127);
-    }
-    if (pid > 0)
-        waitpid(pid, NULL, 0);
-    free(request->folder);
-}
-
 /* torchrun's meeting point, for libraries that look for it: a port that was free a moment ago.
  * Nothing of ours listens there. */
 static void set_master(void)
@@ -405,9 +357,7 @@ static void set_master(void)
 static void set_threads(uint32_t workers)
 {
     char text[16];
-    cpu_set_t set;
-    uint32_t processors =
-        sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    uint32_t processors = run_host_processors("/proc/self/cgroup", "/sys/fs/cgroup");
 
     snprintf(text, sizeof(text), "%u", processors > workers ? processors / workers : 1);
     setenv("OMP_NUM_THREADS", text, 0);
@@ -472,8 +422,9 @@ static bool set_environment(struct request *request)
     if (!find_peers(request))
         return false;
     request->run.local = !request->peers || !*request->peers;
+    request->run.folder = request->run.local ? &request->folder : NULL;
     if (request->run.local)
-        return make_folder(request);
+        return run_folder_make(&request->folder, request->key_file);
     setenv("SPOTNIK_PEERS", request->peers, 1);
     if (!request->key_file) {
         fprintf(stderr,
@@ -507,9 +458,9 @@ int spotnik_cmd_run(int argc, char **argv)
                 request.run.output.log_dir, strerror(errno));
         return 1;
     }
-    bool ready = set_environment(&request);
+    bool ready = run_host_files(request.run.max) && set_environment(&request);
     const char *job = getenv("SPOTNIK_JOB"); /* another shell does not know it */
-    if (ready && request.folder && !request.run.quiet)
+    if (ready && request.folder.path && !request.run.quiet)
         fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s%s%s\n",
                 getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"), job ? " --job " : "",
                 job ? job : "");
@@ -521,7 +472,7 @@ int spotnik_cmd_run(int argc, char **argv)
         close(done);
     else if (status == 0 && request.done_file)
         fprintf(stderr, "spotnik run: cannot make %s: %s\n", request.done_file, strerror(errno));
-    remove_folder(&request);
+    run_folder_remove(&request.folder);
     churn_free(&request.run.churn);
     return status;
 }

@@ -8,6 +8,7 @@
 
 #include "agent.h"
 #include "churn.h"
+#include "run_folder.h"
 #include "run_notice.h"
 
 struct run_options {
@@ -17,10 +18,11 @@ struct run_options {
     bool respawn, quiet;
     /* our own lines as JSON objects, and the job's status once a second */
     bool json;
-    bool local;             /* all members of the job are workers of this run */
-    bool torchrun;          /* give workers RANK, WORLD_SIZE and the like */
-    bool watch_sync;        /* say when members change their strategy */
-    uint64_t kill_every_ns; /* 0: never */
+    bool local;                      /* all members of the job are workers of this run ... */
+    const struct run_folder *folder; /* ... which meet here; else NULL */
+    bool torchrun;                   /* give workers RANK, WORLD_SIZE and the like */
+    bool watch_sync;                 /* say when members change their strategy */
+    uint64_t kill_every_ns;          /* 0: never */
     /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
     uint64_t grace_ns;
     struct churn churn; /* event_count 0: none */

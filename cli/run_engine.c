@@ -7,26 +7,24 @@
 #include <netdb.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "discovery/dns.h"
 #include "discovery/host_list.h"
+#include "run_hosts.h"
 #include "spotnik/spotnik.h"
 
 /* Below the range from which kernels take ports of their own accord. */
 #define PORT_FIRST 21300
 #define PORT_SPREAD 9000
 #define NODES_LISTED 64
-#define COMMAND_S 30 /* for a command that prints hosts */
 
 static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -93,6 +91,54 @@ static bool address_outward(char *ret, size_t size)
     return found;
 }
 
+/* A name may have an address that no interface of this host has. */
+static bool is_here(const char *address)
+{
+    struct addrinfo hints = { .ai_family = AF_UNSPEC,
+                              .ai_socktype = SOCK_DGRAM,
+                              .ai_flags = AI_NUMERICHOST },
+                    *found;
+
+    if (getaddrinfo(address, NULL, &hints, &found))
+        return false;
+    int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool here = fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(found);
+    return here;
+}
+
+/* Without a route to the outside: that of the first interface, an IPv4 one where there is one. */
+static bool address_of_interface(struct run_engine *ret)
+{
+    static const int families[] = { AF_INET, AF_INET6 };
+    struct ifaddrs *list = NULL;
+    bool found = false;
+
+    if (getifaddrs(&list))
+        return false;
+    for (int i = 0; i < 2; i++)
+        for (const struct ifaddrs *at = list; at && !found; at = at->ifa_next) {
+            if (!at->ifa_addr || at->ifa_addr->sa_family != families[i] || !(at->ifa_flags & IFF_UP)
+                || at->ifa_flags & IFF_LOOPBACK)
+                continue;
+            socklen_t size =
+                i ? sizeof(struct sockaddr_in6) : (socklen_t)sizeof(struct sockaddr_in);
+            found = getnameinfo(at->ifa_addr, size, ret->bind, sizeof(ret->bind), NULL, 0,
+                                NI_NUMERICHOST)
+                        == 0
+                    && !strchr(ret->bind, '%'); /* no link-local one */
+            if (found && !ret->said[0])
+                snprintf(ret->said, sizeof(ret->said),
+                         "no default route: workers listen on %s of %s; --bind names another",
+                         ret->bind, at->ifa_name);
+        }
+    freeifaddrs(list);
+    return found;
+}
+
 /* One line of what a command of Slurm prints. */
 static bool ask(const char *command, char *ret, size_t size)
 {
@@ -144,9 +190,10 @@ static bool own_address(const char *bind, struct run_engine *ret)
         return true;
     }
     gethostname(name, sizeof(name) - 1);
-    if (address_of(name, ret->bind, sizeof(ret->bind)) && !is_loopback(ret->bind))
+    if (address_of(name, ret->bind, sizeof(ret->bind)) && !is_loopback(ret->bind)
+        && is_here(ret->bind))
         return true;
-    return address_outward(ret->bind, sizeof(ret->bind))
+    return address_outward(ret->bind, sizeof(ret->bind)) || address_of_interface(ret)
            || complain("this host's address is not known; name it with --bind");
 }
 
@@ -354,106 +401,7 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
     return true;
 }
 
-/* ---- a command that prints hosts: a file of hosts that a child of ours keeps up to date ---- */
-
-/* Hosts as a file of hosts has them (discovery/dns.h). False: the command failed, or knows no host;
- * the file stays as it was. */
-static bool hosts_write(const char *command, const char *path)
-{
-    char line[512], word[512], temporary[300];
-    uint32_t count = 0;
-
-    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-    int fd = mkostemp(temporary, O_CLOEXEC); /* others may write there, and plant links */
-    FILE *pipe = popen(command, "re"), *file = fd < 0 ? NULL : fdopen(fd, "w");
-    while (pipe && file && fgets(line, sizeof(line), pipe)) {
-        count += sscanf(line, " %511s", word) == 1 && word[0] != '#';
-        fputs(line, file);
-    }
-    bool fine = pipe && pclose(pipe) == 0 && count > 0;
-    if (file && fclose(file) != 0)
-        fine = false;
-    if (fine && rename(temporary, path) == 0)
-        return true;
-    if (fd >= 0)
-        unlink(temporary);
-    return false;
-}
-
-/* hosts_write() in a process of its own, with all that the command starts: one that hangs is ended
- * after COMMAND_S, and with us. `set` has SIGCHLD and SIGTERM, which are blocked. Returns the
- * signal that came, or -1: none in time. */
-static int hosts_write_within(const char *command, const char *path, const sigset_t *set,
-                              bool *ret_written)
-{
-    static const struct timespec patience = { .tv_sec = COMMAND_S };
-    int status = -1, got;
-    sigset_t none;
-
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        _exit(!hosts_write(command, path));
-    }
-    do
-        got = pid > 0 ? sigtimedwait(set, NULL, &patience) : -1;
-    while (got < 0 && pid > 0 && errno == EINTR);
-    if (pid > 0 && got != SIGCHLD)
-        kill(-pid, SIGKILL);
-    *ret_written = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-    return got;
-}
-
-/* Until the agent ends. */
-static void hosts_keep(const char *command, const char *path, const sigset_t *set)
-{
-    static const struct timespec pause = { .tv_sec = 5 };
-    sigset_t end;
-    bool written;
-
-    sigemptyset(&end);
-    sigaddset(&end, SIGTERM);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    while (sigtimedwait(&end, NULL, &pause) != SIGTERM
-           && hosts_write_within(command, path, set, &written) != SIGTERM)
-        continue;
-    unlink(path);
-    _exit(0);
-}
-
-/* The first time, in the agent itself, whose signals are as they were afterwards. False: it has
- * been said what is wrong. */
-static bool hosts_begin(const char *command, const char *path)
-{
-    sigset_t set, before;
-    bool written;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, &before);
-    int got = hosts_write_within(command, path, &set, &written);
-    if (written && fork() == 0)
-        hosts_keep(command, path, &set);
-    if (!written)
-        unlink(path);
-    if (got == SIGTERM)
-        raise(SIGTERM); /* when it is let in again */
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    if (got < 0)
-        return complain("exec:%s has not ended within %d s; it must print a host on each line, "
-                        "and end",
-                        command, COMMAND_S);
-    return written
-           || complain("exec:%s failed, or printed no host; it must print one on each line",
-                       command);
-}
-
+/* A file of hosts that a child of ours keeps up to date. */
 static bool find_exec(const char *command, const char *bind, struct run_engine *ret)
 {
     char path[200], word[256];
@@ -465,7 +413,7 @@ static bool find_exec(const char *command, const char *bind, struct run_engine *
         return complain("cannot make %s: %s", path, strerror(errno));
     close(fd);
     snprintf(word, sizeof(word), "hosts:%s", path);
-    return hosts_begin(command, path) && find_dns(word, bind, ret);
+    return run_hosts_begin(command, path) && find_dns(word, bind, ret);
 }
 
 /* Only where there is no doubt: a step of several tasks, or several nodes. */

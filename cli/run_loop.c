@@ -415,6 +415,18 @@ static void look_at_waiting(struct run *run)
         (double)ms / 1e3, (double)of_ms / 1e3);
 }
 
+static void look_at_folder(struct run *run)
+{
+    if (now_ns() < run->mended_ns + SPOTNIK_S)
+        return;
+    run->mended_ns = now_ns();
+    if (run_folder_mend(run->options->folder))
+        run_say(run,
+                "%s was emptied: its key and peers folder are there again. Keep cleaners of "
+                "temporary folders from it, or set TMPDIR to another place",
+                run->options->folder->path);
+}
+
 static void read_files(struct run *run)
 {
     char events[4096];
@@ -439,6 +451,7 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     read_files(run);
     run_look(run, now_ns());
     look_at_waiting(run);
+    look_at_folder(run);
     if (run_done_appears(run, now_ns())) {
         run->finished = true;
         send_late_ones_home(run);

@@ -22,7 +22,8 @@ struct run {
     uint64_t begun_ns, kill_ns, patience_ns;
     uint32_t failures; /* in a row, of workers that never committed a step */
     uint32_t respawns;
-    uint64_t looked_done_ns;  /* when we looked last for the end of the job on record */
+    uint64_t looked_done_ns;  /* when we looked last for the end of the job on record, ... */
+    uint64_t mended_ns;       /* ... and whether the run's folder is whole */
     uint64_t told_waiting_ns; /* when we told last that a member waits */
     uint64_t told_step;       /* of the last change of strategy we have told of */
     /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this host gives to a run: processors and open files. */
+#ifndef SPOTNIK_CLI_RUN_HOST_H
+#define SPOTNIK_CLI_RUN_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Processors that our affinity and the quotas of our control groups leave us; at least 1. `self`:
+ * /proc/self/cgroup; `root`: /sys/fs/cgroup. */
+uint32_t run_host_processors(const char *self, const char *root);
+
+/* Raise our limit of open files to what so many workers need. False: the hard limit is lower, as
+ * standard error has it now. */
+bool run_host_files(uint32_t workers);
+
+#endif

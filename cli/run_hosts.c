@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A command that prints hosts. See run_hosts.h. */
+#include "run_hosts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND_S 30 /* for a command that prints hosts */
+
+enum hosts { HOSTS_WRITTEN, HOSTS_FAILED, HOSTS_NONE };
+
+/* Hosts as a file of hosts has them (discovery/dns.h). Unless it is written, the file stays as it
+ * was: the command failed, or names no host. */
+static enum hosts hosts_write(const char *command, const char *path)
+{
+    char line[512], word[512], temporary[300];
+    uint32_t count = 0;
+
+    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC); /* others may write there, and plant links */
+    FILE *pipe = popen(command, "re"), *file = fd < 0 ? NULL : fdopen(fd, "w");
+    while (pipe && file && fgets(line, sizeof(line), pipe)) {
+        count += sscanf(line, " %511s", word) == 1 && word[0] != '#';
+        fputs(line, file);
+    }
+    bool fine = pipe && pclose(pipe) == 0;
+    if (!file || fclose(file) != 0)
+        fine = false;
+    if (fine && count > 0 && rename(temporary, path) == 0)
+        return HOSTS_WRITTEN;
+    if (fd >= 0)
+        unlink(temporary);
+    return fine && count == 0 ? HOSTS_NONE : HOSTS_FAILED;
+}
+
+/* hosts_write() in a process of its own, with all that the command starts: one that hangs is ended
+ * after COMMAND_S, and with us. `set` has SIGCHLD and SIGTERM, which are blocked. Returns the
+ * signal that came, or -1: none in time. */
+static int hosts_write_within(const char *command, const char *path, const sigset_t *set,
+                              enum hosts *ret_hosts)
+{
+    static const struct timespec patience = { .tv_sec = COMMAND_S };
+    int status = -1, got;
+    sigset_t none;
+
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        _exit((int)hosts_write(command, path));
+    }
+    do
+        got = pid > 0 ? sigtimedwait(set, NULL, &patience) : -1;
+    while (got < 0 && pid > 0 && errno == EINTR);
+    if (pid > 0 && got != SIGCHLD)
+        kill(-pid, SIGKILL);
+    bool ended = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status);
+    *ret_hosts = ended ? (enum hosts)WEXITSTATUS(status) : HOSTS_FAILED;
+    return got;
+}
+
+/* Before the command is asked again. False: SIGTERM came, which is blocked. */
+static bool hosts_pause(void)
+{
+    static const struct timespec pause = { .tv_sec = 5 };
+    sigset_t end;
+
+    sigemptyset(&end);
+    sigaddset(&end, SIGTERM);
+    return sigtimedwait(&end, NULL, &pause) != SIGTERM;
+}
+
+/* Until the agent ends. */
+static void hosts_keep(const char *command, const char *path, const sigset_t *set)
+{
+    enum hosts hosts;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    while (hosts_pause() && hosts_write_within(command, path, set, &hosts) != SIGTERM)
+        continue;
+    unlink(path);
+    _exit(0);
+}
+
+/* Until the command names a host: the first machines of a cloud may be on their way. Returns as
+ * hosts_write_within() does. */
+static int hosts_await(const char *command, const char *path, const sigset_t *set,
+                       enum hosts *ret_hosts)
+{
+    for (bool told = false;; told = true) {
+        int got = hosts_write_within(command, path, set, ret_hosts);
+
+        if (got != SIGCHLD || *ret_hosts != HOSTS_NONE)
+            return got;
+        if (!told)
+            fprintf(stderr, "spotnik: exec:%s names no host yet; asking again every 5 s\n",
+                    command);
+        if (!hosts_pause())
+            return SIGTERM;
+    }
+}
+
+/* The first time, in the agent itself, whose signals are as they were afterwards. */
+bool run_hosts_begin(const char *command, const char *path)
+{
+    sigset_t set, before;
+    enum hosts hosts;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    int got = hosts_await(command, path, &set, &hosts);
+    if (hosts == HOSTS_WRITTEN && fork() == 0)
+        hosts_keep(command, path, &set);
+    if (hosts != HOSTS_WRITTEN)
+        unlink(path);
+    if (got == SIGTERM)
+        raise(SIGTERM); /* when it is let in again */
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (got < 0)
+        fprintf(stderr,
+                "spotnik run: exec:%s has not ended within %d s; it must print a host on each "
+                "line, and end\n",
+                command, COMMAND_S);
+    else if (hosts != HOSTS_WRITTEN)
+        fprintf(stderr, "spotnik run: exec:%s failed; it must print a host on each line\n",
+                command);
+    return got >= 0 && hosts == HOSTS_WRITTEN;
+}
